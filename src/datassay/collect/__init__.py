@@ -1,0 +1,1 @@
+"""Step 1: a model and samples become arrays."""

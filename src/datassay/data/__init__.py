@@ -1,0 +1,1 @@
+"""Step 0: names, files and arrays become sample sets."""

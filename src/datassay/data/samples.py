@@ -1,0 +1,109 @@
+"""A labelled sample set: what every later step receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from datassay.errors import DataError
+
+Kind = Literal["image", "text", "row"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleSet:
+    """Inputs, targets and names of n samples; ids survive subsetting and shuffling.
+
+    Attributes:
+        x: [n, *input_shape], the model's input, finite numbers. Images are [n, channels, height,
+            width] when we load them, in [0, 1]; whatever shape the user's own arrays have is kept.
+        y: classification: [n] int64, an index into class_names. Regression: [n] or [n, k] float64,
+            target unit.
+        ids: [n], unique; strings or integers, the key that joins results to the user's table.
+        class_names: one string a class, in index order; empty means regression.
+        kind: how a sample is shown: drawn as an image, printed as text, listed as a row of values.
+        feature_names: one string a column of a row; empty means x0, x1, ...
+        texts: [n] strings to show where kind is "text"; None otherwise.
+        true_y: [n], the labels before noise was added; None where no truth is known.
+        name: what to call the set on a page.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    ids: np.ndarray
+    class_names: tuple[str, ...] = ()
+    kind: Kind = "row"
+    feature_names: tuple[str, ...] = ()
+    texts: np.ndarray | None = None
+    true_y: np.ndarray | None = None
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        check_samples(self)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether y holds class indices (True) or numbers to regress on (False)."""
+        return bool(self.class_names)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes; 0 for regression."""
+        return len(self.class_names)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's input."""
+        return self.x.shape[1:]
+
+    def subset(self, indices: np.ndarray) -> SampleSet:
+        """The samples at `indices` ([m] integers or an [n] mask), with their ids."""
+        return replace(
+            self,
+            x=self.x[indices],
+            y=self.y[indices],
+            ids=self.ids[indices],
+            texts=None if self.texts is None else self.texts[indices],
+            true_y=None if self.true_y is None else self.true_y[indices],
+        )
+
+
+def check_samples(samples: SampleSet) -> None:
+    """Refuse a set that no later step could use.
+
+    Args:
+        samples: the set to check.
+
+    Raises:
+        DataError: lengths differ, ids repeat, x or y is not finite, or a label names no class.
+    """
+    n = len(samples.x)
+    columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
+    for name, column in (*columns, ("true_y", samples.true_y)):
+        if column is not None and len(column) != n:
+            raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
+    if len(np.unique(samples.ids)) != n:
+        raise DataError("ids must be unique; some repeat. Name another id column or none.")
+    _check_finite("x", samples.x)
+    _check_finite("y", samples.y)
+    if samples.is_classification and n:
+        low, high = samples.y.min(), samples.y.max()
+        if low < 0 or high >= samples.n_classes:
+            raise DataError(
+                f"labels must lie in 0..{samples.n_classes - 1} (the {samples.n_classes} classes); "
+                f"got {low}..{high}. Fix the labels or give every class a name."
+            )
+
+
+def _check_finite(name: str, values: np.ndarray) -> None:
+    if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        raise DataError(
+            f"{name} must be finite; {len(bad)} of {len(values)} samples hold NaN or infinity, "
+            f"the first at position {bad[0]}. Remove or impute them."
+        )

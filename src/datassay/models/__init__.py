@@ -1,0 +1,1 @@
+"""Step 0: reference networks, by name or from the user's module."""

@@ -1,0 +1,1 @@
+"""Step 4: results become pages, tables and files."""

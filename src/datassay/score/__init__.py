@@ -1,0 +1,1 @@
+"""Step 2: arrays become one row per sample."""
