@@ -3,8 +3,9 @@
 import ast
 from pathlib import Path
 
-import datassay
 import pytest
+
+import datassay
 
 ROOT = Path(datassay.__file__).parent
 STEPS = ["errors", "progress", "data", "models", "collect", "score", "act", "report"]

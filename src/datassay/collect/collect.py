@@ -1,0 +1,217 @@
+"""Collect once: one pass over the model gives the outputs, kernel or features every score uses."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.form import Form, available_memory, choose_form
+from datassay.collect.jacobian import Block, DenseFactors, frozen_copy, inspect_layers, jacobian
+from datassay.collect.kernel import Outputs, kernel
+from datassay.collect.linearization import Linearization
+from datassay.collect.projection import ProjectionKind, project, projector
+from datassay.collect.trained import initial_fit_warning
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError
+from datassay.progress import Progress, silent
+
+logger = logging.getLogger(__name__)
+
+
+def collect(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    projection: int | Literal["auto"] | None = "auto",
+    outputs: Outputs | Literal["auto"] = "auto",
+    kind: ProjectionKind = "coordinates",
+    memory: float | None = None,
+    allow_trained: bool = False,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Linearization:
+    """Linearise a network at its present weights on training and validation samples.
+
+    Args:
+        model: any module mapping [n, *input_shape] to [n, k], at initial weights or at weights
+            pretrained on OTHER data; copied and evaluated in evaluation mode.
+        train: n samples, at least 2. k must be the number of classes (or 1 for two classes), or the
+            number of regression targets.
+        val: m samples whose predictions the information is about; may be None.
+        projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
+        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel among the k outputs
+            (exact at infinite width); "auto" takes joint where n k is small.
+        kind: of projection, "coordinates" or "sparse_sign".
+        memory: bytes to stay within; None: what the machine has free.
+        allow_trained: linearise even at weights that have seen these labels; the result then
+            carries a warning instead of raising.
+        seed: of the projection.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The linearisation; `.form` says what was chosen and why, `.warnings` what to know.
+
+    Raises:
+        DataError: fewer than 2 samples, one class only, or shapes that differ between sets.
+        ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
+            the weights were trained on these labels and allow_trained is False.
+        SettingError: an unknown or impossible projection, outputs or kind.
+
+    Cost: form.flops operations and form.peak_bytes memory, scoring included.
+    Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
+    off-diagonal output blocks.
+    """
+    _check_samples(train, val)
+    layers, n_outputs = _inspect(model, train)
+    targets = _targets(train, n_outputs)
+    sizes = (len(train), 0 if val is None else len(val), n_outputs)
+    form = choose_form(
+        layers, sizes, projection=projection, outputs=outputs, kind=kind, memory=memory
+    )
+    notes = _memory_warning(form, memory)
+    frozen = frozen_copy(model, getattr(torch, form.precision))
+    inputs = [train.x] if val is None else [train.x, val.x]
+    f0, blocks = _pass(frozen, layers, inputs, form, seed, progress)
+    n = len(train)
+    fit = None if val is None or val.is_classification != train.is_classification else val
+    val_targets = None if fit is None else _targets(fit, n_outputs)
+    notes += initial_fit_warning(f0[:n], targets, f0[n:], val_targets, allow_trained)
+    return Linearization(
+        outputs=f0[:n],
+        targets=targets,
+        ids=train.ids,
+        labels=train.y if train.is_classification else None,
+        class_names=train.class_names,
+        val_outputs=None if val is None else f0[n:],
+        **_kernel_or_features(blocks, n, form, with_val=val is not None),
+        form=form,
+        warnings=notes,
+    )
+
+
+def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, **settings) -> Form:
+    """The form that `collect` would choose, without collecting.
+
+    Args:
+        model: as for `collect`.
+        train: as for `collect`.
+        val: as for `collect`.
+        settings: projection, outputs, kind and memory, as for `collect`.
+
+    Returns:
+        The form with its sizes, bytes and flops.
+    """
+    layers, n_outputs = _inspect(model, train)
+    sizes = (len(train), 0 if val is None else len(val), n_outputs)
+    return choose_form(layers, sizes, **settings)
+
+
+def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
+    if len(train) < 2:
+        raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
+    if train.is_classification and len(np.unique(train.y)) < 2:
+        raise DataError("train must hold at least 2 classes; every label is the same. Add others.")
+    if val is not None and val.input_shape != train.input_shape:
+        raise DataError(
+            f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
+            f"{list(val.input_shape)}. Load both the same way."
+        )
+
+
+def _inspect(model: nn.Module, train: SampleSet):
+    probe = frozen_copy(model, torch.float32)
+    x = torch.as_tensor(train.x[:1]).to(_device(probe), torch.float32)
+    layers = inspect_layers(probe, x)
+    with torch.no_grad():
+        return layers, probe(x).shape[1]
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
+    y = torch.as_tensor(samples.y)
+    if samples.is_classification:
+        if n_outputs == samples.n_classes:
+            return torch.nn.functional.one_hot(y, n_outputs).double()
+        if n_outputs == 1 and samples.n_classes == 2:
+            return y.double()[:, None]
+        rule = f"{samples.n_classes} outputs, one a class" + (
+            " (or 1 for two classes)" if samples.n_classes == 2 else ""
+        )
+    else:
+        y = y.double().reshape(len(samples), -1)
+        if y.shape[1] == n_outputs:
+            return y
+        rule = f"{y.shape[1]} outputs, one a target"
+    raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
+
+
+def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
+    memory = available_memory() if memory is None else memory
+    if form.peak_bytes <= memory:
+        return ()
+    message = (
+        f"this needs about {form.peak_bytes / 1e9:.1f} GB and {memory / 1e9:.1f} GB are free; "
+        "set a smaller projection, or outputs='averaged', or use fewer samples."
+    )
+    logger.warning(message)
+    return (message,)
+
+
+def _pass(frozen, layers, inputs, form, seed, progress) -> tuple[Tensor, dict[str, Block]]:
+    """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
+    to = projector(layers, form.projection, form.kind, seed)
+    as_factors = form.representation == "kernel" and form.projection is None
+    n_all, done = sum(map(len, inputs)), 0
+    outputs, chunks = [], []
+    for x in inputs:
+        for start in range(0, len(x), form.chunk):
+            chunk = torch.as_tensor(x[start : start + form.chunk])
+            chunk = chunk.to(_device(frozen), getattr(torch, form.precision))
+            f0, blocks = jacobian(frozen, layers, chunk)
+            if not torch.isfinite(f0).all():
+                raise ModelError(
+                    f"the model's outputs must be finite; samples {start} to {start + len(f0) - 1} "
+                    "give NaN or infinity. Check the weights and the scale of the inputs."
+                )
+            outputs.append(f0.cpu())
+            chunks.append(blocks if as_factors else {"projected": project(blocks, to).cpu()})
+            done += len(f0)
+            progress("collect Jacobians", done, n_all)
+    return torch.cat(outputs), {name: _join([c[name] for c in chunks]) for name in chunks[0]}
+
+
+def _join(parts: list[Block]) -> Block:
+    if isinstance(parts[0], DenseFactors):
+        factors = [p for p in parts if isinstance(p, DenseFactors)]
+        inputs = torch.cat([p.inputs for p in factors]).cpu()
+        gradients = torch.cat([p.gradients for p in factors]).cpu()
+        return DenseFactors(inputs, gradients, parts[0].bias)
+    return torch.cat([p for p in parts if isinstance(p, Tensor)]).cpu()
+
+
+def _kernel_or_features(blocks: dict[str, Block], n: int, form: Form, with_val: bool) -> dict:
+    train = {name: _rows(b, slice(0, n)) for name, b in blocks.items()}
+    val = {name: _rows(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
+    held = {"kernel": None, "val_kernel": None, "features": None, "val_features": None}
+    if form.representation == "kernel":
+        held["kernel"] = kernel(train, train, form.outputs)
+        held["val_kernel"] = None if val is None else kernel(val, train, form.outputs)
+    else:
+        held["features"] = train["projected"].flatten(0, 1)
+        held["val_features"] = None if val is None else val["projected"].flatten(0, 1)
+    return held
+
+
+def _rows(block: Block, rows: slice) -> Block:
+    if isinstance(block, DenseFactors):
+        return DenseFactors(block.inputs[rows], block.gradients[rows], block.bias)
+    return block[rows]

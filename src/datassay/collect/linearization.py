@@ -1,0 +1,86 @@
+"""What one pass over the model collects: everything that the scores need, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.form import Form
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Linearization:
+    """A network's first-order model around its weights w₀, on n training and m other samples.
+
+    Rows of the kernel or the features are grouped by sample: b rows each, b = k ("joint": one row
+    an output) or b = 1 ("averaged": one row that all k outputs share). Exactly one of kernel and
+    features is held, whichever is smaller.
+
+    Attributes:
+        outputs: f₀(X), [n, k], the model's output unit.
+        targets: Y, [n, k], same unit; classes are one-hot, two classes with one output are {0, 1}.
+        ids: [n], the samples' ids.
+        labels: [n] class indices, or None for regression.
+        class_names: the classes in index order; empty for regression.
+        kernel: Θ = ΦΦᵀ, [n b, n b] float64, or None.
+        features: Φ, [n b, p], or None.
+        val_outputs: f₀ on the validation inputs, [m, k], or None without a validation set.
+        val_kernel: Θ(X_val, X), [m b, n b], or None.
+        val_features: [m b, p], or None.
+        form: how it was collected and why: exact or projected, joint or averaged, precision.
+        warnings: what the user should know about these numbers; empty when nothing.
+    """
+
+    outputs: Float[Tensor, "n k"]
+    targets: Float[Tensor, "n k"]
+    ids: np.ndarray
+    labels: np.ndarray | None
+    class_names: tuple[str, ...]
+    kernel: Float[Tensor, "rows rows"] | None
+    features: Float[Tensor, "rows p"] | None
+    val_outputs: Float[Tensor, "m k"] | None
+    val_kernel: Float[Tensor, "val_rows rows"] | None
+    val_features: Float[Tensor, "val_rows p"] | None
+    form: Form
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def rows_per_sample(self) -> int:
+        """b: k for joint outputs, 1 for averaged ones."""
+        return self.outputs.shape[1] if self.form.outputs == "joint" else 1
+
+    @property
+    def residual(self) -> Float[Tensor, "n b c"]:
+        """Y − f₀ in float64, grouped as b rows a sample and c = k / b columns sharing a row."""
+        residual = (self.targets - self.outputs).double()
+        return residual.reshape(len(self), self.rows_per_sample, -1)
+
+    def subset(self, indices: np.ndarray) -> Linearization:
+        """The same linearisation with only the training samples at `indices`.
+
+        Args:
+            indices: [s] positions.
+
+        Returns:
+            The smaller linearisation; the validation samples stay.
+        """
+        keep = torch.as_tensor(indices)
+        b = self.rows_per_sample
+        rows = (keep[:, None] * b + torch.arange(b)).flatten()
+        return replace(
+            self,
+            outputs=self.outputs[keep],
+            targets=self.targets[keep],
+            ids=self.ids[indices],
+            labels=None if self.labels is None else self.labels[indices],
+            kernel=None if self.kernel is None else self.kernel[rows][:, rows],
+            features=None if self.features is None else self.features[rows],
+            val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
+        )

@@ -1,0 +1,145 @@
+"""A network by name, or the user's own module and weights; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError
+from datassay.models.networks import NETWORKS, Affine, standardize
+
+
+def build_model(
+    name: str, train: SampleSet, *, weights: str | Path | None = None, seed: int = 0
+) -> nn.Module:
+    """A network for these samples, with its input (and regression output) scaling built in.
+
+    Args:
+        name: a built-in name with options, "mlp", "mlp:width=1024,depth=2", "linear", "logistic",
+            "cnn", "lenet5"; or "package.module:factory", where factory is a module or a function
+            of no required arguments that returns one (the current folder is searched too). The
+            user's own module gets the raw inputs: its scaling is its own.
+        train: the samples; their inputs set the scaling layer, their classes the output count
+            (one output for two classes, as S1 does; one a class beyond).
+        weights: a .safetensors file or a plain state dict (.pt), loaded into the network.
+        seed: of the initial weights.
+
+    Returns:
+        The network, [n, *input_shape] → [n, k], in float32.
+
+    Raises:
+        ModelError: unknown name or option, a module that cannot be imported, weights that cannot
+            be read or do not fit.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _own_module(name) if _is_reference(name) else _named(name, train)
+    if weights is not None:
+        _load_weights(model, Path(weights))
+    return model
+
+
+def n_outputs(train: SampleSet) -> int:
+    """Outputs a built-in network has on these samples: 1 for two classes, else one a class.
+
+    Args:
+        train: the samples.
+
+    Returns:
+        k.
+    """
+    if train.is_classification:
+        return 1 if train.n_classes == 2 else train.n_classes
+    return 1 if train.y.ndim == 1 else train.y.shape[1]
+
+
+def _is_reference(name: str) -> bool:
+    return ":" in name and name.split(":")[0] not in NETWORKS
+
+
+def _named(name: str, train: SampleSet) -> nn.Module:
+    base, _, options = name.partition(":")
+    if base not in NETWORKS:
+        raise ModelError(
+            f"model must be one of {', '.join(NETWORKS)} or package.module:factory; got {name!r}."
+        )
+    factory = NETWORKS[base]
+    settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
+    network = factory(train.input_shape, n_outputs(train), **settings)
+    layers = [standardize(torch.as_tensor(train.x).float()), network]
+    if not train.is_classification:
+        # The linearised fit starts at f₀ ≈ mean(y), in the target's own unit.
+        y = torch.as_tensor(train.y).float().reshape(len(train), -1)
+        inverse = standardize(y)
+        layers.append(Affine(1 / inverse.scale, -inverse.shift / inverse.scale))
+    return nn.Sequential(*layers)
+
+
+def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
+    settings = {}
+    for item in filter(None, text.split(",")):
+        key, _, value = item.partition("=")
+        if key not in allowed or not value.isdigit() or int(value) < 1:
+            rule = f"with positive integers for {', '.join(allowed)}" if allowed else "no options"
+            raise ModelError(f"{base} takes {rule}; got {item!r}.")
+        settings[key] = int(value)
+    return settings
+
+
+def _own_module(name: str) -> nn.Module:
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ModelError(
+            f"model {name!r} must name an importable module and something in it: {error}."
+        ) from error
+    finally:
+        sys.path.remove(os.getcwd())
+    model = found if isinstance(found, nn.Module) else found()
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{name} must give a torch.nn.Module; got {type(model).__name__}.")
+    return model
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    state = _read_weights(path)
+    expected = model.state_dict()
+    for scaled in (state, {f"1.{key}": value for key, value in state.items()}):
+        # A built-in network is (scaling, network): plain weights of the network alone fit too.
+        own = {k: v for k, v in expected.items() if not k.endswith((".scale", ".shift"))}
+        fits = own.keys() <= scaled.keys() and all(own[k].shape == scaled[k].shape for k in own)
+        if fits:
+            model.load_state_dict({**expected, **{k: scaled[k] for k in expected if k in scaled}})
+            return
+    missing = sorted(expected.keys() - state.keys())[:3]
+    raise ModelError(
+        f"{path} must hold a tensor of the right shape for every parameter; missing or different, "
+        f"for example {missing or sorted(expected)[:3]}. Check --model against the checkpoint."
+    )
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise ModelError(
+            f"{path} must be a .safetensors file or a plain state dict; it cannot be read: "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise ModelError(f"{path} must hold a state dict of tensors; got {type(state).__name__}.")
+    return state

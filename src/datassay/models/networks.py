@@ -1,0 +1,168 @@
+"""Reference networks. Each takes raw inputs: scaling is its first layer, not a hidden step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.errors import ModelError
+
+
+class Affine(nn.Module):
+    """x ↦ x · scale + shift with fixed (not trained) scale and shift, broadcast over samples."""
+
+    def __init__(self, scale: Tensor, shift: Tensor):
+        super().__init__()
+        self.register_buffer("scale", scale)
+        self.register_buffer("shift", shift)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale and shift; shape is kept."""
+        return x * self.scale + self.shift
+
+
+def standardize(x: Float[Tensor, n *shape]) -> Affine:
+    """The layer that gives these inputs mean 0 and standard deviation 1.
+
+    Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each
+    their own. A constant column keeps its deviation of 0 out of the way: it is only centred.
+
+    Args:
+        x: the inputs to measure, any unit.
+
+    Returns:
+        The layer (x − mean) / deviation.
+    """
+    axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
+    mean, deviation = x.mean(dim=axes), x.std(dim=axes, correction=0)
+    scale = 1 / torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+    return Affine(scale, -mean * scale)
+
+
+def linear(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
+    """One dense layer: linear regression, or (multinomial) logistic regression by its loss.
+
+    Args:
+        input_shape: shape of one sample.
+        n_outputs: k.
+
+    Returns:
+        The network, [n, *input_shape] → [n, k].
+    """
+    return nn.Sequential(nn.Flatten(), nn.Linear(_size(input_shape), n_outputs))
+
+
+def mlp(
+    input_shape: tuple[int, ...], n_outputs: int, width: int = 512, depth: int = 1
+) -> nn.Module:
+    """Dense ReLU network with `depth` hidden layers of `width` units.
+
+    Args:
+        input_shape: shape of one sample.
+        n_outputs: k.
+        width: units in each hidden layer.
+        depth: hidden layers.
+
+    Returns:
+        The network, [n, *input_shape] → [n, k].
+    """
+    layers: list[nn.Module] = [nn.Flatten()]
+    size = _size(input_shape)
+    for _ in range(depth):
+        layers += [nn.Linear(size, width), nn.ReLU()]
+        size = width
+    return nn.Sequential(*layers, nn.Linear(size, n_outputs))
+
+
+def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
+    """The 4-layer convolutional network of S1 App. A.3, PyTorch's default initialisation.
+
+    Args:
+        input_shape: [channels, height, width] or [height, width], at least 20 x 20 pixels.
+        n_outputs: k.
+
+    Returns:
+        The network, [n, *input_shape] → [n, k].
+
+    Raises:
+        ModelError: the input is no image, or too small for four convolutions.
+
+    Source: S1 App. A.3, Table "CNN". Deviates nowhere.
+    """
+    channels, size = _image(input_shape, "cnn", 20)
+    convolutions = [
+        nn.Conv2d(channels, 32, 4, stride=2, padding=1),
+        nn.Conv2d(32, 32, 4, stride=2, padding=1),
+        nn.Conv2d(32, 64, 3),
+        nn.Conv2d(64, 256, 3),
+    ]
+    layers = [m for c in convolutions for m in (c, nn.ReLU())]
+    flat = 256 * _size(tuple(s // 4 - 4 for s in size))
+    head = [nn.Flatten(), nn.Linear(flat, 256), nn.ReLU(), nn.Linear(256, n_outputs)]
+    return nn.Sequential(_Channels(channels, size), *layers, *head)
+
+
+def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
+    """LeNet-5 with average pooling and tanh; 28 x 28 inputs are padded to 32 x 32 as in 1998.
+
+    Args:
+        input_shape: [channels, height, width] or [height, width], at least 12 x 12 pixels.
+        n_outputs: k.
+
+    Returns:
+        The network, [n, *input_shape] → [n, k].
+
+    Raises:
+        ModelError: the input is no image, or too small.
+
+    Source: LeCun et al. (1998), Fig. 2. Deviates: full connections between the second and third
+    feature maps and a linear output layer, as every library builds it today.
+    """
+    channels, size = _image(input_shape, "lenet5", 12)
+    flat = 16 * _size(tuple((s // 2 - 4) // 2 for s in size))
+    body: list[nn.Module] = [nn.Conv2d(channels, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
+    body += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
+    head = [nn.Linear(flat, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()]
+    return nn.Sequential(_Channels(channels, size), *body, *head, nn.Linear(84, n_outputs))
+
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "linear": linear,
+    "logistic": linear,
+    "mlp": mlp,
+    "cnn": cnn,
+    "lenet5": lenet5,
+}
+
+
+class _Channels(nn.Module):
+    """Gives [n, h, w] images their channel axis; [n, c, h, w] pass unchanged."""
+
+    def __init__(self, channels: int, size: tuple[int, int]):
+        super().__init__()
+        self.shape = (channels, *size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(x.shape[0], *self.shape)
+
+
+def _image(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
+    if len(shape) not in {2, 3}:
+        raise ModelError(
+            f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
+            "Use --model mlp for rows."
+        )
+    channels, size = (1 if len(shape) == 2 else shape[0]), (shape[-2], shape[-1])
+    if min(size) < smallest:
+        raise ModelError(
+            f"{name} needs at least {smallest} x {smallest} pixels; got {size[0]} x {size[1]}. "
+            "Use --model mlp for small images."
+        )
+    return channels, size
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(torch.Size(shape).numel())
