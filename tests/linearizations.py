@@ -1,4 +1,4 @@
-"""Linearisations made from given Jacobians, without a model: the scores' oracles need nothing else."""
+"""Linearisations made from given Jacobians, without a model: all that the oracles need."""
 
 import numpy as np
 import torch
@@ -53,7 +53,7 @@ def linearization(phi, residual, val_phi=None, *, dual, labels=None, outputs=Non
 
 
 def random_jacobians(n, b, c, p, m, seed, decay=0.0):
-    """Φ, r, Φ_val with feature scales p^−decay; n and m samples of b rows, c columns sharing them."""
+    """Φ, r, Φ_val with feature scales p^−decay; n and m samples of b rows, c columns."""
     g = torch.Generator().manual_seed(seed)
     scale = torch.arange(1, p + 1, dtype=torch.float64) ** -decay
 

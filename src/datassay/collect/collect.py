@@ -198,17 +198,23 @@ def _join(parts: list[Block]) -> Block:
     return torch.cat([p for p in parts if isinstance(p, Tensor)]).cpu()
 
 
-def _kernel_or_features(blocks: dict[str, Block], n: int, form: Form, with_val: bool) -> dict:
+def _kernel_or_features(
+    blocks: dict[str, Block], n: int, form: Form, with_val: bool
+) -> dict[str, Tensor | None]:
     train = {name: _rows(b, slice(0, n)) for name, b in blocks.items()}
     val = {name: _rows(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
-    held = {"kernel": None, "val_kernel": None, "features": None, "val_features": None}
     if form.representation == "kernel":
-        held["kernel"] = kernel(train, train, form.outputs)
-        held["val_kernel"] = None if val is None else kernel(val, train, form.outputs)
-    else:
-        held["features"] = train["projected"].flatten(0, 1)
-        held["val_features"] = None if val is None else val["projected"].flatten(0, 1)
-    return held
+        theta = kernel(train, train, form.outputs)
+        val_theta = None if val is None else kernel(val, train, form.outputs)
+        return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
+    phi, val_phi = (None if part is None else _features(part) for part in (train, val))
+    return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
+
+
+def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
+    projected = blocks["projected"]
+    assert isinstance(projected, Tensor)
+    return projected.flatten(0, 1)
 
 
 def _rows(block: Block, rows: slice) -> Block:

@@ -72,7 +72,7 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     return copy.deepcopy(model).to(dtype).eval()
 
 
-def inspect_layers(model: nn.Module, x: Float[Tensor, 1 *shape]) -> Layers:
+def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
     """Find the dense layers whose Jacobian factors: called once, on one vector a sample.
 
     Args:
@@ -133,7 +133,7 @@ def _split_parameters(model, linear, calls) -> Layers:
 
 
 def jacobian(
-    model: nn.Module, layers: Layers, x: Float[Tensor, n *shape]
+    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and parameter Jacobian of each sample, at the model's present weights.
 

@@ -62,6 +62,36 @@ class Linearization:
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
+    def averaged(self) -> Linearization:
+        """The same linearisation with one kernel row a sample, shared by all outputs.
+
+        Returns:
+            Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
+        """
+        n, b = len(self), self.rows_per_sample
+        if b == 1 and self.kernel is not None:
+            return self
+        form = replace(self.form, representation="kernel", outputs="averaged", n_rows=n)
+        return replace(
+            self,
+            kernel=self._average(self.kernel, self.features),
+            val_kernel=None
+            if self.val_outputs is None
+            else self._average(self.val_kernel, self.val_features),
+            features=None,
+            val_features=None,
+            form=form,
+        )
+
+    def _average(self, kernel: Tensor | None, features: Tensor | None) -> Tensor:
+        n, b = len(self), self.rows_per_sample
+        if kernel is not None:
+            blocks = kernel.reshape(-1, b, n, b)
+            return blocks.diagonal(dim1=1, dim2=3).mean(-1)
+        assert self.features is not None and features is not None
+        left, right = (f.double().reshape(-1, b * f.shape[1]) for f in (features, self.features))
+        return left @ right.T / b
+
     def subset(self, indices: np.ndarray) -> Linearization:
         """The same linearisation with only the training samples at `indices`.
 

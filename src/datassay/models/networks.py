@@ -14,6 +14,9 @@ from datassay.errors import ModelError
 class Affine(nn.Module):
     """x ↦ x · scale + shift with fixed (not trained) scale and shift, broadcast over samples."""
 
+    scale: Tensor
+    shift: Tensor
+
     def __init__(self, scale: Tensor, shift: Tensor):
         super().__init__()
         self.register_buffer("scale", scale)
@@ -24,7 +27,7 @@ class Affine(nn.Module):
         return x * self.scale + self.shift
 
 
-def standardize(x: Float[Tensor, n *shape]) -> Affine:
+def standardize(x: Float[Tensor, "n ..."]) -> Affine:
     """The layer that gives these inputs mean 0 and standard deviation 1.
 
     Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each

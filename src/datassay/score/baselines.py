@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Shaped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,3 +29,36 @@ class Baselines:
     def to_table(self) -> pa.Table:
         """One row per sample: id, loss, margin."""
         return pa.table({"id": self.ids, "loss": self.loss, "margin": self.margin})
+
+
+def baselines(
+    outputs: Float[np.ndarray, "s n k"],
+    losses: Float[np.ndarray, "s n"],
+    y: Shaped[np.ndarray, "n ..."],
+    ids: np.ndarray,
+    *,
+    is_classification: bool,
+) -> Baselines:
+    """Loss and margin of each training sample under networks trained on it.
+
+    Args:
+        outputs: of s trained networks on their n training samples.
+        losses: of the same.
+        y: the given labels (class indices) or targets.
+        ids: [n].
+        is_classification: whether y holds class indices.
+
+    Returns:
+        Both, averaged over the s networks, which is the kindest reading of these rivals.
+    """
+    found = torch.as_tensor(outputs)
+    if is_classification:
+        labels = torch.as_tensor(y)
+        if found.shape[2] == 1:  # one logit: class 1 against class 0
+            found = torch.cat([torch.zeros_like(found), found], 2)
+        given = labels[None, :, None].expand(len(found), -1, 1)
+        others = found.scatter(2, given, float("-inf")).amax(2)
+        margin = found.gather(2, given)[..., 0] - others
+    else:
+        margin = -(found - torch.as_tensor(y).reshape(found.shape[1:])).abs().amax(2)
+    return Baselines(losses.mean(0), margin.mean(0).double().numpy(), ids)

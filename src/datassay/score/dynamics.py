@@ -94,8 +94,8 @@ def check_dynamics(
     fastest = run.without_one(n_samples, reduction).step * scale
     if kind == "descent" and fastest >= 2:
         raise SettingError(
-            f"lr must be below {lr * 2 / fastest:.4g} so that gradient descent is stable (η·λ_max < 2); got "
-            f"lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use dynamics='flow'."
+            f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "
+            f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use dynamics='flow'."
         )
     return run
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.score.dynamics import Dynamics, filter_values
+from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+
+# Bands of modes by rank of their eigenvalue, first and last; each is learned about as one.
+BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
+N_TIMES = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,3 +39,56 @@ class LearningCurve:
     residual: Float[np.ndarray, "g t"]
     total: Float[np.ndarray, " t"]
     lr: float
+
+
+def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
+    """Predicted training error by band of eigenmodes: large eigenvalues are learned first.
+
+    Mode i of the residual shrinks by 1 − ℓ_i g(ℓ_i), which is e^{−ητℓ_i} for gradient flow.
+
+    Args:
+        lin: the linearisation.
+        run: the training run, as `leave_one_out(...).run`; "converged" is drawn as flow.
+
+    Returns:
+        The spectrum, and the share of the squared residual left at log-spaced steps from 1 to
+        100 times the run's.
+
+    Cost: p values a step, beyond the shared decomposition.
+    Source: S2 classes 1-2, METHODS §1. Exact for the linearised network.
+    """
+    basis = eigenbasis(lin)
+    kind = "flow" if run.kind == "converged" else run.kind
+    order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
+    ell = basis.eigenvalues[order]
+    energy = _energy(basis, lin.residual)[order]
+    steps = np.unique(np.geomspace(1, 100 * run.steps, N_TIMES).round().astype(int))
+    left = torch.stack([_left(ell, Dynamics(kind, run.step, int(t), run.penalty)) for t in steps])
+    bands = [(a, min(b or len(ell), len(ell))) for a, b in BANDS if a <= len(ell)]
+    residual = [_share(energy[a - 1 : b], left[:, a - 1 : b]) for a, b in bands]
+    everything = lin.residual.square().sum()
+    unreachable = everything - energy.sum()  # outside the kernel's range: never learned
+    total = ((left @ energy) + unreachable) / everything.clamp_min(torch.finfo(ell.dtype).tiny)
+    return LearningCurve(
+        eigenvalues=ell.numpy(),
+        energy=energy.numpy(),
+        steps=steps.astype(float),
+        groups=tuple(f"mode {a}" if a == b else f"modes {a} to {b}" for a, b in bands),
+        residual=torch.stack(residual).numpy(),
+        total=total.numpy(),
+        lr=run.step,
+    )
+
+
+def _energy(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Float[Tensor, " p"]:
+    """Squared residual in each mode; the primal rows carry √ℓ, which is divided out."""
+    squared = basis.project(residual).square().sum(1)
+    return squared if basis.complete else squared / basis.eigenvalues.clamp_min(1e-300)
+
+
+def _left(ell: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
+    return (1 - ell * filter_values(ell, run)).square()
+
+
+def _share(energy: Float[Tensor, " p"], left: Float[Tensor, "t p"]) -> Float[Tensor, " t"]:
+    return (left @ energy) / energy.sum().clamp_min(torch.finfo(energy.dtype).tiny)

@@ -69,11 +69,15 @@ def removals(
             yield Removals(start, trained[:, None] - without)
         return
     pinned = run.kind == "converged" and run.penalty == 0
-    sums = _at_zero(basis, residual) if pinned else _at_shifts(basis, residual, run_without)
+    if pinned:
+        terms, v = _at_zero(basis, residual)
+    else:
+        terms = resolvents(run_without, basis.largest)
+        v = held_out_residuals(basis, residual, terms.shifts)
     same_data = filter_values(basis.eigenvalues, run_without)[:, None] * basis.project(residual)
     for start in range(0, len(residual), chunk):
         part = slice(start, start + chunk)
-        coordinates = _coordinates(basis.rows[part], basis.eigenvalues, sums[0], sums[1][:, part])
+        coordinates = _coordinates(basis.rows[part], basis.eigenvalues, terms, v[:, part])
         yield Removals(start, coordinates + (trained - same_data)[:, None])
 
 
@@ -95,23 +99,33 @@ def _coordinates(
     return torch.einsum("iap,piac->pic", rows, mixed)
 
 
-def _at_shifts(
-    basis: Eigenbasis, residual: Float[Tensor, "n b c"], run: Dynamics
-) -> tuple[Resolvents, Complex[Tensor, "q n b c"]]:
-    """v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b) at every shift of the contour."""
-    terms = resolvents(run, basis.largest)
-    poles = terms.shifts[:, None] + basis.eigenvalues  # [q, p]
+def held_out_residuals(
+    basis: Eigenbasis, residual: Float[Tensor, "n b c"], shifts: Complex[Tensor, " q"]
+) -> Complex[Tensor, "q n b c"]:
+    """Residual of each sample under the ridge fit that never saw it, at every penalty.
+
+    v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
+
+    Args:
+        basis: the eigenbasis.
+        residual: Y − f₀.
+        shifts: not 0, real part positive or imaginary part not 0.
+
+    Returns:
+        v, in the residual's unit.
+
+    Cost: 2 q n b p (b + c) operations, four times that for complex shifts.
+    Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
+    """
+    poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
-        remain, base = terms.shifts[:, None] / poles, 0.0
+        remain, base = shifts[:, None] / poles, 0.0
     else:
         remain, base = -basis.metric / poles, 1.0
     remaining = remain[:, :, None] * basis.project(residual)  # [q, p, c]
-    right = _real_times_complex(basis.rows, remaining)
-    left = weighted_blocks(basis.rows, remain)
-    right, left = right + base * residual, left + base * torch.eye(residual.shape[1])
-    if residual.shape[1] == 1:
-        return terms, right / left
-    return terms, torch.linalg.solve(left, right)
+    right = _real_times_complex(basis.rows, remaining) + base * residual
+    left = weighted_blocks(basis.rows, remain) + base * torch.eye(residual.shape[1])
+    return right / left if residual.shape[1] == 1 else torch.linalg.solve(left, right)
 
 
 def _real_times_complex(
@@ -159,6 +173,9 @@ def _at_zero(
     With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
     by the leverage formula and directions with h = 1, which the sample alone spans, by projecting
     the weights (METHODS §2).
+
+    Returns:
+        One resolvent at 0, and v.
     """
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)

@@ -1,0 +1,168 @@
+"""Many small trainings in one batched program: each network on its own subset of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from datassay.collect.jacobian import frozen_copy
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the networks are trained.
+
+    Attributes:
+        optimizer: "adam" or "sgd".
+        lr: its step size, of the loss averaged over a batch.
+        steps: parameter updates, the same for every subset size.
+        batch_size: samples an update; None is full-batch.
+        loss: "cross_entropy" (one output: binary) or "mse" (½ squared error, summed over outputs).
+    """
+
+    optimizer: str = "adam"
+    lr: float = 1e-3
+    steps: int = 300
+    batch_size: int | None = 64
+    loss: str = "cross_entropy"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedNetworks:
+    """S networks of one architecture with their weights stacked.
+
+    Attributes:
+        template: the architecture; its own weights are not used.
+        state: parameter and buffer name → [S, *shape].
+    """
+
+    template: nn.Module
+    state: dict[str, Tensor]
+
+    def outputs(self, x: Float[Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
+        """Outputs of every network on the same inputs."""
+        with torch.no_grad():
+            return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+
+
+def train_networks(
+    models: Sequence[nn.Module],
+    samples: SampleSet,
+    subsets: Int[Tensor, "S kept"],
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TrainedNetworks:
+    """Train S networks at once, network s on the samples subsets[s].
+
+    Args:
+        models: S networks of one architecture; their weights are the starting points. They are
+            copied and run in evaluation mode (batch norm frozen, dropout off), as linearised.
+        samples: the training samples.
+        subsets: positions in samples, the same number for every network.
+        recipe: optimiser, steps, batch size and loss.
+        seed: of the batch order; network s uses the stream (seed, s).
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The trained networks.
+
+    Raises:
+        SettingError: the optimiser or loss is unknown.
+
+    Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
+    two moments) and the activations of one batch.
+    """
+    if recipe.loss not in {"cross_entropy", "mse"}:
+        raise SettingError(f"loss must be 'cross_entropy' or 'mse'; got {recipe.loss!r}.")
+    copies = [frozen_copy(m, torch.float32) for m in models]
+    template = copies[0]
+    weights, buffers = stack_module_state(copies)
+    weights = {name: w.detach().requires_grad_() for name, w in weights.items()}
+    optimizer = _optimizer(recipe, list(weights.values()))
+    x = torch.as_tensor(samples.x).float()
+    y = _train_targets(samples, recipe)
+    forward = vmap(lambda w, b, batch: functional_call(template, {**w, **b}, (batch,)))
+    for step, batch in enumerate(_batches(subsets, recipe, seed)):
+        optimizer.zero_grad(set_to_none=True)
+        # Each network's loss touches its own weights only, so one backward pass serves all.
+        _loss(forward(weights, buffers, x[batch]), y[batch], recipe.loss).sum().backward()
+        optimizer.step()
+        progress("retrain networks", step + 1, recipe.steps)
+    return TrainedNetworks(template, {n: w.detach() for n, w in weights.items()} | buffers)
+
+
+def sample_losses(
+    outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
+) -> Float[Tensor, "S n"]:
+    """Loss of every sample under every network.
+
+    Args:
+        outputs: of S networks.
+        samples: n samples.
+        recipe: names the loss.
+
+    Returns:
+        Nats (cross-entropy) or half squared target units (mse).
+    """
+    y = _train_targets(samples, recipe).expand(len(outputs), *([-1] * (1 + (samples.y.ndim > 1))))
+    return _sample_loss(outputs, y, recipe.loss)
+
+
+def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
+    # Elementwise updates: stacked networks stay independent.
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(weights, lr=recipe.lr)
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(weights, lr=recipe.lr)
+    raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
+
+
+def _train_targets(samples: SampleSet, recipe: Recipe) -> Tensor:
+    y = torch.as_tensor(samples.y)
+    if not samples.is_classification:
+        return y.float().reshape(len(y), -1)
+    if recipe.loss == "mse":
+        one_hot = torch.nn.functional.one_hot(y, samples.n_classes).float()
+        return one_hot[:, 1:] if samples.n_classes == 2 else one_hot
+    return y
+
+
+def _batches(subsets: Int[Tensor, "S kept"], recipe: Recipe, seed: int):
+    """[S, batch] positions an update; every network reshuffles its own subset each epoch."""
+    n_networks, kept = subsets.shape
+    size = min(recipe.batch_size or kept, kept)
+    streams = [torch.Generator().manual_seed(1_000_003 * seed + s) for s in range(n_networks)]
+    order, used = subsets, 0
+    for step in range(recipe.steps):
+        if recipe.batch_size is not None and (step == 0 or used + size > kept):
+            order = torch.stack([
+                row[torch.randperm(kept, generator=g)]
+                for row, g in zip(subsets, streams, strict=True)
+            ])
+            used = 0
+        yield order[:, used : used + size]
+        used = used + size if recipe.batch_size is not None else 0
+
+
+def _loss(outputs: Float[Tensor, "S n k"], y: Tensor, loss: str) -> Float[Tensor, " S"]:
+    return _sample_loss(outputs, y, loss).mean(1)
+
+
+def _sample_loss(outputs: Float[Tensor, "S n k"], y: Tensor, loss: str) -> Float[Tensor, "S n"]:
+    if loss == "mse":
+        return 0.5 * (outputs - y).square().sum(2)
+    if outputs.shape[2] == 1:
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            outputs[..., 0], y.float(), reduction="none"
+        )
+    return torch.nn.functional.cross_entropy(outputs.mT, y, reduction="none")
