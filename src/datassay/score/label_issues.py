@@ -36,11 +36,9 @@ class LabelIssues:
 
     def to_table(self) -> pa.Table:
         """One row per sample: id, label_issue_score, suggested_label, is_issue."""
-        return pa.table(
-            {
-                "id": self.ids,
-                "label_issue_score": self.score,
-                "suggested_label": self.suggested_label,
-                "is_issue": self.is_issue,
-            }
-        )
+        return pa.table({
+            "id": self.ids,
+            "label_issue_score": self.score,
+            "suggested_label": self.suggested_label,
+            "is_issue": self.is_issue,
+        })
