@@ -102,8 +102,8 @@ def wrong_labels(samples: SampleSet) -> np.ndarray | None:
     """
     if samples.true_y is None:
         return None
-    different = np.asarray(samples.y != samples.true_y)
-    return different.reshape(len(samples), -1).any(axis=1)
+    different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)
+    return np.any(different, axis=1, keepdims=True)[:, 0]
 
 
 def _truth_sentence(findings: Findings) -> str:
@@ -257,7 +257,7 @@ def contest_advice(findings: Findings) -> tuple[Advice, ...]:
         Advice(
             kind="contest",
             severity="fine" if contest.values[0] >= max(contest.values) else "look",
-            headline=f"Who won: {contest.measure}",
+            headline=contest.measure[:1].upper() + contest.measure[1:],
             sentence=contest.verdict,
         )
         for contest in findings.contests

@@ -68,7 +68,9 @@ def information_figure(findings: Findings) -> Figure:
             hovertemplate="%{y} samples at %{customdata} nats<extra>%{fullData.name}</extra>",
         )
     _style(figure, "information, nats", "samples")
-    _decades(figure, edges)
+    low, high = int(np.ceil(edges[0])), int(np.floor(edges[-1]))
+    ticks, texts = _decades(low, high)
+    figure.update_xaxes(tickvals=ticks, ticktext=texts)
     figure.update_layout(barmode="stack", showlegend=findings.samples.is_classification)
     return figure
 
@@ -99,12 +101,19 @@ def _class_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
     return groups
 
 
-def _decades(figure: Figure, edges: np.ndarray) -> None:
-    """Label a log10 axis 10^k at whole exponents, at most about eight of them."""
-    low, high = int(np.floor(edges[0])), int(np.ceil(edges[-1]))
-    ticks = list(range(low, high + 1, max(1, (high - low) // 7)))
-    texts = [f"10<sup>{str(k).replace('-', '−')}</sup>" for k in ticks]
-    figure.update_xaxes(tickvals=ticks, ticktext=texts)
+def _decades(low: int, high: int) -> tuple[list[int], list[str]]:
+    """Whole exponents from low to high, about eight at most, and how to print them."""
+    ticks = list(range(low, high + 1, max(1, (high - low + 6) // 7)))
+    return ticks, [f"10<sup>{str(k).replace('-', '−')}</sup>" for k in ticks]
+
+
+def _log_ticks(values: np.ndarray) -> dict:
+    """Tick settings of a log axis; plotly's own where no two decades are spanned."""
+    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
+    ticks, texts = _decades(int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9)))
+    if len(ticks) < 2:
+        return {"nticks": 5}
+    return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
 
 
 def issue_figure(findings: Findings) -> Figure:
@@ -178,8 +187,8 @@ def spectrum_figure(findings: Findings) -> Figure:
     )
     _style(figure, "mode", "eigenvalue of the kernel")
     figure.update_layout(showlegend=False)
-    figure.update_xaxes(type="log", dtick=1)
-    figure.update_yaxes(type="log", exponentformat="power", nticks=8)
+    figure.update_xaxes(type="log", **_log_ticks(index))
+    figure.update_yaxes(type="log", **_log_ticks(values))
     return figure
 
 
@@ -215,8 +224,9 @@ def modes_figure(findings: Findings) -> Figure:
         hovertemplate="step %{x:.3g}: %{y:.1%} left<extra>%{fullData.name}</extra>",
     )
     _style(figure, "training steps", "share of squared residual left")
-    figure.update_xaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_xaxes(type="log", **_log_ticks(curve.steps))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
+    figure.update_layout(height=400)
     return figure
 
 
@@ -251,6 +261,7 @@ def removal_figure(findings: Findings) -> Figure:
         )
     _style(figure, "training samples removed, %", f"validation {curve.metric}")
     figure.update_layout(height=440)
+    figure.update_xaxes(range=[-2, 100 * curve.fractions.max() + 2])
     return figure
 
 
@@ -272,7 +283,14 @@ def _style(figure: Figure, x_title: str, y_title: str) -> None:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 12.5, "color": INK},
         hoverlabel={"font": {"family": "system-ui, sans-serif"}},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0, "xanchor": "left"},
+        legend={
+            "orientation": "h",
+            "yanchor": "top",
+            "y": -0.2,
+            "x": 0,
+            "xanchor": "left",
+            "traceorder": "normal",
+        },
         bargap=0,
     )
     axis: dict = {"gridcolor": RULE, "zeroline": False, "linecolor": QUIET, "ticks": "outside"}

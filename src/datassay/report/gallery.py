@@ -128,7 +128,7 @@ def _card(findings: Findings, i: int, views: tuple[View, ...], drawing: Drawing)
         information=information,
         information_text=number(information),
         issue_score=float(issues.score[i]),
-        issue_text=f"{issues.score[i]:.2f}",
+        issue_text=f"{issues.score[i]:.2f}".replace("-", "−"),
         is_issue=bool(issues.is_issue[i]),
         views=views,
         drawing=drawing,

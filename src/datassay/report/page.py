@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from datassay.act.rivals import Contest
-from datassay.report.advice import advice
+from datassay.report.advice import Advice, advice
 from datassay.report.figures import figures
 from datassay.report.findings import Findings
 from datassay.report.gallery import cards
@@ -89,7 +90,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "lead": _lead(findings),
         "facts": [f for f in findings.facts.items() if f[0].lower() not in {"command", "version"}],
         "warnings": findings.warnings,
-        "advice": advice(findings),
+        "advice": [{**asdict(a), "tag": _tag(a)} for a in advice(findings)],
         "cards": shown,
         "card_kind": "image" if shown and shown[0].drawing.image else _list_kind(shown),
         "gallery_note": _gallery_note(findings, len(shown)),
@@ -102,6 +103,13 @@ def _context(findings: Findings) -> dict[str, object]:
         "seed": facts.get("seed", ""),
         "command": facts.get("command", ""),
     }
+
+
+def _tag(told: Advice) -> str:
+    if told.kind == "contest":
+        return "Who won" if told.severity == "fine" else "Who won · a rival did better"
+    word = {"act": "Act", "look": "Look", "fine": "Fine"}[told.severity]
+    return f"{word} · {told.kind}"
 
 
 def _list_kind(shown: tuple) -> str:
