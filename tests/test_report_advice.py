@@ -50,7 +50,7 @@ def curve(ours, random=None, metric="accuracy"):
 def test_label_errors_are_counted_and_the_most_likely_named_first():
     told = label_advice(ten([-1, 0.2, 0.9, -1, -1, -1, -1, -1, -1, 0.5]))
     assert told.headline == "3 suspected label errors"
-    assert "3 labels of 10 (30 %)" in told.sentence
+    assert "contradicts 3 labels of 10 (30 %)" in told.sentence
     assert told.ids == ("s2", "s9", "s1")
     assert told.severity == "act"
     assert "true labels" not in told.sentence

@@ -76,7 +76,8 @@ def choose(browser, **controls):
           const control = form.elements[name];
           control.value = value;
           const target = control.length && !control.options ? [...control] : [control];
-          target.find((c) => c.checked !== false).dispatchEvent(new Event("change", { bubbles: true }));
+          const changed = target.find((c) => c.checked !== false);
+          changed.dispatchEvent(new Event("change", { bubbles: true }));
         }""",
         controls,
     )

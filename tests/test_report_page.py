@@ -18,9 +18,11 @@ from test_report_findings import (
 
 from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
-from datassay.report.figures import information_figure, issue_figure, plain, removal_figure
+from datassay.report.figure_style import plain
 from datassay.report.gallery import cards, chosen, label_text
 from datassay.report.page import render_page, script_json
+from datassay.report.sample_figures import information_figure, issue_figure
+from datassay.report.training_figures import gain_figure, removal_figure
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
 
@@ -96,7 +98,14 @@ def test_texts_and_attributes_are_escaped():
 
 def test_figures_survive_the_escape(page):
     specs = re.findall(r'<script type="application/json" id="figure-(\w+)">(.*?)</script>', page)
-    assert {name for name, _ in specs} == {"information", "issues", "spectrum", "modes", "removal"}
+    assert {name for name, _ in specs} == {
+        "information",
+        "issues",
+        "spectrum",
+        "modes",
+        "removal",
+        "gain",
+    }
     assert all("<" not in text for _, text in specs)
     assert all(json.loads(text)["data"] for _, text in specs)
 
@@ -144,6 +153,18 @@ def test_error_bars_are_the_standard_deviation_over_seeds():
     expected = found.removal_curve.score[0].std(axis=1, ddof=1)
     np.testing.assert_allclose(trace.error_y.array, expected)
     np.testing.assert_allclose(trace.x, 100 * found.removal_curve.fractions)
+
+
+def test_gains_are_measured_seed_by_seed_against_random():
+    found = make_findings()
+    score = found.removal_curve.score
+    figure = gain_figure(found)
+    assert [t.name for t in figure.data] == [
+        "lowest information first", "lowest loss first", "highest margin first",
+    ]  # fmt: skip
+    np.testing.assert_allclose(figure.data[0].y, 100 * (score[0] - score[2]).mean(axis=1))
+    expected = 100 * (score[0] - score[2]).std(axis=1, ddof=1)
+    np.testing.assert_allclose(figure.data[0].error_y.array, expected)
 
 
 def test_absent_parts_are_said_to_be_absent():

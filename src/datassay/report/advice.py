@@ -82,10 +82,10 @@ def label_advice(findings: Findings) -> Advice:
         severity="act",
         headline=count(len(suspects), "suspected label error"),
         sentence=(
-            f"{count(len(suspects), 'label')} of {n:,} ({percent(len(suspects) / n)}) disagree "
-            "with the prediction of a fit that never saw the sample. "
-            f"{overlap} of the {len(top)} most informative samples are among them: look at "
-            f"these before calling them valuable.{truth}"
+            f"A fit that never saw the sample contradicts {count(len(suspects), 'label')} of {n:,} "
+            f"({percent(len(suspects) / n)}). Of the {len(top)} most informative samples "
+            f"{overlap} {'is' if overlap == 1 else 'are'} suspected: wrong labels are "
+            f"informative too, so check before calling a sample valuable.{truth}"
         ),
         ids=tuple(str(i) for i in findings.samples.ids[order[:N_CHECK_FIRST]]),
     )

@@ -13,7 +13,7 @@ from datassay.act.rivals import Contest
 from datassay.report.advice import Advice, advice
 from datassay.report.figures import figures
 from datassay.report.findings import Findings
-from datassay.report.gallery import cards
+from datassay.report.gallery import N_ISSUES, cards
 from datassay.report.method import method_notes
 from datassay.report.wording import count, number
 
@@ -131,10 +131,11 @@ def _lead(findings: Findings) -> str:
 def _gallery_note(findings: Findings, n_shown: int) -> str:
     n, n_issues = len(findings.samples), int(findings.issues.is_issue.sum())
     scope = "of each class" if findings.samples.is_classification else "of all"
-    return (
-        f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative "
-        f"{scope}, and those of highest label issue score among {n_issues:,} suspects."
-    )
+    drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
+    if not n_issues:
+        return f"{drawn} {scope}. No label is suspected."
+    which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
+    return f"{drawn} {scope}, and {which} suspected label errors."
 
 
 def _issue_note(findings: Findings) -> str:
