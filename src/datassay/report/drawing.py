@@ -1,0 +1,110 @@
+"""How one sample looks on a card: a picture, a text, or its most unusual values."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Shaped
+
+from datassay.data.samples import SampleSet
+
+MAX_SIDE = 96
+MAX_TEXT = 200
+N_FEATURES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One sample, ready to show; exactly one of the three parts is set.
+
+    Attributes:
+        image: a data URI of a PNG.
+        text: plain text, cut to 200 characters.
+        full_text: plain text, cut to 2000 characters, for a tooltip.
+        values: (name, value) pairs, most unusual first.
+    """
+
+    image: str = ""
+    text: str = ""
+    full_text: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+
+
+def draw(samples: SampleSet, positions: Shaped[np.ndarray, " m"]) -> tuple[Drawing, ...]:
+    """Each sample as its kind is shown.
+
+    An image that has no image's shape, and a text without text, are listed as rows.
+
+    Args:
+        samples: the whole set, which fixes the grey scale and what is unusual.
+        positions: [m], which samples.
+
+    Returns:
+        [m] drawings.
+    """
+    if samples.kind == "image" and _is_image(samples.input_shape):
+        return _images(samples, positions)
+    if samples.kind == "text" and samples.texts is not None:
+        return tuple(_text(str(samples.texts[i])) for i in positions)
+    return _rows(samples, positions)
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    if len(shape) == 2:
+        return True
+    return len(shape) == 3 and (shape[0] in {1, 2, 3, 4} or shape[2] in {1, 2, 3, 4})
+
+
+def _images(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
+    low, high = float(samples.x.min()), float(samples.x.max())
+    scale = 255 / (high - low) if high > low else 0.0
+    drawn = []
+    for i in positions:
+        pixels = _last_channel(np.asarray(samples.x[i], np.float64))
+        drawn.append(Drawing(image=_png(((pixels - low) * scale).round().astype(np.uint8))))
+    return tuple(drawn)
+
+
+def _last_channel(image: np.ndarray) -> np.ndarray:
+    """[h, w] or [h, w, 3] from [h, w], [c, h, w] or [h, w, c] with 1 to 4 channels."""
+    if image.ndim == 3 and image.shape[0] in {1, 2, 3, 4}:  # the loader's own order wins
+        image = np.moveaxis(image, 0, -1)
+    if image.ndim == 3:
+        # Two channels have no colours: their mean. A fourth is opacity: dropped.
+        image = image.mean(axis=-1) if image.shape[2] < 3 else image[..., :3]
+    return image
+
+
+def _png(pixels: np.ndarray) -> str:
+    from PIL import Image  # only the report draws, so only it pays for the import
+
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((MAX_SIDE, MAX_SIDE))
+    stream = io.BytesIO()
+    picture.save(stream, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def _text(text: str) -> Drawing:
+    text = " ".join(text.split())
+    cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    return Drawing(text=cut or "(empty)", full_text=text[:2000])
+
+
+def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
+    x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+    spread = x.std(axis=0)
+    z = (x[positions] - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)  # [m, d]
+    top = np.argsort(-np.abs(z), axis=1, kind="stable")[:, :N_FEATURES]
+    names = samples.feature_names
+    return tuple(
+        Drawing(
+            values=tuple(
+                (names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}") for j in columns
+            )
+        )
+        for i, columns in zip(positions, top, strict=True)
+    )

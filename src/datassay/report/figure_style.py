@@ -1,0 +1,91 @@
+"""The look that all the page's figures share."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+INK, QUIET, RULE = "#1f2933", "#5f6b7a", "#e3e7ec"
+BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#8a94a0"
+MAX_NAME = 28
+
+
+def plain(text: str, limit: int = MAX_NAME) -> str:
+    """A user's text for plotly, which reads pseudo-HTML in names and labels.
+
+    Args:
+        text: any text.
+        limit: how many characters to keep.
+
+    Returns:
+        The text, cut and with &, < and > as entities.
+    """
+    text = " ".join(text.split())
+    return html.escape(text if len(text) <= limit else text[: limit - 1] + "…", quote=False)
+
+
+def style(figure: Figure, x_title: str, y_title: str) -> None:
+    """Apply the page's look and the axes' titles.
+
+    Args:
+        figure: changed in place.
+        x_title: with its unit.
+        y_title: with its unit.
+    """
+    figure.update_layout(
+        template="none",
+        height=360,
+        margin={"l": 58, "r": 12, "t": 24, "b": 48},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "system-ui, sans-serif", "size": 12.5, "color": INK},
+        hoverlabel={"font": {"family": "system-ui, sans-serif"}},
+        legend={
+            "orientation": "h",
+            "yanchor": "top",
+            "y": -0.2,
+            "x": 0,
+            "xanchor": "left",
+            "traceorder": "normal",
+        },
+        bargap=0,
+    )
+    axis: dict = {"gridcolor": RULE, "zeroline": False, "linecolor": QUIET, "ticks": "outside"}
+    axis |= {"tickcolor": QUIET, "title_standoff": 8}
+    figure.update_xaxes(title_text=x_title, showgrid=False, showline=True, **axis)
+    figure.update_yaxes(title_text=y_title, automargin=True, **axis)
+
+
+def decades(low: int, high: int) -> tuple[list[int], list[str]]:
+    """Ticks of a logarithmic axis at whole exponents, about eight at most.
+
+    Args:
+        low: smallest exponent.
+        high: largest exponent.
+
+    Returns:
+        Exponents, and how plotly prints them as powers of ten.
+    """
+    ticks = list(range(low, high + 1, max(1, (high - low + 6) // 7)))
+    return ticks, [f"10<sup>{str(k).replace('-', '−')}</sup>" for k in ticks]
+
+
+def log_ticks(values: np.ndarray) -> dict:
+    """Tick settings of plotly's logarithmic axis.
+
+    Args:
+        values: [m], what the axis shows, positive.
+
+    Returns:
+        Plotly settings; its own ticks where the values span no two decades.
+    """
+    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
+    ticks, texts = decades(int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9)))
+    if len(ticks) < 2:
+        return {"nticks": 5}
+    return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}

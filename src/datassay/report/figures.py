@@ -1,0 +1,43 @@
+"""All the page's figures, as the JSON that plotly draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datassay.report.findings import RANDOM, Findings
+from datassay.report.sample_figures import information_figure, issue_figure
+from datassay.report.training_figures import (
+    gain_figure,
+    modes_figure,
+    removal_figure,
+    spectrum_figure,
+)
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def figures(findings: Findings) -> dict[str, tuple[str, str]]:
+    """All the figures that these findings can fill.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        Figure name → (plotly JSON, what it shows for who cannot see it).
+    """
+    drawn: dict[str, tuple[Figure, str]] = {
+        "information": (information_figure(findings), "Histogram of information by class"),
+        "issues": (issue_figure(findings), "Histogram of label issue scores"),
+        "spectrum": (spectrum_figure(findings), "Eigenvalues of the kernel by mode"),
+        "modes": (modes_figure(findings), "Predicted residual left against training steps"),
+    }
+    curve = findings.removal_curve
+    if curve is not None:
+        rankings = ", ".join(curve.rankings)
+        text = f"{curve.metric} against fraction removed, by ranking: {rankings}"
+        drawn["removal"] = (removal_figure(findings), text)
+        if RANDOM in curve.rankings:
+            text = f"gain of {curve.metric} over random removal, by ranking"
+            drawn["gain"] = (gain_figure(findings), text)
+    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}

@@ -1,0 +1,87 @@
+"""Everything one run found out, gathered for the page, the table and the summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.act.removal_curve import RemovalCurve
+from datassay.act.rivals import Contest
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.score.baselines import Baselines
+from datassay.score.information import SampleInformation
+from datassay.score.label_issues import LabelIssues
+from datassay.score.learning_curve import LearningCurve
+
+# The rankings that the page speaks about, as `removal_curve` and the contests name them.
+LOWEST_FIRST = "lowest information first"
+HIGHEST_FIRST = "highest information first"
+RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """One run's results, in the order of its training samples; nothing is computed here.
+
+    Attributes:
+        samples: the n training samples, with the labels that were scored.
+        validation: the samples on which changes and accuracies were measured; None where the
+            training inputs stood in for them.
+        information: nats, one value a sample.
+        prediction_change: [n], output unit squared: what removing the sample changes on the
+            validation inputs, summed over them.
+        weight_change: [n], weight unit squared: what removing it changes in the weights.
+        issues: how likely each given label is wrong.
+        learning_curve: the kernel's spectrum and which modes are learned when.
+        baselines: loss and margin of trained networks; None where none was trained.
+        removal_curve: what removing samples costs; None where it was not measured.
+        contests: our rankings beside their trivial rivals.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    samples: SampleSet
+    validation: SampleSet | None
+    information: SampleInformation
+    prediction_change: Float[np.ndarray, " n"]
+    weight_change: Float[np.ndarray, " n"]
+    issues: LabelIssues
+    learning_curve: LearningCurve
+    baselines: Baselines | None = None
+    removal_curve: RemovalCurve | None = None
+    contests: tuple[Contest, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_aligned(self)
+
+
+def check_aligned(findings: Findings) -> None:
+    """Refuse results that are not in the order of the samples they claim to describe.
+
+    Args:
+        findings: the results to check.
+
+    Raises:
+        DataError: a result has another length than the samples, or other ids in their places.
+    """
+    ids = findings.samples.ids
+    results = {"information": findings.information, "issues": findings.issues}
+    if findings.baselines is not None:
+        results["baselines"] = findings.baselines
+    for name, result in results.items():
+        if not np.array_equal(result.ids, ids):
+            raise DataError(
+                f"{name} must have the samples' ids in the samples' order; they differ. "
+                "Score the same SampleSet that the report shows."
+            )
+    for name in ("prediction_change", "weight_change"):
+        if len(getattr(findings, name)) != len(ids):
+            raise DataError(
+                f"{name} must have one value a sample; got {len(getattr(findings, name))} "
+                f"for {len(ids)}. Score the same SampleSet that the report shows."
+            )

@@ -1,0 +1,78 @@
+"""The run in figures, as plain JSON for other programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+
+import numpy as np
+
+from datassay.report.advice import advice, wrong_labels
+from datassay.report.findings import Findings
+from datassay.report.redundancy import redundancy
+
+
+def summary_json(findings: Findings) -> str:
+    """Facts, counts, advice, contests, removal curve and warnings as JSON text.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        Standard JSON: what is not a finite number is null, never NaN or Infinity.
+    """
+    summary = {
+        "facts": findings.facts,
+        "warnings": findings.warnings,
+        "counts": _counts(findings),
+        "advice": [asdict(a) for a in advice(findings)],
+        "contests": [asdict(c) for c in findings.contests],
+        "removal_curve": _removal_curve(findings),
+    }
+    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _counts(findings: Findings) -> dict[str, object]:
+    wrong = wrong_labels(findings.samples)
+    curve = findings.removal_curve
+    found = None if curve is None else redundancy(curve)
+    n = len(findings.samples)
+    return {
+        "train": n,
+        "validation": 0 if findings.validation is None else len(findings.validation),
+        "classes": findings.samples.n_classes,
+        "suspected_label_errors": int(findings.issues.is_issue.sum()),
+        "known_label_errors": None if wrong is None else int(wrong.sum()),
+        "redundant": None if found is None else round(found.fraction * n),
+    }
+
+
+def _removal_curve(findings: Findings) -> dict[str, object] | None:
+    curve = findings.removal_curve
+    if curve is None:
+        return None
+    n_seeds = curve.score.shape[2]
+    mean = curve.score.mean(axis=2)
+    spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
+    return {
+        "metric": curve.metric,
+        "seeds": n_seeds,
+        "fractions": curve.fractions,
+        "rankings": [
+            {"name": name, "mean": m, "std": s}
+            for name, m, s in zip(curve.rankings, mean, spread, strict=True)
+        ],
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,51 @@
+"""The table of all scores: one row a sample, to join to the user's data by id."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.report.findings import Findings
+
+
+def score_table(findings: Findings) -> pa.Table:
+    """Every sample's labels and scores.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One row a sample, in the samples' order. `label` is the class index or the target;
+        `class_name`, `suggested_label` and `true_label` are names where there are classes;
+        `loss` and `margin` are there where networks were trained, `true_label` where it is known.
+    """
+    samples, issues = findings.samples, findings.issues
+    columns: dict[str, pa.Array] = {"id": _column(samples.ids), "label": _column(samples.y)}
+    if samples.is_classification:
+        columns["class_name"] = _labels(findings, samples.y)
+    columns |= {
+        "suggested_label": _labels(findings, issues.suggested_label),
+        "is_issue": pa.array(issues.is_issue),
+        "label_issue_score": pa.array(issues.score),
+        "information": pa.array(findings.information.information),
+        "prediction_change": pa.array(findings.prediction_change),
+        "weight_change": pa.array(findings.weight_change),
+    }
+    if findings.baselines is not None:
+        columns["loss"] = pa.array(findings.baselines.loss)
+        columns["margin"] = pa.array(findings.baselines.margin)
+    if samples.true_y is not None:
+        columns["true_label"] = _labels(findings, samples.true_y)
+    return pa.table(columns)
+
+
+def _labels(findings: Findings, labels: np.ndarray) -> pa.Array:
+    names = findings.samples.class_names
+    if not names:
+        return _column(labels)
+    return pa.array([names[int(label)] for label in labels], pa.string())
+
+
+def _column(values: np.ndarray) -> pa.Array:
+    # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
+    return pa.array(values.tolist())

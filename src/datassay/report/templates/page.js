@@ -1,0 +1,73 @@
+"use strict";
+(() => {
+  // Figures: plotly fills each placeholder from the JSON beside it.
+  const narrow = window.matchMedia("(max-width: 760px)").matches;
+  for (const place of document.querySelectorAll("[data-figure]")) {
+    const spec = JSON.parse(document.getElementById("figure-" + place.dataset.figure).textContent);
+    const named = spec.data.filter((trace) => trace.name).length;
+    if (narrow && spec.layout.showlegend !== false) {
+      spec.layout.height += 14 * named; // the legend wraps below the plot and must not eat it
+    }
+    Plotly.newPlot(place, spec.data, spec.layout, { responsive: true, displayModeBar: false });
+  }
+
+  // Gallery: every card is in the page; the controls choose, order and reveal.
+  const PAGE = 48;
+  const NATURAL = { most: ["information", "desc"], least: ["information", "asc"], issues: ["score", "desc"] };
+  const form = document.querySelector(".controls");
+  const list = document.querySelector(".cards");
+  const more = document.querySelector(".more");
+  const cards = [...list.children];
+  const byId = new Intl.Collator(undefined, { numeric: true }).compare;
+  let shown = PAGE;
+
+  const compare = (key, sign) => (a, b) => {
+    const tie = byId(a.dataset.id, b.dataset.id);
+    if (key === "id") return sign * tie;
+    return sign * (Number(a.dataset[key]) - Number(b.dataset[key])) || tie;
+  };
+
+  function update() {
+    const chosen = new FormData(form);
+    const fits = (card) =>
+      card.dataset.views.split(" ").includes(chosen.get("view")) &&
+      (!chosen.get("class") || card.dataset.class === chosen.get("class"));
+    const fitting = cards.filter(fits);
+    fitting.sort(compare(chosen.get("sort"), chosen.get("order") === "asc" ? 1 : -1));
+    for (const card of cards) card.hidden = true;
+    for (const card of fitting.slice(0, shown)) card.hidden = false;
+    list.append(...fitting);
+    const visible = Math.min(shown, fitting.length);
+    form.elements.shown.value = `showing ${visible} of ${fitting.length}`;
+    more.hidden = visible === fitting.length;
+    document.querySelector(".none").hidden = fitting.length > 0;
+  }
+
+  function restart(event) {
+    if (event.target.name === "view") {
+      [form.elements.sort.value, form.elements.order.value] = NATURAL[event.target.value];
+    }
+    shown = PAGE;
+    update();
+  }
+
+  form.addEventListener("change", restart);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  more.addEventListener("click", () => {
+    const next = shown;
+    shown += PAGE;
+    update();
+    const first = list.querySelectorAll(".card:not([hidden])")[next];
+    first.tabIndex = -1; // the button may vanish: keep keyboard users where they were
+    first.focus({ preventScroll: true });
+  });
+  for (const link of document.querySelectorAll("[data-show]")) {
+    link.addEventListener("click", () => {
+      const radio = form.querySelector(`[value="${link.dataset.show}"]`);
+      radio.checked = true;
+      restart({ target: radio });
+    });
+  }
+  form.reset(); // browsers keep controls over a reload
+  update();
+})();

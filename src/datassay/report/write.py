@@ -1,0 +1,112 @@
+"""A run's files: all of them written, or the earlier ones left as they were."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from datassay.errors import SettingError
+from datassay.report.findings import Findings
+from datassay.report.page import render_page
+from datassay.report.summary import summary_json
+from datassay.report.table import score_table
+
+
+def write_results(findings: Findings, out: Path) -> Path:
+    """Write index.html, scores.parquet and summary.json into a folder.
+
+    All three are completed in a temporary folder on the same disk, then moved into place one by
+    one, so an interruption leaves earlier results intact and never a half-written file. The
+    temporary folder goes away whatever happens.
+
+    Args:
+        findings: one run's results.
+        out: the folder; made where it does not exist. Other files in it stay.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        SettingError: the folder cannot be written, or the disk is full.
+    """
+    check_writable(out)
+    try:
+        # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
+        parent = out if out.is_dir() else out.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=parent) as folder:
+            for name, write in WRITERS.items():
+                write(findings, Path(folder) / name)
+            out.mkdir(exist_ok=True)
+            for name in WRITERS:
+                os.replace(Path(folder) / name, out / name)
+    except OSError as error:
+        raise SettingError(
+            f"out must be a folder with room for the results; writing to {out} failed: "
+            f"{error.strerror or error}. Free space or choose another folder."
+        ) from error
+    return out / "index.html"
+
+
+def check_writable(out: Path) -> None:
+    """Refuse, before any work is done, a folder that the results could not go to.
+
+    Args:
+        out: the folder, which need not exist yet.
+
+    Raises:
+        SettingError: `out` or a folder above it is a file, one of its result names is taken by
+            a folder, or nothing can be written there.
+    """
+    nearest = next(path for path in (out, *out.absolute().parents) if _exists(path))
+    if not nearest.is_dir():
+        raise SettingError(
+            f"out must be a folder; got {out}, but {nearest} is a file. Choose another folder."
+        )
+    for name in WRITERS:
+        if (out / name).is_dir():
+            raise SettingError(
+                f"out must have room for the file {name}; in {out} that is a folder. "
+                "Move it away or choose another folder."
+            )
+    try:
+        # Trying is the only honest test: permission bits say nothing to root or on a full disk.
+        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=nearest):
+            pass
+    except OSError as error:
+        raise SettingError(
+            f"out must be a folder that can be written; got {out}, and {nearest} refuses: "
+            f"{error.strerror or error}. Choose another folder or change its permissions."
+        ) from error
+
+
+def _exists(path: Path) -> bool:
+    try:
+        # lexists: a link to nowhere is in the way too.
+        return os.path.lexists(path)
+    except ValueError:  # a name that no file can have, such as one with a null byte
+        return False
+
+
+def _write_page(findings: Findings, path: Path) -> None:
+    path.write_text(render_page(findings), encoding="utf-8")
+
+
+def _write_table(findings: Findings, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(score_table(findings), path)
+
+
+def _write_summary(findings: Findings, path: Path) -> None:
+    path.write_text(summary_json(findings), encoding="utf-8")
+
+
+# The page comes last into place, so a new page never stands beside older tables.
+WRITERS: dict[str, Callable[[Findings, Path], None]] = {
+    "scores.parquet": _write_table,
+    "summary.json": _write_summary,
+    "index.html": _write_page,
+}

@@ -1,0 +1,208 @@
+"""The page in a real browser: it loads in silence, draws, sorts, filters and fits a phone."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_report_findings import EVIL, make_findings, row_samples, text_samples
+
+from datassay.report.page import render_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium or its driver is not installed"),
+]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
+    "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
+).split()
+VISIBLE = "[...document.querySelectorAll('.card:not([hidden])')]"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    options.page_load_strategy = "normal"
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(30)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(render_page(make_findings()), encoding="utf-8")
+    return path
+
+
+def resize(browser, width, height=900):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def settle(browser):
+    """Wait until every figure is drawn and two frames have passed."""
+    browser.execute_async_script(
+        """const done = arguments[0];
+        (function wait() {
+          const figures = [...document.querySelectorAll("[data-figure]")];
+          if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);
+          requestAnimationFrame(() => requestAnimationFrame(() => done()));
+        })();"""
+    )
+
+
+def opened(browser, path, width=1280):
+    browser.get_log("browser")  # forget what earlier pages said
+    resize(browser, width)
+    browser.get(path.as_uri())
+    settle(browser)
+    return browser
+
+
+def choose(browser, **controls):
+    browser.execute_script(
+        """const form = document.querySelector(".controls");
+        for (const [name, value] of Object.entries(arguments[0])) {
+          const control = form.elements[name];
+          control.value = value;
+          const target = control.length && !control.options ? [...control] : [control];
+          const changed = target.find((c) => c.checked !== false);
+          changed.dispatchEvent(new Event("change", { bubbles: true }));
+        }""",
+        controls,
+    )
+
+
+def visible(browser, key):
+    return browser.execute_script(
+        f"return {VISIBLE}.map((card) => card.dataset[arguments[0]])", key
+    )
+
+
+def screenshot(browser, path, width):
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    resize(browser, width, height)
+    settle(browser)
+    assert browser.save_screenshot(str(path))
+    from PIL import Image
+
+    grey = np.asarray(Image.open(path).convert("L"))
+    assert grey.shape == (height, width)
+    return grey
+
+
+def test_it_loads_in_silence_and_draws_every_figure(browser, page):
+    opened(browser, page)
+    assert browser.title == "digits & <friends> · datassay"
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 5
+    bars = "return document.querySelectorAll('[data-figure=information] .bars .point').length"
+    assert browser.execute_script(bars) > 50
+
+
+def test_a_class_named_script_is_shown_and_does_not_run(browser, page):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    opened(browser, page)
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert
+    legends = browser.find_elements("css selector", "[data-figure=information] .legendtext")
+    assert EVIL in [legend.text for legend in legends]
+    choose(browser, **{"class": "1"})
+    labels = browser.find_elements("css selector", ".card:not([hidden]) .label")
+    assert {label.get_attribute("textContent") for label in labels} == {EVIL}
+
+
+@pytest.mark.parametrize("key", ["information", "score", "id"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_sorting_orders_the_cards_as_numbers(browser, page, key, order):
+    opened(browser, page)
+    choose(browser, sort=key, order=order)
+    values = [float(v) for v in visible(browser, key)]
+    assert len(values) == 48
+    assert values == sorted(values, reverse=order == "desc")
+
+
+def test_the_class_filter_leaves_only_that_class(browser, page):
+    opened(browser, page)
+    choose(browser, **{"class": "8"})
+    assert set(visible(browser, "class")) == {"8"}
+    assert browser.find_element("name", "shown").text == "showing 12 of 12"
+    choose(browser, **{"class": ""})
+    assert len(set(visible(browser, "class"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "descending"),
+    [("most", "information", True), ("least", "information", False), ("issues", "score", True)],
+)
+def test_each_view_shows_its_cards_in_its_own_order(browser, page, view, key, descending):
+    opened(browser, page)
+    choose(browser, view=view)
+    assert all(view in views.split() for views in visible(browser, "views"))
+    values = [float(v) for v in visible(browser, key)]
+    assert values == sorted(values, reverse=descending)
+    if view == "issues":
+        assert min(values) > 0
+
+
+def test_show_more_reveals_the_rest_then_goes(browser, page):
+    opened(browser, page)
+    more = browser.find_element("class name", "more")
+    assert browser.find_element("name", "shown").text == "showing 48 of 120"
+    browser.execute_script("arguments[0].click()", more)
+    assert len(visible(browser, "id")) == 96
+    browser.execute_script("arguments[0].click()", more)
+    assert len(visible(browser, "id")) == 120
+    assert not more.is_displayed()
+
+
+def test_advice_leads_to_the_suspects_it_names(browser, page):
+    opened(browser, page)
+    link = browser.find_element("css selector", "[data-show=issues]")
+    browser.execute_script("arguments[0].click()", link)
+    assert all("issues" in views for views in visible(browser, "views"))
+    named = browser.find_elements("css selector", ".advice code")
+    assert visible(browser, "id")[: len(named)] == [n.text for n in named]
+
+
+def test_controls_work_from_the_keyboard(browser, page):
+    from selenium.webdriver.common.keys import Keys
+
+    opened(browser, page)
+    browser.find_element("css selector", "[name=view]:checked").send_keys(Keys.ARROW_RIGHT)
+    assert all("least" in views for views in visible(browser, "views"))
+    unlabelled = (
+        "return [...document.querySelectorAll('select, input')].filter(c => !c.labels.length)"
+    )
+    assert browser.execute_script(unlabelled) == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
+    opened(browser, page, width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    grey = screenshot(browser, tmp_path / f"page-{width}.png", width)
+    assert grey.std() > 10
+    # No blank stretch: every 600 pixels of height hold ink.
+    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+@pytest.mark.parametrize("make", [text_samples, row_samples], ids=["text", "row"])
+def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
+    samples = replace(make(), name="a_very_long_name_without_any_space_" * 4)
+    path = tmp_path / "index.html"
+    path.write_text(render_page(make_findings(samples)), encoding="utf-8")
+    opened(browser, path, 390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
