@@ -49,6 +49,7 @@ def removal_curve(
     *,
     fractions: Sequence[float] = FRACTIONS,
     recipe: Recipe | None = None,
+    trained: TrainedNetworks | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> RemovalCurve:
@@ -62,6 +63,7 @@ def removal_curve(
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
         recipe: how to train; None takes the defaults for the task.
+        trained: the networks trained on all samples, one a seed, if they are there already.
         seed: of the random order and of the batches.
         progress: called with (step, networks trained, networks in all).
 
@@ -83,19 +85,43 @@ def removal_curve(
     shuffled = np.random.default_rng(seed)
     orders = {name: [order] * len(models) for name, order in rankings.items()}
     orders[RANDOM] = [shuffled.permutation(len(train)) for _ in models]
+    trained = trained or train_all(models, train, recipe, seed)
     score = np.empty((len(orders), len(fractions), len(models)))
-    for f, fraction in enumerate(fractions):
+    score[:, 0] = validation_score(trained, val)
+    for f, fraction in enumerate(fractions[1:], start=1):
         removed = round(fraction * len(train))
-        # Nothing removed is the same for every ranking: trained once.
-        groups = list(orders.values()) if removed else [orders[RANDOM]]
-        kept = np.stack([np.sort(order[removed:]) for group in groups for order in group])
-        networks = train_networks(
-            [*models] * len(groups), train, torch.as_tensor(kept), recipe, seed=seed
-        )
-        score[:, f] = validation_score(networks, val).reshape(len(groups), -1)
-        progress("retrain on what is kept", f + 1, len(fractions))
+        kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
+        subsets = torch.as_tensor(np.stack(kept))
+        networks = train_networks([*models] * len(orders), train, subsets, recipe, seed=seed)
+        score[:, f] = validation_score(networks, val).reshape(len(orders), -1)
+        progress("retrain on what is kept", f, len(fractions) - 1)
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
+
+
+def train_all(
+    models: Sequence[nn.Module],
+    train: SampleSet,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TrainedNetworks:
+    """Train every network on all samples.
+
+    Args:
+        models: one network a seed.
+        train: the training samples.
+        recipe: how to train; None takes the defaults for the task.
+        seed: of the batches.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The trained networks.
+    """
+    everything = torch.arange(len(train)).expand(len(models), -1)
+    return train_networks(
+        models, train, everything, recipe or task_recipe(train), seed=seed, progress=progress
+    )
 
 
 def task_recipe(samples: SampleSet) -> Recipe:

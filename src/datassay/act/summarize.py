@@ -1,0 +1,87 @@
+"""A smaller training set: remove what informs least, once or step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int
+
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.score.information import sample_information
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeepSet:
+    """Which samples to keep.
+
+    Attributes:
+        keep: [kept] positions in the training set, ascending.
+        removed: [n − kept] positions, in the order of removal.
+        kept_ids: [kept], the ids at `keep`.
+        iterative: whether scores were recomputed after each step.
+    """
+
+    keep: Int[np.ndarray, " kept"]
+    removed: Int[np.ndarray, " removed"]
+    kept_ids: np.ndarray
+    iterative: bool
+
+    def to_table(self) -> pa.Table:
+        """One row per kept sample: position, id."""
+        return pa.table({"position": self.keep, "id": self.kept_ids})
+
+
+def summarize(
+    lin: Linearization,
+    fraction: float,
+    *,
+    iterative: bool = False,
+    step: float = 0.05,
+    smoothing: str = "functional",
+    progress: Progress = silent,
+    **run: float | int | str,
+) -> KeepSet:
+    """Keep a fraction of the samples by removing those of lowest information.
+
+    Args:
+        lin: the linearisation.
+        fraction: of the samples to keep, in (0, 1].
+        iterative: remove `step` of what remains, score again, and so on, since the information of
+            a sample grows when another that says the same is gone.
+        step: fraction of what remains that one step removes, in (0, 1).
+        smoothing: of `sample_information`.
+        progress: called with (step, samples removed, samples to remove).
+        run: lr, steps, weight_decay, reduction, dynamics of `leave_one_out`.
+
+    Returns:
+        The samples to keep, and the others in the order of removal.
+
+    Raises:
+        SettingError: fraction or step is out of range, or fewer than 2 samples would remain.
+
+    Cost: one `leave_one_out`; iterative: one a step, log(fraction)/log(1 − step) of them.
+    Source: S1 §6, "Data summarization" (Fig. 2c), which removes 5 % of what remains at a time.
+    """
+    if not 0 < fraction <= 1:
+        raise SettingError(f"fraction must lie in (0, 1]; got {fraction}.")
+    if not 0 < step < 1:
+        raise SettingError(f"step must lie in (0, 1); got {step}.")
+    n = len(lin)
+    target = round(fraction * n)
+    if target < 2:
+        raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
+    keep, removed = np.arange(n), np.empty(0, dtype=int)
+    while len(keep) > target:
+        size = max(1, round(step * len(keep))) if iterative else n
+        size = min(size, len(keep) - target)
+        part = lin if len(keep) == n else lin.subset(keep)
+        information = sample_information(part, smoothing=smoothing, **run).information  # pyright: ignore[reportArgumentType]
+        lowest = np.argsort(information, kind="stable")[:size]
+        removed = np.concatenate([removed, keep[lowest]])
+        keep = np.delete(keep, lowest)
+        progress("remove what informs least", len(removed), n - target)
+    return KeepSet(keep, removed, lin.ids[keep], iterative)
