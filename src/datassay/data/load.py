@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from datassay.data.arrays import read_arrays
 from datassay.data.assemble import sample_sets
@@ -25,7 +25,7 @@ def load(
     *,
     target: str | None = None,
     ids: Any = None,
-    task: Task | None = None,
+    task: str | None = None,
     val_fraction: float = 0.2,
     seed: int = 0,
 ) -> tuple[SampleSet, SampleSet]:
@@ -69,7 +69,7 @@ def load(
     if not 0 <= seed < 2**32:
         raise DataError(f"seed must lie in 0..2^32−1; got {seed}.")
     read = _read(source, target, ids)
-    return sample_sets(read, task=task, val_fraction=val_fraction, seed=seed)
+    return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
 
 
 def _read(source: Any, target: str | None, ids: Any) -> Source:

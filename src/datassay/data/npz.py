@@ -44,8 +44,8 @@ def read_npz(path: Path) -> Source:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with reading(path):
-        archive = np.load(path, allow_pickle=False)
+    with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
+        archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataError(f"{path} must be an .npz archive; got one bare array. Use np.savez.")
         with archive:
