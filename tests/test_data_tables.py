@@ -125,12 +125,15 @@ def test_lists_are_refused(tmp_path):
         ("a,b,c\n1,2,x\n3,4", r"shop\.csv cannot be read: .*Expected 3 columns"),
         ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
         ("a;y\n1;0\n2;1\n", "separator"),
-        ("a,y\n", "at least|got shape|must"),
+        ("a,y\n", r"y must be .* got shape \(0,\)"),
+        ("1,0\n1,0\n2.5,1\n", "line of column names; got the numbers 1, 0"),
+        ("a,y\nä,1\nö,0\n", r"'a' must hold numbers.* got binary.* UTF-8"),
+        ("ä,y\n1,1\n2,0\n", r"shop\.csv cannot be read"),
     ],
 )
 def test_malformed_csv(tmp_path, content, message):
     path = tmp_path / "shop.csv"
-    path.write_text(content)
+    path.write_text(content, encoding="latin-1")
     with pytest.raises(DataError, match=message):
         da.load(path)
 

@@ -55,6 +55,8 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     """
     if hasattr(values, "toarray"):
         raise DataError(f"{name} must be dense; got a sparse matrix. Pass {name}.toarray().")
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
         values = values.detach().cpu()
     try:

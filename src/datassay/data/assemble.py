@@ -52,6 +52,11 @@ def sample_sets(
             seed=seed,
         )
         train, val = (train.subset(i) for i in indices)
+    if (train.texts is None) != (val.texts is None):
+        raise DataError(
+            "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
+            "parts alike."
+        )
     if train.texts is not None:
         train, val = with_tfidf(train, val)
     _check_pair(train, val)

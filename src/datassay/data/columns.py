@@ -38,7 +38,7 @@ def plain(column: pa.ChunkedArray, name: str) -> np.ndarray:
     ):
         raise DataError(
             f"column {name!r} must hold numbers, booleans or strings; got {kind}. Convert it to a "
-            "number or drop it."
+            "number (text to UTF-8) or drop it."
         )
     missing = pc.sum(column.is_null(nan_is_null=True)).as_py() or 0  # type: ignore[attr-defined]
     if missing:

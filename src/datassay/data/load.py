@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from datassay.data.idx import idx_files, read_idx_folder
 from datassay.data.image_folder import class_folders, read_image_folder
 from datassay.data.npz import read_npz
 from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed, is_fraction
 from datassay.data.source import Source, Task
 from datassay.data.tables import read_table
 from datassay.data.torch_dataset import is_dataset, read_datasets
@@ -60,14 +62,15 @@ def load(
             not finite, too small, or has one class only; pickled data is refused.
     """
     if task not in {None, "classification", "regression"}:
-        raise DataError(f"task must be 'classification', 'regression' or None; got {task!r}.")
-    if not 0 < val_fraction < 1:
         raise DataError(
-            f"val_fraction must lie between 0 and 1, both excluded; got {val_fraction}. To keep "
+            f"task must be 'classification', 'regression' or None; got {task!r}. Leave it out."
+        )
+    if not is_fraction(val_fraction) or val_fraction in {0, 1}:
+        raise DataError(
+            f"val_fraction must lie between 0 and 1, both excluded; got {val_fraction!r}. To keep "
             "all samples in training, give a validation part of your own."
         )
-    if not 0 <= seed < 2**32:
-        raise DataError(f"seed must lie in 0..2^32−1; got {seed}.")
+    check_seed(seed)
     read = _read(source, target, ids)
     return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
 
@@ -104,7 +107,7 @@ def _read_named(source: str | Path, target: str | None, ids: Any) -> Source:
         )
     if isinstance(source, str) and source in BUILTINS:
         return read_builtin(source)
-    if not path.exists():
+    if not str(source) or not os.path.exists(path):  # Path.exists raises on too long a name
         raise DataError(
             f"source must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
             f"{str(source)!r}. Check the spelling."

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from datassay.data.arrays import to_numpy
 from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed, is_fraction
 from datassay.errors import DataError
 
 
@@ -47,11 +49,12 @@ def add_label_noise(
             "task='classification' if y holds labels."
         )
     is_matrix = not isinstance(kind, str | Mapping)
-    if is_matrix != (rate is None) or not (rate is None or 0 <= rate <= 1):
+    if is_matrix != (rate is None) or not (rate is None or is_fraction(rate)):
         raise DataError(
-            f"rate must lie in [0, 1], and be None if kind is a matrix; got {rate} with "
+            f"rate must lie in [0, 1], and be None if kind is a matrix; got {rate!r} with "
             f"{'a matrix' if is_matrix else repr(kind)}."
         )
+    check_seed(seed)
     rng = np.random.default_rng(seed)
     if rate is None:
         y = _drawn(samples.y, _transitions(kind, samples.n_classes), rng)
@@ -94,11 +97,11 @@ def _class(label: Any, names: tuple[str, ...]) -> int:
 
 
 def _transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
-    matrix = np.asarray(kind, dtype=np.float64)
-    if matrix.shape != (n_classes, n_classes):
+    matrix = to_numpy(kind, "kind")
+    if matrix.dtype.kind not in "biuf" or matrix.shape != (n_classes, n_classes):
         raise DataError(
             f"a transition matrix must be [{n_classes}, {n_classes}], a row and a column for each "
-            f"class; got {list(matrix.shape)}."
+            f"class; got {matrix.dtype} in shape {list(matrix.shape)}."
         )
     sums = matrix.sum(axis=1)
     if not (matrix >= 0).all() or not np.allclose(sums, 1, rtol=0, atol=1e-8):
@@ -106,7 +109,7 @@ def _transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
             "a transition matrix must hold probabilities whose rows sum to 1; got row sums "
             f"{sums.tolist()} and a smallest entry of {matrix.min()}. Divide each row by its sum."
         )
-    return matrix
+    return matrix.astype(np.float64)
 
 
 def _drawn(y: np.ndarray, matrix: np.ndarray, rng: np.random.Generator) -> np.ndarray:

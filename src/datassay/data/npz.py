@@ -10,6 +10,7 @@ from datassay.data.arrays import to_numpy
 from datassay.data.source import Part, Source, reading
 from datassay.errors import DataError
 
+_ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 _KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names")
 
 
@@ -45,10 +46,13 @@ def read_npz(path: Path) -> Source:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} must be an .npz archive; got one bare array. Use np.savez.")
-        with archive:
+        if file.read(4) not in _ZIP_STARTS:
+            raise DataError(
+                f"{path} cannot be read as an .npz archive: it does not start as a zip file. "
+                "Pickled data and bare arrays are refused; write np.savez(path, x=..., y=...)."
+            )
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
             return {key: _array(archive, key, path) for key in _KEYS if key in archive.files}
 
 

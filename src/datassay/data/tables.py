@@ -14,6 +14,7 @@ from datassay.data.source import Part, Source, reading
 from datassay.errors import DataError
 
 # Where pandas keeps its row index in Parquet; it would otherwise be taken for the target.
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -33,7 +34,7 @@ def read_table(path: Path, target: str | None = None, ids: str | None = None) ->
     """
     with reading(path):
         table = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
-    names = table.column_names
+        names = table.column_names
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(
@@ -68,7 +69,7 @@ def _parquet(path: Path) -> pa.Table:
 
 
 def _csv(path: Path) -> pa.Table:
-    return csv.read_csv(
+    table = csv.read_csv(
         path,
         parse_options=csv.ParseOptions(
             delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
@@ -77,3 +78,9 @@ def _csv(path: Path) -> pa.Table:
             strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     )
+    if all(_NUMBER.fullmatch(name) for name in table.column_names):
+        raise DataError(
+            f"{path} must start with a line of column names; got the numbers "
+            f"{', '.join(table.column_names[:5])}. Add a header line."
+        )
+    return table
