@@ -75,7 +75,7 @@ def test_long_string_columns_are_text(tmp_path):
 def test_arrow_types(tmp_path):
     changes = {
         "size": pa.array([Decimal(i) / 4 for i in range(N)]),
-        "count": pa.array(np.arange(N, dtype=np.float16)),
+        "count": pa.array(np.arange(N, dtype=np.float32)),
         "colour": pa.array(COLUMNS["colour"]).dictionary_encode(),
         "label": pa.array(COLUMNS["label"], pa.large_string()),
         "__index_level_0__": pa.array(range(N)),
@@ -104,13 +104,24 @@ def test_arrow_types(tmp_path):
         ({}, {"ids": "absent"}, "ids must name a column"),
         ({}, {"ids": "label", "target": "label"}, "target column and at least one feature"),
         ({}, {"ids": "label"}, "ids must be unique; no occurs 12 times"),
-        ({}, {"ids": "size"}, "ids must be .* strings or integers"),
         ({"label": ["yes"] * N}, {}, "one class only, yes"),
     ],
 )
 def test_what_is_refused(tmp_path, suffix, changes, options, message):
     with pytest.raises(DataError, match=message):
         da.load(written(tmp_path, suffix, **changes), **options)
+
+
+def test_keys_with_leading_zeros_stay_text(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("zip,a,y\n" + "".join(f"{i:05},{i},{i % 2}\n" for i in range(10)))
+    assert "00003" in np.concatenate([part.ids for part in da.load(path, ids="zip")])
+    assert 3 in np.concatenate([part.ids for part in da.load(path, ids="a")])
+
+
+def test_float_keys_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"ids must be .* strings or integers; got float64"):
+        da.load(written(tmp_path, "parquet"), ids="size")
 
 
 def test_lists_are_refused(tmp_path):
@@ -126,7 +137,9 @@ def test_lists_are_refused(tmp_path):
         ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
         ("a;y\n1;0\n2;1\n", "separator"),
         ("a,y\n", r"y must be .* got shape \(0,\)"),
-        ("1,0\n1,0\n2.5,1\n", "line of column names; got the numbers 1, 0"),
+        ("1,0\n1,0\n2.5,1\n", "line of column names; .* like a sample: 1, 0"),
+        ("a film,1\nb film,0\nc film,1\n", "line of column names"),
+        (",a,y\n0,5,1\n1,6,0\n", "every feature column must have a name"),
         ("a,y\nä,1\nö,0\n", r"'a' must hold numbers.* got binary.* UTF-8"),
         ("ä,y\n1,1\n2,0\n", r"shop\.csv cannot be read"),
     ],
@@ -136,6 +149,12 @@ def test_malformed_csv(tmp_path, content, message):
     path.write_text(content, encoding="latin-1")
     with pytest.raises(DataError, match=message):
         da.load(path)
+
+
+def test_numbered_columns_are_named(tmp_path):
+    path = tmp_path / "frame.csv"
+    path.write_text("0,1,2\n" + "5,1,2\n6,0,1\n" * 10)  # as pandas writes a nameless frame
+    assert da.load(path)[0].feature_names == ("0", "1")
 
 
 def test_a_quoted_na_is_a_value_and_a_bare_one_is_missing(tmp_path):

@@ -90,4 +90,4 @@ def features(
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return pt.is_string(kind) or pt.is_large_string(kind) or kind == pa.string_view()
+    return pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view"
