@@ -80,24 +80,40 @@ def check_samples(samples: SampleSet) -> None:
         samples: the set to check.
 
     Raises:
-        DataError: lengths differ, ids repeat, x or y is not finite, or a label names no class.
+        DataError: lengths differ, ids or class names repeat, x or y is not finite, or a label (or
+            a true label) is no class index.
     """
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
     for name, column in (*columns, ("true_y", samples.true_y)):
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
-    if len(np.unique(samples.ids)) != n:
-        raise DataError("ids must be unique; some repeat. Name another id column or none.")
+    unique, counts = np.unique(samples.ids, return_counts=True)
+    if len(unique) != n:
+        raise DataError(
+            f"ids must be unique; {unique[counts.argmax()]} occurs {counts.max()} times. Name "
+            "another id column or none."
+        )
     _check_finite("x", samples.x)
     _check_finite("y", samples.y)
-    if samples.is_classification and n:
-        low, high = samples.y.min(), samples.y.max()
-        if low < 0 or high >= samples.n_classes:
-            raise DataError(
-                f"labels must lie in 0..{samples.n_classes - 1} (the {samples.n_classes} classes); "
-                f"got {low}..{high}. Fix the labels or give every class a name."
-            )
+    if samples.is_classification:
+        if len(set(samples.class_names)) != samples.n_classes:
+            raise DataError(f"class names must differ; got {', '.join(samples.class_names)}.")
+        _check_labels(samples.y, samples.n_classes)
+        _check_labels(samples.y if samples.true_y is None else samples.true_y, samples.n_classes)
+
+
+def _check_labels(labels: np.ndarray, n_classes: int) -> None:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DataError(
+            f"labels must be [n] integers that index the class names; got {labels.dtype} in shape "
+            f"{labels.shape}. Load the data with load((x, y)), which indexes any labels."
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
+        raise DataError(
+            f"labels must lie in 0..{n_classes - 1} (the {n_classes} classes); got "
+            f"{labels.min()}..{labels.max()}. Fix the labels or give every class a name."
+        )
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:

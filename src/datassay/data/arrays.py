@@ -1,0 +1,95 @@
+"""Arrays in memory: NumPy, torch tensors, data frames and nested lists become NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from datassay.data.source import Part, Source
+from datassay.errors import DataError
+
+
+def read_arrays(arrays: Sequence[Any], ids: object = None) -> Source:
+    """A source from (x, y) or (x, y, x_val, y_val).
+
+    Args:
+        arrays: two or four array-likes; x [n, ...] numbers or [n] texts, y [n] or [n, k].
+        ids: [n], one for each sample of x; None: the row number.
+
+    Returns:
+        The source, with a validation part when four arrays are given.
+
+    Raises:
+        DataError: not two or four arrays.
+    """
+    if len(arrays) not in {2, 4}:
+        raise DataError(
+            f"arrays must be (x, y) or (x, y, x_val, y_val); got {len(arrays)} of them. "
+            "Pass two or four."
+        )
+    names = ("x", "y", "x_val", "y_val")
+    values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
+    train = Part(values[0], values[1], None if ids is None else to_numpy(ids, "ids"))
+    return Source(
+        name="data",
+        train=train,
+        val=Part(values[2], values[3]) if len(values) == 4 else None,
+        feature_names=tuple(str(column) for column in getattr(arrays[0], "columns", ())),
+    )
+
+
+def to_numpy(values: Any, name: str) -> np.ndarray:
+    """The values as a NumPy array of numbers, booleans or strings, never of objects.
+
+    Args:
+        values: an array, a tensor on any device, a data frame or nested lists.
+        name: what to call the values in an error.
+
+    Returns:
+        The array; it shares memory with the argument where it can.
+
+    Raises:
+        DataError: ragged, sparse, of mixed types, or with missing entries.
+    """
+    if hasattr(values, "toarray"):
+        raise DataError(f"{name} must be dense; got a sparse matrix. Pass {name}.toarray().")
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
+    if hasattr(values, "detach"):  # a torch tensor, without importing torch
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{name} must be an array whose rows all have one shape; got {type(values).__name__}: "
+            f"{error}. Pass a NumPy array or a CPU tensor of float32."
+        ) from error
+    if array.dtype.kind == "O":
+        return _without_objects(array, name)
+    if array.dtype.kind == "S":
+        return _decoded(array, name)
+    return array.astype(str) if array.dtype.kind == "T" else array
+
+
+def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+    entries = array.ravel().tolist()
+    if all(isinstance(entry, str) for entry in entries):
+        return array.astype(str)
+    if all(isinstance(entry, bool | int | float | np.number | np.bool_) for entry in entries):
+        return np.array(entries).reshape(array.shape)
+    kinds = sorted({type(entry).__name__ for entry in entries})
+    raise DataError(
+        f"{name} must hold only numbers or only strings; got a mix of {', '.join(kinds)}. "
+        "Remove missing entries and encode categories as numbers, or save the table as .csv."
+    )
+
+
+def _decoded(array: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return np.char.decode(array, "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} must be UTF-8 where it holds bytes; {error}. Pass strings."
+        ) from error

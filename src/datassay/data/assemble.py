@@ -1,0 +1,137 @@
+"""The one boundary: a source as read becomes two checked sample sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.data.arrays import to_numpy
+from datassay.data.samples import Kind, SampleSet
+from datassay.data.source import Part, Source, Task
+from datassay.data.split import split_indices
+from datassay.data.targets import encode_targets
+from datassay.data.text import with_tfidf
+from datassay.errors import DataError
+
+# Beyond this, float32 no longer holds every integer.
+_FLOAT32_INTEGERS = 2**24
+
+
+def sample_sets(
+    source: Source, *, task: Task | None, val_fraction: float, seed: int
+) -> tuple[SampleSet, SampleSet]:
+    """The training and the validation set, checked.
+
+    Args:
+        source: as read.
+        task: the user's; None: the source's own, or what its targets say.
+        val_fraction: split off, in (0, 1), where the source has no validation part.
+        seed: of the split.
+
+    Returns:
+        Two sets with the same input shape and the same classes; no array is rescaled.
+
+    Raises:
+        DataError: the source's task is fixed and differs, or the samples are not usable.
+    """
+    if task and source.task and task != source.task:
+        raise DataError(
+            f"{source.name} is a {source.task} set; got task='{task}'. Leave task out, or pass "
+            "its arrays as (x, y)."
+        )
+    val_y = None if source.val is None else source.val.y
+    task = task or source.task
+    y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
+    train = _samples(source, source.train, y, names)
+    if source.val is not None and y_val is not None:
+        val = _samples(source, source.val, y_val, names)
+    else:
+        indices = split_indices(
+            train.y,
+            is_classification=train.is_classification,
+            val_fraction=val_fraction,
+            seed=seed,
+        )
+        train, val = (train.subset(i) for i in indices)
+    if (train.texts is None) != (val.texts is None):
+        raise DataError(
+            "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
+            "parts alike."
+        )
+    if train.texts is not None:
+        train, val = with_tfidf(train, val)
+    _check_pair(train, val)
+    return train, val
+
+
+def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
+    x, texts = part.x, part.texts
+    if x.dtype.kind == "U" and x.ndim == 1:
+        x, texts = np.zeros((len(x), 0), dtype=np.float32), x
+    x = _inputs(x)
+    width = x.shape[1] if x.ndim == 2 else -1
+    return SampleSet(
+        x=x,
+        y=y,
+        ids=np.arange(len(x)) if part.ids is None else _ids(part.ids),
+        class_names=names,
+        kind=source.kind or _kind(x.shape),
+        feature_names=source.feature_names if len(source.feature_names) == width else (),
+        texts=texts,
+        name=source.name,
+    )
+
+
+def _inputs(x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind not in "biuf":
+        raise DataError(
+            f"x must hold numbers, or be [n] strings; got {x.dtype} in shape {x.shape}. Encode "
+            "categories as numbers, or save the table as .csv and load that."
+        )
+    if x.ndim < 2:
+        raise DataError(
+            f"x must be [n, ...], one row a sample; got shape {x.shape}. For a single feature "
+            "pass x.reshape(-1, 1)."
+        )
+    if x.dtype.kind == "f":
+        wide = x.dtype.itemsize > 4
+    else:
+        wide = x.size > 0 and max(-int(x.min()), int(x.max())) > _FLOAT32_INTEGERS
+    return np.ascontiguousarray(x, dtype=np.float64 if wide else np.float32)
+
+
+def _kind(shape: tuple[int, ...]) -> Kind:
+    colours = len(shape) == 4 and (shape[1] in {1, 3} or shape[3] in {1, 3})
+    return "image" if len(shape) == 3 or colours else "row"
+
+
+def _ids(ids: np.ndarray) -> np.ndarray:
+    ids = to_numpy(ids, "ids")
+    if ids.dtype.kind not in "iuU" or ids.ndim != 1:
+        raise DataError(
+            f"ids must be [n] strings or integers; got {ids.dtype} in shape {ids.shape}. Name "
+            "another id column, or leave ids out to number the rows."
+        )
+    return ids
+
+
+def _check_pair(train: SampleSet, val: SampleSet) -> None:
+    if len(train) < 2 or len(val) < 1:
+        raise DataError(
+            f"at least 2 training samples and 1 validation sample are needed; got {len(train)} and "
+            f"{len(val)}. Add samples."
+        )
+    if train.input_shape != val.input_shape or train.y.shape[1:] != val.y.shape[1:]:
+        raise DataError(
+            "training and validation samples must have one shape; got x "
+            f"{train.input_shape} and {val.input_shape}, y {train.y.shape[1:]} and "
+            f"{val.y.shape[1:]}. Prepare both parts alike."
+        )
+    if 0 in train.input_shape:
+        raise DataError(f"x must hold at least one feature; got shape {train.x.shape}.")
+    absent = np.setdiff1d(val.y, train.y) if train.is_classification else np.array([])
+    if len(absent):
+        raise DataError(
+            "every class of the validation part must occur in training; "
+            f"{', '.join(train.class_names[c] for c in absent)} does not. Lower val_fraction, or "
+            "move samples of it into training."
+        )

@@ -1,0 +1,111 @@
+"""MNIST-style folders: images and labels in IDX files, gzipped or not."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from datassay.data.source import Part, Source, reading
+from datassay.errors import DataError
+
+# IDX type codes → big-endian NumPy types.
+_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
+
+
+def idx_files(folder: Path) -> list[Path]:
+    """The files in the folder whose names say IDX images or labels, sorted."""
+    return sorted(p for p in folder.iterdir() if p.is_file() and _NAME.search(p.name))
+
+
+def read_idx_folder(folder: Path) -> Source:
+    """A source from `train-images-idx3-ubyte`, `train-labels-...` and `t10k-` or `test-` files.
+
+    Args:
+        folder: holds the files, each with or without .gz (the plain one is read where both are).
+
+    Returns:
+        The source; x [n, 1, height, width] float32 in [0, 1]; val is the test part if there.
+
+    Raises:
+        DataError: the training part is missing.
+    """
+    files = idx_files(folder)
+    train = _part(files, r"train")
+    if train is None:
+        raise DataError(
+            f"{folder} must hold train-images-idx3-ubyte and train-labels-idx1-ubyte, each with or "
+            f"without .gz; got {', '.join(p.name for p in files)}. Add or rename them."
+        )
+    return Source(
+        name=folder.name,
+        train=train,
+        val=_part(files, r"t10k|test"),
+        task="classification",
+        kind="image",
+    )
+
+
+def _part(files: list[Path], part: str) -> Part | None:
+    images, labels = (_only(files, rf"(?i)({part}).*{what}") for what in ("images", "labels"))
+    if images is None and labels is None:
+        return None
+    if images is None or labels is None:
+        found = images or labels
+        raise DataError(
+            f"images and labels must come together; beside {found} its counterpart is missing. "
+            "Add it to the folder."
+        )
+    x = read_idx(images)
+    if x.ndim != 3 or x.dtype != np.uint8:
+        raise DataError(
+            f"{images} must hold bytes in 3 dimensions; got {x.dtype} in {x.ndim}. "
+            "Convert it, or pass the arrays themselves as (x, y)."
+        )
+    return Part((x[:, None] / np.float32(255)).astype(np.float32, copy=False), read_idx(labels))
+
+
+def _only(files: list[Path], pattern: str) -> Path | None:
+    found = {p.name.removesuffix(".gz"): p for p in reversed(files) if re.search(pattern, p.name)}
+    if len(found) > 1:
+        raise DataError(
+            f"a folder must hold one data set; got {', '.join(sorted(found))}. Move each set to a "
+            "folder of its own."
+        )
+    return next(iter(found.values()), None)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """The array in one IDX file.
+
+    Args:
+        path: the file; gzipped if its name ends in .gz.
+
+    Returns:
+        The array, in the shape and type that the file states, native byte order.
+
+    Raises:
+        DataError: not an IDX file, or shorter or longer than it states.
+    """
+    with reading(path):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
+        raise DataError(
+            f"{path} must start as an IDX file (0, 0, type, dimensions); got {content[:4]!r}. "
+            "Fetch it again."
+        )
+    start = 4 + 4 * content[3]
+    shape = [int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4)]
+    dtype = np.dtype(_TYPES[content[2]])
+    expected = start + prod(shape) * dtype.itemsize
+    if len(content) != expected:
+        raise DataError(
+            f"{path} must hold {expected} bytes for its shape {tuple(shape)}; got {len(content)}. "
+            "It is truncated or damaged; fetch it again."
+        )
+    values = np.frombuffer(content, dtype, offset=start).reshape(shape)
+    return values.astype(dtype.newbyteorder("="), copy=False)

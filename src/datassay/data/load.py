@@ -1,0 +1,135 @@
+"""From what a user has (a name, a file, a folder, arrays, a Dataset) to two sample sets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from datassay.data.arrays import read_arrays
+from datassay.data.assemble import sample_sets
+from datassay.data.builtin import BUILTINS, read_builtin
+from datassay.data.idx import idx_files, read_idx_folder
+from datassay.data.image_folder import class_folders, read_image_folder
+from datassay.data.npz import read_npz
+from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed, is_fraction
+from datassay.data.source import Source, Task
+from datassay.data.tables import read_table
+from datassay.data.torch_dataset import is_dataset, read_datasets
+from datassay.errors import DataError
+
+_TABLES = (".csv", ".tsv", ".parquet")
+
+
+def load(
+    source: Any,
+    *,
+    target: str | None = None,
+    ids: Any = None,
+    task: str | None = None,
+    val_fraction: float = 0.2,
+    seed: int = 0,
+) -> tuple[SampleSet, SampleSet]:
+    """The training and the validation samples, checked and ready for every later step.
+
+    A source without a validation part gives up round(val_fraction · n) samples, drawn with `seed`
+    and in proportion to the classes; a class with a single sample stays in training. Values are
+    never rescaled, except 8- and 16-bit image files, which become [0, 1]. x keeps float32 and
+    float64; whole numbers and float16 become float32 (float64 beyond 2^24). Texts become tf-idf
+    weights of the 2,000 most frequent words of the training part.
+
+    Args:
+        source: one of: digits, breast_cancer, wine, iris, diabetes, moons (a built-in name wins
+            over a file of that name); a path to .npz (x, y, and x_val, y_val, ids, class_names if
+            there), .csv, .tsv or .parquet; a folder of IDX files, or of class-named folders of
+            images; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of (x, y), or
+            (train, val) Datasets.
+        target: the column of a table to predict; None: the last.
+        ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
+            integers. None: row numbers, or the paths of image files.
+        task: "classification" or "regression"; None: strings and booleans are labels, and so are
+            whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
+            a class; other numbers are quantities.
+        val_fraction: of all samples, in (0, 1); unused where the source has a validation part.
+        seed: of the split, 0 ≤ seed < 2^32.
+
+    Returns:
+        (train, val): the same input shape and classes; within each, the source's order.
+
+    Raises:
+        DataError: a setting is outside its rule, or the source is unknown, unreadable, malformed,
+            not finite, too small, or has one class only; pickled data is refused.
+    """
+    if task not in {None, "classification", "regression"}:
+        raise DataError(
+            f"task must be 'classification', 'regression' or None; got {task!r}. Leave it out."
+        )
+    if not is_fraction(val_fraction) or val_fraction in {0, 1}:
+        raise DataError(
+            f"val_fraction must lie between 0 and 1, both excluded; got {val_fraction!r}. To keep "
+            "all samples in training, give a validation part of your own."
+        )
+    check_seed(seed)
+    read = _read(source, target, ids)
+    return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
+
+
+def _read(source: Any, target: str | None, ids: Any) -> Source:
+    if isinstance(source, str | Path):
+        return _read_named(source, target, ids)
+    if target is not None or isinstance(ids, str):
+        raise DataError(
+            f"target and ids name columns of a table; got a {type(source).__name__}. Pass the "
+            "targets as y, and ids as an array."
+        )
+    parts = list(source) if isinstance(source, tuple | list) else []
+    if isinstance(source, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
+        return read_datasets(*parts, ids=ids)
+    if isinstance(source, tuple) or any(hasattr(p, "dtype") for p in parts):
+        return read_arrays(parts, ids)
+    if isinstance(source, list) or is_dataset(source):
+        return read_datasets(source, ids=ids)
+    raise DataError(
+        "source must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
+        f"__getitem__; got a {type(source).__name__}. Pass arrays as a pair (x, y), and a "
+        "DataLoader as its .dataset."
+    )
+
+
+def _read_named(source: str | Path, target: str | None, ids: Any) -> Source:
+    path = Path(source).expanduser()
+    is_table = str(source) not in BUILTINS and path.suffix.lower() in _TABLES
+    if not is_table and (target is not None or ids is not None):
+        raise DataError(
+            f"target and ids name columns of a table ({', '.join(_TABLES)}); {source} is none. "
+            "Leave them out."
+        )
+    if isinstance(source, str) and source in BUILTINS:
+        return read_builtin(source)
+    if not str(source) or not os.path.exists(path):  # Path.exists raises on too long a name
+        raise DataError(
+            f"source must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
+            f"{str(source)!r}. Check the spelling."
+        )
+    if path.is_dir():
+        return _read_folder(path)
+    if is_table:
+        return read_table(path, target, ids)
+    if path.suffix.lower() == ".npz":
+        return read_npz(path)
+    raise DataError(
+        f"a file must end in .npz, {', '.join(_TABLES)}; got {path}. Convert it, or pass its "
+        "arrays as (x, y)."
+    )
+
+
+def _read_folder(folder: Path) -> Source:
+    if idx_files(folder):
+        return read_idx_folder(folder)
+    if class_folders(folder):
+        return read_image_folder(folder)
+    raise DataError(
+        f"a folder must hold IDX files (train-images-idx3-ubyte.gz ...) or one folder of images a "
+        f"class; {folder} holds neither. Check the path."
+    )

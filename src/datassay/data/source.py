@@ -1,0 +1,100 @@
+"""What a reader hands on: raw arrays, with what the file itself says about them."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from datassay.data.samples import Kind
+from datassay.errors import DataError
+
+Task = Literal["classification", "regression"]
+
+# What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The training or the validation part as its reader found it, not yet checked.
+
+    Attributes:
+        x: [n, ...] numbers, or [n] strings (texts).
+        y: [n] labels of any type, or [n] or [n, k] numbers.
+        ids: [n]; None: the row number within this part.
+        texts: [n] strings beside the numbers in x; None where there are none.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    ids: np.ndarray | None = None
+    texts: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One data source, read but neither checked nor split.
+
+    Attributes:
+        name: what to call it on a page.
+        train: the samples, all of them where val is None.
+        val: the validation part where the source has its own.
+        task: where the source fixes it; None: the targets decide.
+        class_names: where the source names its classes; labels are then names or indices of them.
+        kind: how a sample is shown; None: the shape of x decides.
+        feature_names: one string a column of x; empty means x0, x1, ...
+    """
+
+    name: str
+    train: Part
+    val: Part | None = None
+    task: Task | None = None
+    class_names: tuple[str, ...] = ()
+    kind: Kind | None = None
+    feature_names: tuple[str, ...] = ()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a decoder raises on a bad file into one DataError that names the file.
+
+    Args:
+        path: the file being read.
+
+    Yields:
+        Nothing; the file is read inside the with block.
+
+    Raises:
+        DataError: the file is truncated, unreadable or not of its format.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except _UNREADABLE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"{path} cannot be read: {reason}. It is truncated, damaged or not of the format its "
+            "name says; fetch or write it again."
+        ) from error

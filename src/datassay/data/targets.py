@@ -1,0 +1,140 @@
+"""What to predict: which task the targets set, and labels as class indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.data.source import Task
+from datassay.errors import DataError
+
+MAX_GUESSED_CLASSES = 20
+
+
+def encode_targets(
+    y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Targets as later steps expect them.
+
+    Args:
+        y: [n], [n, 1] or [n, k], as read.
+        y_val: the validation targets, if the source has its own.
+        class_names: the names that labels index or repeat; empty: the sorted unique labels of y.
+        task: what to predict; None: class_names mean classification, else `guess_task` decides.
+
+    Returns:
+        y, y_val and the class names. Classification: [n] int64 indices. Regression: [n] or [n, k]
+        float64, and no names.
+
+    Raises:
+        DataError: targets of a wrong shape or type, missing or infinite ones, fewer than two
+            classes, or validation labels that no training sample has.
+    """
+    y = _column(y, "y")
+    y_val = None if y_val is None else _column(y_val, "y_val")
+    if task is None:
+        task = "classification" if class_names else guess_task(y)
+    if task == "regression":
+        return _numbers(y, "y"), None if y_val is None else _numbers(y_val, "y_val"), ()
+    if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
+        raise DataError(
+            f"classification needs one label a sample; y has shape {y.shape}. If its rows are "
+            "one-hot, pass y.argmax(axis=1)."
+        )
+    classes = np.arange(len(class_names)) if class_names else np.unique(y)
+    names = class_names or tuple(_label_name(value) for value in classes)
+    indices = _indices(y, classes, names, "y")
+    present = np.unique(indices)
+    if len(present) < 2:
+        raise DataError(
+            f"classification needs at least 2 classes; y has one class only, {names[present[0]]}. "
+            "Check the target, or set task='regression'."
+        )
+    return indices, None if y_val is None else _indices(y_val, classes, names, "y_val"), names
+
+
+def guess_task(y: np.ndarray) -> Task:
+    """Whether targets are labels or quantities.
+
+    Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
+    labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
+    with 10 samples or more a class on average. Everything else is a quantity.
+
+    Args:
+        y: [n] or [n, k] finite targets.
+
+    Returns:
+        The task.
+
+    Raises:
+        DataError: rows that look one-hot, which could be meant either way.
+    """
+    if y.dtype.kind in "Ub":
+        return "classification"
+    if y.ndim > 1:
+        if np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all():
+            raise DataError(
+                "y must hold one label a sample; its rows look one-hot. Pass y.argmax(axis=1), or "
+                "set task='regression' to fit them as numbers."
+            )
+        return "regression"
+    if not np.all(y == np.floor(y)):
+        return "regression"
+    distinct = np.unique(y)
+    consecutive = distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1
+    few = len(distinct) <= MAX_GUESSED_CLASSES
+    return (
+        "classification" if few or (consecutive and len(y) >= 10 * len(distinct)) else "regression"
+    )
+
+
+def _column(y: np.ndarray, name: str) -> np.ndarray:
+    if y.ndim not in {1, 2} or y.size == 0:
+        raise DataError(
+            f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
+        )
+    if y.dtype.kind not in "biufU":
+        raise DataError(
+            f"{name} must hold numbers, booleans or strings; got {y.dtype}. Convert it."
+        )
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        bad = np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))
+        raise DataError(
+            f"{name} must be finite; {len(bad)} of {len(y)} targets are NaN or infinite, the "
+            f"first at position {bad[0]}. Remove those samples."
+        )
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
+def _numbers(y: np.ndarray, name: str) -> np.ndarray:
+    if y.dtype.kind == "U":
+        raise DataError(
+            f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
+            "task='classification' or name another target."
+        )
+    return y.astype(np.float64, copy=False)
+
+
+def _label_name(value: np.generic) -> str:
+    if value.dtype.kind == "f" and value == np.floor(value):
+        return str(int(value))
+    return str(value)
+
+
+def _indices(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
+    if y.dtype.kind == "U" and classes.dtype.kind != "U":
+        classes = np.array(names)
+    if (y.dtype.kind == "U") != (classes.dtype.kind == "U"):
+        raise DataError(
+            f"{name} must name its classes as y does, by strings; got {y.dtype}. Use one type."
+        )
+    order = np.argsort(classes)
+    nearest = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
+    indices = order[nearest]
+    unknown = np.unique(y[classes[indices] != y])
+    if len(unknown):
+        shown = ", ".join(str(value) for value in unknown[:5])
+        raise DataError(
+            f"labels in {name} must lie among the {len(names)} classes ({', '.join(names[:10])}"
+            f"{', ...' if len(names) > 10 else ''}); got {shown}. Fix the labels or add the class."
+        )
+    return indices.astype(np.int64)

@@ -1,0 +1,275 @@
+"""load: built-in names, arrays and Datasets; which task; what is refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import datassay as da
+from datassay.data.targets import guess_task
+from datassay.errors import DataError
+
+BUILTINS = {
+    "digits": ((1, 8, 8), 10, 1797, "image"),
+    "breast_cancer": ((30,), 2, 569, "row"),
+    "wine": ((13,), 3, 178, "row"),
+    "iris": ((4,), 3, 150, "row"),
+    "diabetes": ((10,), 0, 442, "row"),
+    "moons": ((2,), 2, 1000, "row"),
+}
+X = np.arange(40.0).reshape(20, 2)
+Y = np.arange(20) % 2
+
+
+class Pairs:
+    """The least that a torch Dataset is."""
+
+    def __init__(self, pairs):
+        self.pairs = pairs
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __getitem__(self, i):
+        return self.pairs[i]
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_built_in_sets(name):
+    shape, n_classes, n, kind = BUILTINS[name]
+    train, val = da.load(name)
+    assert train.name == name
+    assert train.input_shape == val.input_shape == shape
+    assert train.n_classes == val.n_classes == n_classes
+    assert (len(train) + len(val), len(val)) == (n, round(0.2 * n))
+    assert sorted([*train.ids, *val.ids]) == list(range(n))
+    assert train.kind == kind
+    assert len(train.feature_names) == (0 if kind == "image" else shape[0])
+
+
+def test_built_in_digits_are_images_between_0_and_1():
+    train, _ = da.load("digits")
+    assert (train.x.min(), train.x.max(), train.x.dtype) == (0, 1, np.float32)
+    assert train.class_names == tuple("0123456789")
+
+
+def test_loading_imports_no_torch():
+    code = "import sys, datassay; datassay.load('iris'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_arrays_round_trip():
+    train, val = da.load((X, Y, X[:5] + 1, Y[:5]))
+    assert np.array_equal(train.x, X)
+    assert np.array_equal(val.x, X[:5] + 1)
+    assert train.ids.tolist() == list(range(20))
+    assert train.class_names == ("0", "1")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_stay_with_their_ids_through_the_split(seed):
+    ids = [f"row {i}" for i in range(20)]
+    for part in da.load((X, Y), ids=ids, seed=seed):
+        position = np.array([ids.index(i) for i in part.ids])
+        assert np.array_equal(part.x, X[position])
+        assert np.array_equal(part.y, Y[position])
+        assert (np.diff(position) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("float16", "float32"),
+        ("uint8", "float32"),
+        ("bool", "float32"),
+        (">f8", "float64"),
+        ("float32", "float32"),
+        ("float64", "float64"),
+    ],
+)
+def test_number_types(given, kept):
+    assert da.load((X.astype(given), Y))[0].x.dtype == np.dtype(kept)
+
+
+def test_integers_too_large_for_float32_stay_exact():
+    x = np.arange(40).reshape(20, 2) + 2**24
+    assert np.array_equal(da.load((x, Y, x, Y))[0].x, x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ((4,), "row"),
+        ((4, 5), "image"),
+        ((1, 4, 5), "image"),
+        ((4, 5, 3), "image"),
+        ((2, 4, 5), "row"),
+        ((1, 1, 4, 5), "row"),
+    ],
+)
+def test_kind_follows_the_shape_and_the_shape_stays(shape, kind):
+    train, _ = da.load((np.zeros((20, *shape)), Y))
+    assert (train.kind, train.input_shape) == (kind, shape)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (np.array([10, 9] * 10), ("9", "10")),
+        (np.array([1.0, 0.0] * 10), ("0", "1")),
+        (np.array([True, False] * 10), ("False", "True")),
+        (["cat", "dog"] * 10, ("cat", "dog")),
+        (np.array([b"cat", b"dog"] * 10), ("cat", "dog")),
+        (np.array(["cat", "dog"] * 10, dtype=object), ("cat", "dog")),
+        (Y[:, None], ("0", "1")),
+    ],
+)
+def test_labels_of_any_type_become_indices(labels, names):
+    train, _ = da.load((X, labels, X, labels))
+    plain = np.array(labels).astype(str).ravel()
+    assert train.class_names == names
+    assert train.y.dtype == np.int64
+    if plain.dtype.kind == "U" and plain[0] in names:
+        assert [names[i] for i in train.y] == plain.tolist()
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (np.arange(20), "classification"),
+        (np.arange(21), "regression"),
+        (np.arange(210) % 21, "classification"),
+        (np.arange(209) % 21, "regression"),
+        (np.arange(210) % 21 + 1, "classification"),
+        (np.arange(210) % 21 + 2, "regression"),
+        (np.arange(210) % 21 * 1.0, "classification"),
+        (np.arange(20) / 2, "regression"),
+        (np.array([True, False]), "classification"),
+        (np.array(["a", "b"]), "classification"),
+        (np.ones((20, 2)), "regression"),
+    ],
+)
+def test_the_targets_say_which_task(y, task):
+    assert guess_task(y) == task
+
+
+def test_the_task_given_wins():
+    assert not da.load((X, Y), task="regression")[0].is_classification
+    assert da.load((X, Y + 0.5), task="classification")[0].class_names == ("0.5", "1.5")
+
+
+def test_several_outputs():
+    train, val = da.load((X, X / 3))
+    assert train.y.shape == (16, 2) and val.y.shape == (4, 2)
+    assert np.array_equal(train.y, train.x / 3)
+
+
+def test_texts_are_weighed_by_training_words_alone():
+    texts = ["good film", "bad film"] * 10
+    train, val = da.load((texts, Y, ["good unseen", "unseen"], [0, 1]))
+    assert train.kind == "text"
+    assert train.feature_names == ("bad", "film", "good")
+    assert train.texts is not None and train.texts.tolist() == texts
+    assert np.allclose(np.linalg.norm(train.x, axis=1), 1)
+    assert np.allclose(val.x, [[0, 0, 1], [0, 0, 0]])
+
+
+def test_torch_datasets_and_tensors():
+    torch = pytest.importorskip("torch")
+    x, y = torch.tensor(X, requires_grad=True), torch.tensor(Y)
+    dataset = torch.utils.data.TensorDataset(x, y)
+    for source in (dataset, (x, y), list(dataset)):
+        train, val = da.load(source)
+        assert np.array_equal(train.x, X[train.ids])
+        assert np.array_equal(val.y, Y[val.ids])
+    train, val = da.load((dataset, torch.utils.data.Subset(dataset, [3, 4])), ids=np.arange(20) + 7)
+    assert val.x.tolist() == X[3:5].tolist()
+    assert train.ids.tolist() == list(range(7, 27))
+
+
+def test_a_dataset_of_pillow_images():
+    pairs = [(Image.new("RGB", (5, 4), (255, 0, 51)), i % 2) for i in range(10)]
+    train, _ = da.load(Pairs(pairs))
+    assert train.input_shape == (3, 4, 5)
+    assert np.allclose(train.x[0, :, 0, 0], [1, 0, 0.2])
+
+
+NAN, INF = np.where(X == 6, np.nan, X), np.where(X == 6, np.inf, X)
+SPARSE = type("Sparse", (), {"toarray": None})()
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("digitz", {}, "built-in name .digits, breast_cancer.* got 'digitz'"),
+        (("digits"), {"task": "regression"}, "digits is a classification set"),
+        ("digits", {"target": "y"}, "columns of a table"),
+        ((X, Y), {"target": "y"}, "columns of a table"),
+        ((X, Y), {"ids": "id"}, "columns of a table"),
+        ((X, Y), {"ids": np.arange(20.0)}, "ids must be .* float64"),
+        ((X, Y), {"ids": np.zeros(20, dtype=int)}, "ids must be unique"),
+        ((X, Y), {"ids": np.arange(3)}, "ids must have one entry a sample; got 3 for 20"),
+        ((X, Y), {"task": "ranking"}, "task must be .* got 'ranking'"),
+        ((X, Y), {"val_fraction": 0.0}, "val_fraction must lie between 0 and 1"),
+        ((X, Y), {"val_fraction": 1.0}, "val_fraction must lie between 0 and 1"),
+        ((X, Y), {"val_fraction": float("nan")}, "val_fraction must lie between 0 and 1"),
+        ((X, Y), {"seed": -1}, "seed must be an integer"),
+        ((np.ma.masked_greater(X, 3), Y), {}, "x must have no missing values"),
+        ((["a text"] * 20, Y, X, Y), {}, "both be numbers or both be texts"),
+        ("", {}, "existing path; got ''"),
+        ("a" * 5000, {}, "existing path"),
+        ((NAN, Y), {}, "x must be finite; 1 of 20 samples .* first at position 3"),
+        ((INF, Y), {}, "x must be finite"),
+        ((X, NAN[:, 0]), {}, "y must be finite; 1 of 20 .* position 3"),
+        ((X, Y, X, INF[:, 0]), {}, "y_val must be finite"),
+        ((X, Y * 0), {}, "one class only, 0"),
+        ((X[:1], Y[:1]), {"task": "regression"}, "at least 2 training samples"),
+        ((X[:1], Y[:1], X, Y), {"task": "regression"}, "at least 2 training samples"),
+        ((X[:0], Y[:0]), {}, "y must be .* got shape"),
+        ((X, Y[:5]), {}, "y must have one entry a sample; got 5 for 20"),
+        ((X, Y, X[:, :1], Y), {}, r"must have one shape; got x \(2,\) and \(1,\)"),
+        ((X, X, X, Y * 1.0), {}, r"must have one shape; .* y \(2,\) and \(\)"),
+        ((X, Y, X, Y + 1), {}, "labels in y_val must lie among the 2 classes .* got 2"),
+        ((X, Y.astype(str), X, Y), {}, "y_val must name its classes as y does"),
+        ((X, np.eye(2)[Y]), {}, "one-hot"),
+        ((X, np.eye(2)[Y]), {"task": "classification"}, "one label a sample"),
+        ((X, Y.astype(str)), {"task": "regression"}, "regression needs numbers"),
+        ((X, Y.astype(complex)), {}, "y must hold numbers"),
+        ((X.astype(complex), Y), {}, "x must hold numbers"),
+        ((X.astype(str), Y), {}, "x must hold numbers"),
+        ((X[:, 0], Y), {}, r"x\.reshape"),
+        ((X[:, :0], Y), {}, "at least one feature"),
+        (([[1], [2, 3]], Y), {}, "rows all have one shape"),
+        ((X, [None, "a"] * 10), {}, "mix of NoneType, str"),
+        ((X, [b"\xff", b"a"] * 10), {}, "UTF-8"),
+        ((SPARSE, Y), {}, "sparse"),
+        ((X, Y, X), {}, "got 3"),
+        (X, {}, "got a ndarray"),
+        (7, {}, "got a int"),
+        ({"x": X}, {}, "got a dict"),
+        (Pairs([]), {}, "got none"),
+        (Pairs([(X[0], 1, 2)] * 9), {}, "pairs .* item 0 is a tuple of 3"),
+        (Pairs([X[0]] * 9), {}, "pairs .* item 0 is a ndarray"),
+        (Pairs([({"a": 1}, 0)] * 9), {}, "mix of dict"),
+        (Pairs([(X[0], 0), (X[0, :1], 1)]), {}, r"item 1 has \(1,\)"),
+        ((["a b", "c"] * 10, Y), {}, "words of 2 letters"),
+    ],
+)
+def test_what_is_refused(source, options, message):
+    with pytest.raises(DataError, match=message):
+        da.load(source, **options)
+
+
+def test_unknown_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "iris").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    assert da.load("iris")[0].n_classes == 3  # the built-in name wins
+    with pytest.raises(DataError, match="holds neither"):
+        da.load("./iris")
+    with pytest.raises(DataError, match=r"must end in \.npz"):
+        da.load("notes.txt")
+    with pytest.raises(DataError, match="existing path"):
+        da.load("absent.csv", target="y")

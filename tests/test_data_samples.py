@@ -1,0 +1,64 @@
+"""SampleSet: ids travel with their samples, and unusable sets are refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+
+
+def samples(n=6, **changes):
+    fields = {
+        "x": np.arange(2.0 * n).reshape(n, 2),
+        "y": np.arange(n) % 2,
+        "ids": np.array([f"s{i}" for i in range(n)]),
+        "class_names": ("a", "b"),
+        "texts": np.array([f"text {i}" for i in range(n)]),
+        "true_y": np.zeros(n, dtype=np.int64),
+    }
+    return SampleSet(**(fields | changes))
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 20), data=st.data())
+def test_a_subset_keeps_every_column_of_its_samples(n, data):
+    whole = samples(n)
+    chosen = np.array(data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))])
+    twice = whole.subset(chosen).subset(np.arange(len(chosen))[::-1])
+    position = np.array([int(i[1:]) for i in twice.ids])
+    assert np.array_equal(position, chosen[::-1])
+    for name in ("x", "y", "texts", "true_y"):
+        assert np.array_equal(getattr(twice, name), getattr(whole, name)[position])
+
+
+def test_a_mask_selects_too():
+    assert samples().subset(np.arange(6) < 2).ids.tolist() == ["s0", "s1"]
+
+
+def test_what_a_set_says_of_itself():
+    found = samples()
+    assert (len(found), found.n_classes, found.input_shape) == (6, 2, (2,))
+    assert found.is_classification
+    assert not samples(class_names=(), true_y=None).is_classification
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": np.zeros(5, dtype=int)}, "y must have one entry a sample; got 5 for 6"),
+        ({"texts": np.array(["a"])}, "texts must have one entry"),
+        ({"ids": np.array([1, 2, 3, 3, 3, 4])}, "unique; 3 occurs 3 times"),
+        ({"x": np.full((6, 2), np.nan)}, "x must be finite; 6 of 6"),
+        ({"y": np.full(6, np.inf), "class_names": ()}, "y must be finite"),
+        ({"y": np.arange(6)}, r"labels must lie in 0\.\.1 .* got 0\.\.5"),
+        ({"y": np.arange(6) - 1}, r"got -1\.\.4"),
+        ({"y": np.zeros(6)}, "labels must be .* integers .* got float64"),
+        ({"true_y": np.full(6, 2)}, r"labels must lie in 0\.\.1"),
+        ({"class_names": ("a", "a")}, "class names must differ; got a, a"),
+    ],
+)
+def test_unusable_sets_are_refused(changes, message):
+    with pytest.raises(DataError, match=message):
+        samples(**changes)

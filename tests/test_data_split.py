@@ -1,0 +1,70 @@
+"""The split: exact sizes, class proportions, the same for the same seed."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import datassay as da
+from datassay.data.split import split_indices
+from datassay.errors import DataError
+
+
+@settings(deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 60), min_size=2, max_size=5),
+    fraction=st.floats(0.1, 0.5),
+    seed=st.integers(0, 1000),
+)
+def test_classes_keep_their_proportions(counts, fraction, seed):
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    repeated = np.array([c for c in counts if c > 1])
+    n_val = max(1, round(fraction * len(y)))
+    assume(len(repeated) <= n_val <= repeated.sum() - len(repeated))
+    train, val = split_indices(y, is_classification=True, val_fraction=fraction, seed=seed)
+    assert np.array_equal(np.sort(np.concatenate([train, val])), np.arange(len(y)))
+    assert (np.diff(train) > 0).all() and (np.diff(val) > 0).all()
+    assert len(val) == n_val
+    for c, count in enumerate(counts):
+        share = count * n_val / repeated.sum() if count > 1 else 0
+        assert abs((y[val] == c).sum() - share) <= 1
+
+
+def test_a_class_with_one_sample_stays_in_training():
+    y = np.array(["a"] * 10 + ["b"] * 10 + ["rare"])
+    for seed in range(10):
+        train, val = da.load((np.arange(21.0)[:, None], y), val_fraction=0.4, seed=seed)
+        assert 2 in train.y and 2 not in val.y
+
+
+def test_the_seed_decides():
+    first, again, other = (da.load("moons", seed=seed)[1].ids for seed in (3, 3, 4))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_regression_is_split_at_random():
+    y = np.linspace(0, 1, 50)
+    train, val = split_indices(y, is_classification=False, val_fraction=0.3, seed=0)
+    assert (len(train), len(val)) == (35, 15)
+
+
+@pytest.mark.parametrize(
+    ("y", "fraction", "message"),
+    [
+        ([0, 1], 0.2, "at least 2 training samples must remain; val_fraction 0.2 of 2 samples"),
+        ([0, 1, 2, 3], 0.25, "every class has 1"),
+        ([0, 0, 1, 1, 2, 2, 3, 3], 0.25, "4 classes .* gives 6 and 2"),
+        ([0, 0, 1, 1, 2, 2, 3, 3], 0.75, "4 classes .* gives 2 and 6"),
+    ],
+)
+def test_too_few_samples(y, fraction, message):
+    with pytest.raises(DataError, match=message):
+        split_indices(np.array(y), is_classification=True, val_fraction=fraction, seed=0)
+
+
+def test_a_class_that_would_leave_training_is_refused():
+    y = np.repeat([0, 1], [100, 2])
+    with pytest.raises(DataError, match="must occur in training; 1 does not"):
+        for seed in range(20):
+            da.load((np.arange(102.0)[:, None], y), val_fraction=0.97, seed=seed)

@@ -1,0 +1,176 @@
+"""CSV, TSV and Parquet give the same samples; columns become features by their type."""
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+import pytest
+
+import datassay as da
+from datassay.errors import DataError
+
+N = 24
+COLUMNS = {
+    "key": [f"k{i}" for i in range(N)],
+    "size": [i + 0.25 for i in range(N)],
+    "count": list(range(N)),
+    "open": [i % 3 == 0 for i in range(N)],
+    "colour": [("red", "blue")[i % 2] for i in range(N)],
+    "label": [("yes", "no")[i % 2] for i in range(N)],
+}
+
+
+def written(tmp_path, suffix, **changes):
+    path = tmp_path / f"shop.{suffix}"
+    table = pa.table(COLUMNS | changes)
+    if suffix == "parquet":
+        parquet.write_table(table, path)
+    else:
+        delimiter = "\t" if suffix == "tsv" else ","
+        csv.write_csv(table, path, csv.WriteOptions(delimiter=delimiter))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_round_trip(tmp_path, suffix):
+    train, val = da.load(written(tmp_path, suffix), ids="key")
+    assert train.feature_names == ("size", "count", "open", "colour=blue", "colour=red")
+    assert (train.kind, train.name, train.class_names) == ("row", "shop", ("no", "yes"))
+    for part in (train, val):
+        i = np.array([int(key[1:]) for key in part.ids])
+        expected = np.stack([i + 0.25, i, i % 3 == 0, i % 2 == 1, i % 2 == 0], axis=1)
+        assert np.array_equal(part.x, expected)
+        assert np.array_equal(part.y, 1 - i % 2)
+
+
+def test_target_and_row_numbers(tmp_path):
+    path = written(tmp_path, "parquet", key=list(range(100, 100 + N)))
+    train, val = da.load(path, target="size")
+    assert not train.is_classification
+    assert np.array_equal(train.y, train.ids + 0.25)
+    assert sorted([*train.ids, *val.ids]) == list(range(N))
+    assert "key" in train.feature_names and "label=no" in train.feature_names
+
+
+def test_the_last_column_may_be_the_ids(tmp_path):
+    path = written(tmp_path, "csv", zip=list(range(50, 50 + N)))
+    train, _ = da.load(path, ids="zip")
+    assert train.class_names == ("no", "yes")
+    assert train.ids.min() >= 50
+
+
+def test_long_string_columns_are_text(tmp_path):
+    notes = [f"note number{i}, {'good' if i % 2 else 'bad'}" for i in range(N)]
+    train, val = da.load(written(tmp_path, "csv", notes=notes), target="label", ids="key")
+    assert train.kind == val.kind == "text"
+    assert train.texts is not None
+    assert train.texts.tolist() == [notes[int(key[1:])] for key in train.ids]
+    assert {"size", "good", "bad", "note"} <= set(train.feature_names)
+    assert train.x.dtype == np.float32
+    assert len(train.feature_names) == train.x.shape[1] == val.x.shape[1]
+
+
+def test_arrow_types(tmp_path):
+    changes = {
+        "size": pa.array([Decimal(i) / 4 for i in range(N)]),
+        "count": pa.array(np.arange(N, dtype=np.float32)),
+        "colour": pa.array(COLUMNS["colour"]).dictionary_encode(),
+        "label": pa.array(COLUMNS["label"], pa.large_string()),
+        "__index_level_0__": pa.array(range(N)),
+    }
+    train, _ = da.load(written(tmp_path, "parquet", **changes), ids="key")
+    assert train.feature_names == ("size", "count", "open", "colour=blue", "colour=red")
+    assert np.array_equal(train.x[:, 0], train.x[:, 1] / 4)
+    assert train.class_names == ("no", "yes")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"size": [None, None, *range(N - 2)]}, {}, f"'size' .* 2 of {N} are missing"),
+        ({"size": [np.nan, *range(N - 1)]}, {}, f"'size' .* 1 of {N} are missing"),
+        ({"size": [np.inf, *range(N - 1)]}, {}, f"'size' must be finite; 1 of {N}"),
+        ({"label": [None, *COLUMNS["label"][1:]]}, {}, "'label' must have no missing values; 1"),
+        ({"size": [None] * N}, {}, f"{N} of {N} are missing"),
+        ({"size": pa.array(range(N), pa.timestamp("s"))}, {}, "'size' must hold numbers"),
+        (
+            {},
+            {"target": "absent"},
+            "target must name a column .* got 'absent'. Its columns are key",
+        ),
+        ({}, {"ids": "absent"}, "ids must name a column"),
+        ({}, {"ids": "label", "target": "label"}, "target column and at least one feature"),
+        ({}, {"ids": "label"}, "ids must be unique; no occurs 12 times"),
+        ({"label": ["yes"] * N}, {}, "one class only, yes"),
+    ],
+)
+def test_what_is_refused(tmp_path, suffix, changes, options, message):
+    with pytest.raises(DataError, match=message):
+        da.load(written(tmp_path, suffix, **changes), **options)
+
+
+def test_keys_with_leading_zeros_stay_text(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("zip,a,y\n" + "".join(f"{i:05},{i},{i % 2}\n" for i in range(10)))
+    assert "00003" in np.concatenate([part.ids for part in da.load(path, ids="zip")])
+    assert 3 in np.concatenate([part.ids for part in da.load(path, ids="a")])
+
+
+def test_float_keys_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"ids must be .* strings or integers; got float64"):
+        da.load(written(tmp_path, "parquet"), ids="size")
+
+
+def test_lists_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"'size' must hold numbers.*list"):
+        da.load(written(tmp_path, "parquet", size=[[1.0]] * N))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "cannot be read"),
+        ("a,b,c\n1,2,x\n3,4", r"shop\.csv cannot be read: .*Expected 3 columns"),
+        ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
+        ("a;y\n1;0\n2;1\n", "separator"),
+        ("a,y\n", r"y must be .* got shape \(0,\)"),
+        ("1,0\n1,0\n2.5,1\n", "line of column names; .* like a sample: 1, 0"),
+        ("a film,1\nb film,0\nc film,1\n", "line of column names"),
+        (",a,y\n0,5,1\n1,6,0\n", "every feature column must have a name"),
+        ("a,y\nä,1\nö,0\n", r"'a' must hold numbers.* got binary.* UTF-8"),
+        ("ä,y\n1,1\n2,0\n", r"shop\.csv cannot be read"),
+    ],
+)
+def test_malformed_csv(tmp_path, content, message):
+    path = tmp_path / "shop.csv"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(DataError, match=message):
+        da.load(path)
+
+
+def test_numbered_columns_are_named(tmp_path):
+    path = tmp_path / "frame.csv"
+    path.write_text("0,1,2\n" + "5,1,2\n6,0,1\n" * 10)  # as pandas writes a nameless frame
+    assert da.load(path)[0].feature_names == ("0", "1")
+
+
+def test_a_quoted_na_is_a_value_and_a_bare_one_is_missing(tmp_path):
+    path = tmp_path / "shop.csv"
+    rows = [f'"NA",{i},{i % 2}\n"DE",{i},{i % 2}\n' for i in range(10)]
+    path.write_text("country,a,y\n" + "".join(rows))
+    assert da.load(path)[0].feature_names == ("country=DE", "country=NA", "a")
+    path.write_text("country,a,y\n" + "".join(rows).replace('"', ""))
+    with pytest.raises(DataError, match="'country' must have no missing values; 10 of 20"):
+        da.load(path)
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
+def test_truncated_parquet(tmp_path, share):
+    path = written(tmp_path, "parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=r"shop\.parquet cannot be read"):
+        da.load(path)
