@@ -7,7 +7,7 @@ from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 
 
-def form(representation, outputs, n_rows, n_features):
+def form(representation, outputs, n_rows, n_features, n_outputs):
     return Form(
         representation=representation,
         outputs=outputs,
@@ -16,6 +16,7 @@ def form(representation, outputs, n_rows, n_features):
         precision="float64",
         n_rows=n_rows,
         n_features=n_features,
+        n_outputs=n_outputs,
         n_parameters=n_features,
         chunk=1,
         jacobian_bytes=0.0,
@@ -48,6 +49,7 @@ def linearization(phi, residual, val_phi=None, *, dual, labels=None, outputs=Non
             "joint" if c == 1 else "averaged",
             n * b,
             rows.shape[1],
+            b * c,
         ),
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 
-from datassay.act.removal_curve import RemovalCurve
+from datassay.act.removal_curve import RANDOM, RemovalCurve
 
 # A lead below this many standard errors of the paired difference is called a tie.
 CLEAR_LEAD = 2.0
@@ -34,19 +34,21 @@ class Contest:
     verdict: str
 
 
-def removal_contest(curve: RemovalCurve, fraction: float, measure: str, ours: str) -> Contest:
+def removal_contest(
+    curve: RemovalCurve, fraction: float, measure: str, rankings: list[str]
+) -> Contest:
     """Every ranking's retrained score at one removed fraction.
 
     Args:
-        curve: the removal curve, its rankings all removed "what costs least first".
+        curve: the removal curve.
         fraction: one of the curve's fractions.
         measure: what is measured, in plain words.
-        ours: the ranking that stands first.
+        rankings: those of the curve's that compete, ours first. Random is added.
 
     Returns:
         The contest; differences are paired seed by seed.
     """
-    names = [ours, *(r for r in curve.rankings if r != ours)]
+    names = [*rankings, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
     error = 1 / np.sqrt(values.shape[1]) if values.shape[1] > 1 else 0.0
     return _contest(measure, names, values, values, error)
@@ -59,14 +61,14 @@ def detection_contest(
 
     Args:
         wrong: which samples are wrong; at least one is and one is not.
-        scores: name → score, higher: more likely wrong; the first is ours. "random" is added.
+        scores: name → score, higher: more likely wrong; the first is ours. Random is added.
         seed: of the random ranking and of the bootstrap.
 
     Returns:
         The contest in AUROC; spreads and differences from 200 bootstrap resamples of the samples.
     """
     draw = np.random.default_rng(seed)
-    scores = scores | {"random": draw.random(len(wrong))}
+    scores = scores | {RANDOM: draw.random(len(wrong))}
     values = np.array([auroc(wrong, s) for s in scores.values()])
     resampled = []
     for _ in range(N_RESAMPLES):
@@ -100,20 +102,20 @@ def _contest(
     repeats: Float[np.ndarray, "r repeats"],
     error: float,
 ) -> Contest:
-    """error × the deviation of the paired differences over repeats is their standard error."""
+    """Error × the deviation of the paired differences over repeats is their standard error."""
     means = values.mean(1)
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    best = int(means.argmax())
-    rivals = [r for r in range(len(names)) if r != best]
-    second = max(rivals, key=lambda r: means[r])
-    lead = means[best] - means[second]
-    noise = error * (repeats[best] - repeats[second]).std(ddof=1) if many else 0.0
-    against = f"{means[best]:.3f} against {means[second]:.3f} for {names[second]}"
-    if lead <= CLEAR_LEAD * noise or lead == 0:
-        verdict = f"No clear winner: {names[best]} {against}, a lead within two standard errors."
+    rival = 1 + int(means[1:].argmax())
+    lead = means[0] - means[rival]
+    noise = error * (repeats[0] - repeats[rival]).std(ddof=1) if many else 0.0
+    figures = f"{means[0]:.3f} against {means[rival]:.3f} for {names[rival]}, the best rival"
+    if abs(lead) <= CLEAR_LEAD * noise or lead == 0:
+        verdict = f"No clear winner: {names[0]} has {figures}; within two standard errors."
+    elif lead > 0:
+        verdict = f"{names[0][0].upper()}{names[0][1:]} won: {figures}."
     else:
-        verdict = f"{names[best]} won: {against}."
-    ours = f" Ours ({names[0]}) has {means[0]:.3f}." if 0 not in {best, second} else ""
-    verdict = verdict[0].upper() + verdict[1:] + ours
+        verdict = f"A rival won: {names[0]} has {figures}."
+    if RANDOM in names and rival != names.index(RANDOM):
+        verdict += f" Random has {means[names.index(RANDOM)]:.3f}."
     return Contest(measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), verdict)

@@ -35,6 +35,7 @@ class Form:
         precision: of the Jacobians, "float64" or "float32"; kernels are always float64.
         n_rows: training rows, n k or n.
         n_features: p, columns of Φ after projection.
+        n_outputs: k.
         n_parameters: d, trained parameters.
         chunk: samples a Jacobian call.
         jacobian_bytes: what the collected blocks take.
@@ -50,6 +51,7 @@ class Form:
     precision: Literal["float64", "float32"]
     n_rows: int
     n_features: int
+    n_outputs: int
     n_parameters: int
     chunk: int
     jacobian_bytes: float
@@ -196,6 +198,7 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
         precision="float64" if item == 8 else "float32",
         n_rows=n * b,
         n_features=n_features,
+        n_outputs=k,
         n_parameters=layers.n_parameters,
         chunk=int(min(1024, max(1, chunk))),
         jacobian_bytes=float(item) * (n + m) * held,

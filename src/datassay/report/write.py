@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+
+import pyarrow as pa
 
 from datassay.errors import SettingError
 from datassay.report.findings import Findings
@@ -31,30 +34,48 @@ def write_results(findings: Findings, out: Path) -> Path:
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    check_writable(out)
+    write_files({name: partial(write, findings) for name, write in WRITERS.items()}, out)
+    return out / "index.html"
+
+
+def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Path:
+    """Complete every file in a temporary folder on the same disk, then move them into place.
+
+    Args:
+        writers: file name → what writes it to a path; moved in this order.
+        out: the folder; made where it does not exist.
+
+    Returns:
+        The folder.
+
+    Raises:
+        SettingError: the folder cannot be written, or the disk is full.
+    """
+    check_writable(out, writers)
     try:
         # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
         parent = out if out.is_dir() else out.parent
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".datassay-", dir=parent) as folder:
-            for name, write in WRITERS.items():
-                write(findings, Path(folder) / name)
+            for name, write in writers.items():
+                write(Path(folder) / name)
             out.mkdir(exist_ok=True)
-            for name in WRITERS:
+            for name in writers:
                 os.replace(Path(folder) / name, out / name)
     except OSError as error:
         raise SettingError(
             f"out must be a folder with room for the results; writing to {out} failed: "
             f"{error.strerror or error}. Free space or choose another folder."
         ) from error
-    return out / "index.html"
+    return out
 
 
-def check_writable(out: Path) -> None:
+def check_writable(out: Path, names: Iterable[str] = ()) -> None:
     """Refuse, before any work is done, a folder that the results could not go to.
 
     Args:
         out: the folder, which need not exist yet.
+        names: of the files that will go there; none given: those of `write_results`.
 
     Raises:
         SettingError: `out` or a folder above it is a file, one of its result names is taken by
@@ -65,7 +86,7 @@ def check_writable(out: Path) -> None:
         raise SettingError(
             f"out must be a folder; got {out}, but {nearest} is a file. Choose another folder."
         )
-    for name in WRITERS:
+    for name in names or WRITERS:
         if (out / name).is_dir():
             raise SettingError(
                 f"out must have room for the file {name}; in {out} that is a folder. "
@@ -110,3 +131,21 @@ WRITERS: dict[str, Callable[[Findings, Path], None]] = {
     "summary.json": _write_summary,
     "index.html": _write_page,
 }
+
+
+def write_table(table: pa.Table, path: Path) -> Path:
+    """Write one Parquet table, or leave what was there.
+
+    Args:
+        table: what to write.
+        path: of the file; its folder is made where it does not exist.
+
+    Returns:
+        The path.
+
+    Raises:
+        SettingError: the folder cannot be written, or the disk is full.
+    """
+    import pyarrow.parquet as pq
+
+    return write_files({path.name: lambda to: pq.write_table(table, to)}, path.parent) / path.name
