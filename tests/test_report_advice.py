@@ -120,7 +120,7 @@ def test_it_says_none_when_none_is_redundant():
     found = make_findings(removal_curve=curve([0.9, 0.88, 0.8], [0.9, 0.89, 0.85]))
     told = redundancy_advice(found)
     assert told.headline == "No redundant samples found"
-    assert "10 % of lowest information costs 2.0 points" in told.sentence
+    assert "10 % of the samples, lowest information first, costs 2.0 points" in told.sentence
     assert "here the ranking buys nothing" in told.sentence
 
 
@@ -178,8 +178,8 @@ def test_an_absent_class_and_regression_are_not_tested():
 
 
 def test_contests_quote_their_verdict_and_flag_a_rival_that_won():
-    won = Contest("AUROC", ("ours", "loss"), (0.9, 0.8), (0.0, 0.0), "Ours won.")
-    lost = replace(won, values=(0.7, 0.8), verdict="Loss won.")
+    won = Contest("AUROC", ("ours", "loss"), (0.9, 0.8), (0.0, 0.0), "won", "Ours won.")
+    lost = replace(won, values=(0.7, 0.8), outcome="lost", verdict="Loss won.")
     told = contest_advice(make_findings(contests=(won, lost)))
     assert [(a.sentence, a.severity) for a in told] == [
         ("Ours won.", "fine"),

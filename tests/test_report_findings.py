@@ -108,6 +108,7 @@ def make_findings(samples=None, seed=0, **changes):
         rankings=("label issue score", "final loss", "margin", "random"),
         values=(0.994, 0.946, 0.951, 0.5),
         spreads=(0.001, 0.004, 0.004, 0.0),
+        outcome="won",
         verdict="The label issue score won, 0.043 above margin.",
     )
     found = Findings(

@@ -80,7 +80,7 @@ def test_ids_keep_their_type_so_that_the_table_joins(tmp_path):
 
 
 def test_summary_is_plain_json_even_where_figures_are_missing(tmp_path):
-    odd = Contest("m", ("ours", "random"), (math.nan, 0.5), (math.inf, 0.0), "No winner.")
+    odd = Contest("m", ("ours", "random"), (math.nan, 0.5), (math.inf, 0.0), "tie", "No winner.")
     write_results(make_findings(contests=(odd,)), tmp_path)
     summary = strict_json(tmp_path / "summary.json")
     assert summary["contests"][0]["values"] == [None, 0.5]

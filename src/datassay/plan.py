@@ -18,7 +18,7 @@ from datassay.score.dynamics import N_NODES
 EIGEN_WORK = 10.0
 # Share of the matrix-product rate that each kind of work reaches here, measured on two cores.
 JACOBIAN_SHARE, TRAINING_SHARE, SCORING_SHARE = 0.25, 0.12, 0.5
-RANKINGS = 5
+RANKINGS = 6
 
 
 @dataclass(frozen=True, slots=True)

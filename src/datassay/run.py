@@ -23,7 +23,7 @@ from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
-from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, Findings
+from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST, Findings
 from datassay.score.baselines import Baselines, baselines
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
@@ -111,7 +111,8 @@ def run(
         The findings, ready for `write_results`.
 
     Raises:
-        DatassayError: bad samples, model or settings; one sentence says which.
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
     if settings.curve_seeds < 0:
@@ -188,15 +189,36 @@ def _retrain(models, train, val, information, issues, settings, progress) -> _Re
         LOWEST_LOSS_FIRST: np.argsort(rivals.loss, kind="stable"),
         LARGEST_MARGIN_FIRST: np.argsort(-rivals.margin, kind="stable"),
     }
+    if issues.is_issue.any():
+        rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     curve = removal_curve(
         models, train, val, rankings, trained=trained, seed=settings.seed, progress=progress
     )
     measure = f"{curve.metric} after removing half of the samples (higher is better)"
-    competing = [LOWEST_FIRST, LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
-    contests = [removal_contest(curve, CONTEST_FRACTION, measure, competing)]
+    ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in rankings]
+    others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
+    contests = [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
     contests += _label_contests(models, train, val, issues, information, rivals, trained, settings)
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     return _Retrained(rivals, curve, tuple(contests), {"Retraining": updates})
+
+
+def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
+    """The order of removal that drops likely label errors, then what informs least.
+
+    A wrong label is informative, so removing the lowest information alone would keep it to the end.
+
+    Args:
+        information: [n], nats.
+        issues: the label scores.
+
+    Returns:
+        [n] positions, suspects first, the most suspect of them first.
+    """
+    lowest = np.argsort(information, kind="stable")
+    suspects = np.flatnonzero(issues.is_issue)
+    suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
+    return np.concatenate([suspects, lowest[~issues.is_issue[lowest]]])
 
 
 def _float_tensor(x: np.ndarray):
@@ -224,17 +246,18 @@ def _label_contests(
     n_suspects = int(issues.is_issue.sum())
     if not FEWEST_SUSPECTS <= n_suspects <= len(train) // 2:
         return []
+    ours, *others = "highest label issue score first", "highest loss first", "smallest margin first"
     rankings = {
-        "highest label issue score first": np.argsort(-issues.score, kind="stable"),
-        "highest loss first": np.argsort(-rivals.loss, kind="stable"),
-        "smallest margin first": np.argsort(rivals.margin, kind="stable"),
+        ours: np.argsort(-issues.score, kind="stable"),
+        others[0]: np.argsort(-rivals.loss, kind="stable"),
+        others[1]: np.argsort(rivals.margin, kind="stable"),
     }
     fraction = n_suspects / len(train)
     curve = removal_curve(
         models, train, val, rankings, fractions=[fraction], trained=trained, seed=settings.seed
     )
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
-    return [removal_contest(curve, fraction, f"{measure} (higher is better)", list(rankings))]
+    return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]
 
 
 def _facts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,9 +23,10 @@ class Contest:
 
     Attributes:
         measure: what is measured and which way is better, in plain words.
-        rankings: [r] names; the first is ours.
+        rankings: [r] names, ours first.
         values: [r], higher is better, unit as `measure` says.
         spreads: [r], standard deviation over seeds; 0 where there is only one value.
+        outcome: "won" by ours, "tie" (within two standard errors) or "lost" to a rival.
         verdict: one sentence naming who won and by how much, a tie said to be one.
     """
 
@@ -31,11 +34,12 @@ class Contest:
     rankings: tuple[str, ...]
     values: tuple[float, ...]
     spreads: tuple[float, ...]
+    outcome: Literal["won", "tie", "lost"]
     verdict: str
 
 
 def removal_contest(
-    curve: RemovalCurve, fraction: float, measure: str, rankings: list[str]
+    curve: RemovalCurve, fraction: float, measure: str, ours: Sequence[str], rivals: Sequence[str]
 ) -> Contest:
     """Every ranking's retrained score at one removed fraction.
 
@@ -43,15 +47,16 @@ def removal_contest(
         curve: the removal curve.
         fraction: one of the curve's fractions.
         measure: what is measured, in plain words.
-        rankings: those of the curve's that compete, ours first. Random is added.
+        ours: our rankings in the curve.
+        rivals: the others that compete. Random is added.
 
     Returns:
         The contest; differences are paired seed by seed.
     """
-    names = [*rankings, RANDOM]
+    names = [*ours, *rivals, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
     error = 1 / np.sqrt(values.shape[1]) if values.shape[1] > 1 else 0.0
-    return _contest(measure, names, values, values, error)
+    return _contest(measure, names, len(ours), values, values, error)
 
 
 def detection_contest(
@@ -76,7 +81,7 @@ def detection_contest(
         if wrong[some].any() and not wrong[some].all():
             resampled.append([auroc(wrong[some], s[some]) for s in scores.values()])
     measure = "finding the wrong labels (AUROC, higher is better)"
-    return _contest(measure, list(scores), values[:, None], np.array(resampled).T, 1.0)
+    return _contest(measure, list(scores), 1, values[:, None], np.array(resampled).T, 1.0)
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -98,6 +103,7 @@ def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> floa
 def _contest(
     measure: str,
     names: list[str],
+    n_ours: int,
     values: Float[np.ndarray, "r s"],
     repeats: Float[np.ndarray, "r repeats"],
     error: float,
@@ -106,16 +112,19 @@ def _contest(
     means = values.mean(1)
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    rival = 1 + int(means[1:].argmax())
-    lead = means[0] - means[rival]
-    noise = error * (repeats[0] - repeats[rival]).std(ddof=1) if many else 0.0
-    figures = f"{means[0]:.3f} against {means[rival]:.3f} for {names[rival]}, the best rival"
+    best, rival = int(means[:n_ours].argmax()), n_ours + int(means[n_ours:].argmax())
+    lead = means[best] - means[rival]
+    noise = error * (repeats[best] - repeats[rival]).std(ddof=1) if many else 0.0
+    figures = f"{means[best]:.3f} against {means[rival]:.3f} for {names[rival]}, the best rival"
     if abs(lead) <= CLEAR_LEAD * noise or lead == 0:
-        verdict = f"No clear winner: {names[0]} has {figures}; within two standard errors."
+        outcome = "tie"
+        verdict = f"No clear winner: {names[best]} has {figures}; within two standard errors."
     elif lead > 0:
-        verdict = f"{names[0][0].upper()}{names[0][1:]} won: {figures}."
+        outcome, verdict = "won", f"{names[best][0].upper()}{names[best][1:]} won: {figures}."
     else:
-        verdict = f"A rival won: {names[0]} has {figures}."
-    if RANDOM in names and rival != names.index(RANDOM):
+        outcome, verdict = "lost", f"A rival won: {names[best]} has {figures}."
+    if rival != names.index(RANDOM):
         verdict += f" Random has {means[names.index(RANDOM)]:.3f}."
-    return Contest(measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), verdict)
+    return Contest(
+        measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), outcome, verdict
+    )

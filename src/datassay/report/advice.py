@@ -148,7 +148,7 @@ def redundancy_advice(findings: Findings) -> Advice:
             severity="fine",
             headline="No redundant samples found",
             sentence=(
-                f"Removing even the {percent(found.tried)} of lowest information "
+                f"Removing even {percent(found.tried)} of the samples, {found.ranking}, "
                 f"{_cost(found)}, more than {_tolerance(found)}.{_random_sentence(found)}"
             ),
         )
@@ -158,7 +158,7 @@ def redundancy_advice(findings: Findings) -> Advice:
         severity="look" if found.random_does_as_well else "act",
         headline=f"About {count(n_redundant, 'redundant sample')} ({percent(found.fraction)})",
         sentence=(
-            f"Removing the {percent(found.fraction)} of lowest information and retraining "
+            f"Removing {percent(found.fraction)} of the samples, {found.ranking}, and retraining "
             f"{_cost(found)} (mean of {count(found.n_seeds, 'seed')}), within "
             f"{_tolerance(found)}.{_random_sentence(found)}"
         ),
@@ -256,7 +256,7 @@ def contest_advice(findings: Findings) -> tuple[Advice, ...]:
     return tuple(
         Advice(
             kind="contest",
-            severity="fine" if contest.values[0] >= max(contest.values) else "look",
+            severity="look" if contest.outcome == "lost" else "fine",
             headline=contest.measure[:1].upper() + contest.measure[1:],
             sentence=contest.verdict,
         )

@@ -19,6 +19,7 @@ from datassay.score.learning_curve import LearningCurve
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
 HIGHEST_FIRST = "highest information first"
+SUSPECTS_FIRST = "suspects, then lowest information first"
 RANDOM = "random"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datassay.act.removal_curve import RemovalCurve
-from datassay.report.findings import LOWEST_FIRST, RANDOM
+from datassay.report.findings import LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 
 POINTS_TOLERATED = 0.005
 
@@ -17,7 +17,8 @@ class Redundancy:
     """The largest removal that costs no more than the measurement can tell.
 
     Attributes:
-        fraction: share of samples removed, lowest information first; 0 where none is redundant.
+        ranking: the order of removal: by information, with or without the suspects first.
+        fraction: share of samples removed in that order; 0 where none is redundant.
         change: mean score at that fraction minus the full set's; at the smallest measured
             fraction where none is redundant.
         tried: the fraction at which `change` and `random_change` were measured.
@@ -28,6 +29,7 @@ class Redundancy:
         metric: "accuracy" or "R²".
     """
 
+    ranking: str
     fraction: float
     change: float
     tried: float
@@ -47,20 +49,26 @@ def redundancy(curve: RemovalCurve) -> Redundancy | None:
     """What the removal curve says about samples that can go.
 
     A fraction f is redundant when mean(f) ≥ mean(0) − max(standard error of mean(0), 0.005),
-    removing the lowest information first. One-sided: a better score counts as no loss.
+    removing the lowest information first, or the suspected labels and then the lowest information;
+    the order that can remove more is reported. One-sided: a better score counts as no loss.
 
     Args:
         curve: scores of retrained networks.
 
     Returns:
-        The largest redundant fraction, or fraction 0; None where the curve does not hold the
-        ranking or no fraction above 0.
+        The largest redundant fraction, or fraction 0; None where the curve holds neither ranking
+        or no fraction above 0.
 
     Source: our own rule. With one seed there is no standard error and 0.005 decides.
     """
-    if LOWEST_FIRST not in curve.rankings or not (curve.fractions > 0).any():
+    names = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
+    if not names or not (curve.fractions > 0).any():
         return None
-    ours = curve.score[curve.rankings.index(LOWEST_FIRST)]  # [f, s]
+    return max((_redundancy(curve, name) for name in names), key=lambda found: found.fraction)
+
+
+def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
+    ours = curve.score[curve.rankings.index(ranking)]  # [f, s]
     change = _change(ours)
     n_seeds = ours.shape[1]
     error = float(ours[0].std(ddof=1) / np.sqrt(n_seeds)) if n_seeds > 1 else 0.0
@@ -72,6 +80,7 @@ def redundancy(curve: RemovalCurve) -> Redundancy | None:
     if RANDOM in curve.rankings:
         rival = float(_change(curve.score[curve.rankings.index(RANDOM)])[at])
     return Redundancy(
+        ranking=ranking,
         fraction=float(curve.fractions[at]) if fits.any() else 0.0,
         change=float(change[at]),
         tried=float(curve.fractions[at]),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datassay.act.removal_curve import RemovalCurve
-from datassay.report.figure_style import BLUE, INK, VERMILION, log_ticks, plain, style
-from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, Findings
+from datassay.report.figure_style import BLUE, INK, SKY, VERMILION, log_ticks, plain, style
+from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST, Findings
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -156,7 +156,7 @@ def _style_removal(figure: Figure, curve: RemovalCurve, y_title: str) -> None:
 
 
 def _line(rankings: tuple[str, ...], ranking: str) -> dict:
-    ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION}
+    ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION, SUSPECTS_FIRST: SKY}
     if ranking in ours:
         return {"color": ours[ranking], "width": 3}
     if ranking == RANDOM:

@@ -95,7 +95,7 @@ def check_dynamics(
     if kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "
-            f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use dynamics='flow'."
+            f"(η·λ_max < 2); got lr = {lr}, η·λ_max = {fastest:.4g}. Lower it, or use flow."
         )
     return run
 
