@@ -2,4 +2,4 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("datassay", "beartype.beartype")
+install_import_hook("datassay", "typecheck.checked")

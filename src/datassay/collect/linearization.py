@@ -69,7 +69,7 @@ class Linearization:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
         """
         n, b = len(self), self.rows_per_sample
-        if b == 1 and self.kernel is not None:
+        if b == 1:
             return self
         form = replace(self.form, representation="kernel", outputs="averaged", n_rows=n)
         return replace(
