@@ -2,39 +2,88 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datassay.act.removal_curve import removal_curve
+    from datassay.act.summarize import summarize
+    from datassay.collect.collect import collect
+    from datassay.collect.linearization import Linearization
+    from datassay.data.load import load
+    from datassay.data.noise import add_label_noise
+    from datassay.data.samples import SampleSet
+    from datassay.errors import DataError, DatassayError, ModelError, SettingError
+    from datassay.models.build import build_model
+    from datassay.score.information import sample_information
+    from datassay.score.label_issues import label_issues
+    from datassay.score.learning_curve import learning_curve
+    from datassay.score.leave_one_out import leave_one_out
+
+__version__ = version("datassay")
+__all__ = [
+    "DataError",
+    "DatassayError",
+    "Linearization",
+    "ModelError",
+    "SampleSet",
+    "SettingError",
+    "__version__",
+    "add_label_noise",
+    "build_model",
+    "collect",
+    "label_issues",
+    "learning_curve",
+    "leave_one_out",
+    "load",
+    "removal_curve",
+    "sample_information",
+    "summarize",
+]
 
 # Name → where it lives. Nothing here is imported until it is used, so `import datassay` costs
 # milliseconds and loads neither torch nor plotly.
-_EXPORTS = {
-    "DataError": "datassay.errors",
-    "DatassayError": "datassay.errors",
-    "ModelError": "datassay.errors",
-    "SettingError": "datassay.errors",
-    "SampleSet": "datassay.data.samples",
-    "load": "datassay.data.load",
-    "add_label_noise": "datassay.data.noise",
-    "build_model": "datassay.models.build",
-    "Linearization": "datassay.collect.linearization",
-    "collect": "datassay.collect.collect",
-    "leave_one_out": "datassay.score.leave_one_out",
-    "sample_information": "datassay.score.information",
-    "label_issues": "datassay.score.label_issues",
-    "learning_curve": "datassay.score.learning_curve",
-    "summarize": "datassay.act.summarize",
-    "removal_curve": "datassay.act.removal_curve",
+_HOMES = {
+    "DataError": "errors",
+    "DatassayError": "errors",
+    "Linearization": "collect.linearization",
+    "ModelError": "errors",
+    "SampleSet": "data.samples",
+    "SettingError": "errors",
+    "add_label_noise": "data.noise",
+    "build_model": "models.build",
+    "collect": "collect.collect",
+    "label_issues": "score.label_issues",
+    "learning_curve": "score.learning_curve",
+    "leave_one_out": "score.leave_one_out",
+    "load": "data.load",
+    "removal_curve": "act.removal_curve",
+    "sample_information": "score.information",
+    "summarize": "act.summarize",
 }
 
-__all__ = [*_EXPORTS, "__version__"]
-__version__ = version("datassay")
+
+class _Package(ModuleType):
+    """This package, with `datassay.collect` the function although a folder has that name too.
+
+    The import system would bind the folder there; `from datassay.collect.x import y` needs no such
+    binding and goes on working.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'datassay' has no attribute {name!r}")
+        return getattr(import_module(f"datassay.{_HOMES[name]}"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted(__all__)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'datassay' has no attribute {name!r}")
-    return getattr(import_module(_EXPORTS[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+sys.modules[__name__].__class__ = _Package

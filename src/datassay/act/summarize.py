@@ -30,6 +30,11 @@ class KeepSet:
     kept_ids: np.ndarray
     iterative: bool
 
+    @property
+    def removed_first(self) -> Int[np.ndarray, " n"]:
+        """All positions in the order of removal, as `removal_curve` takes them."""
+        return np.concatenate([self.removed, self.keep])
+
     def to_table(self) -> pa.Table:
         """One row per kept sample: position, id."""
         return pa.table({"position": self.keep, "id": self.kept_ids})
