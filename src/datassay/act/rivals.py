@@ -8,12 +8,13 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
+from scipy.stats import t as student_t
 
 from datassay.act.removal_curve import RANDOM, RemovalCurve
 
-# A lead below this many standard errors of the paired difference is called a tie.
-CLEAR_LEAD = 2.0
+# A lead is clear when the 95 % interval of the paired difference excludes zero.
+CONFIDENCE = 0.975
 N_RESAMPLES = 200
 
 
@@ -26,7 +27,8 @@ class Contest:
         rankings: [r] names, ours first.
         values: [r], higher is better, unit as `measure` says.
         spreads: [r], standard deviation over seeds; 0 where there is only one value.
-        outcome: "won" by ours, "tie" (within two standard errors) or "lost" to a rival.
+        outcome: "won" by ours, "tie" (within the 95 % interval over seeds or resamples) or "lost"
+            to a rival.
         verdict: one sentence naming who won and by how much, a tie said to be one.
     """
 
@@ -55,8 +57,9 @@ def removal_contest(
     """
     names = [*ours, *rivals, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
-    error = 1 / np.sqrt(values.shape[1]) if values.shape[1] > 1 else 0.0
-    return _contest(measure, names, len(ours), values, values, error)
+    n_seeds = values.shape[1]
+    error = student_t.ppf(CONFIDENCE, n_seeds - 1) / np.sqrt(n_seeds) if n_seeds > 1 else 0.0
+    return _contest(measure, names, len(ours), values, values, float(error))
 
 
 def detection_contest(
@@ -81,7 +84,8 @@ def detection_contest(
         if wrong[some].any() and not wrong[some].all():
             resampled.append([auroc(wrong[some], s[some]) for s in scores.values()])
     measure = "finding the wrong labels (AUROC, higher is better)"
-    return _contest(measure, list(scores), 1, values[:, None], np.array(resampled).T, 1.0)
+    error = float(norm.ppf(CONFIDENCE))
+    return _contest(measure, list(scores), 1, values[:, None], np.array(resampled).T, error)
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -108,7 +112,7 @@ def _contest(
     repeats: Float[np.ndarray, "r repeats"],
     error: float,
 ) -> Contest:
-    """Error × the deviation of the paired differences over repeats is their standard error."""
+    """Error × the deviation of a paired difference over repeats is half its 95 % interval."""
     means = values.mean(1)
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
@@ -116,9 +120,9 @@ def _contest(
     lead = means[best] - means[rival]
     noise = error * (repeats[best] - repeats[rival]).std(ddof=1) if many else 0.0
     figures = f"{means[best]:.3f} against {means[rival]:.3f} for {names[rival]}, the best rival"
-    if abs(lead) <= CLEAR_LEAD * noise or lead == 0:
+    if abs(lead) <= noise or lead == 0:
         outcome = "tie"
-        verdict = f"No clear winner: {names[best]} has {figures}; within two standard errors."
+        verdict = f"No clear winner: {names[best]} has {figures}; within the 95 % interval."
     elif lead > 0:
         outcome, verdict = "won", f"{names[best][0].upper()}{names[best][1:]} won: {figures}."
     else:

@@ -114,8 +114,8 @@ def sample_losses(
     Returns:
         Nats (cross-entropy) or half squared target units (mse).
     """
-    y = _train_targets(samples, recipe).expand(len(outputs), *([-1] * (1 + (samples.y.ndim > 1))))
-    return _sample_loss(outputs, y, recipe.loss)
+    y = _train_targets(samples, recipe)
+    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe.loss)
 
 
 def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
