@@ -11,7 +11,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.form import Form, available_memory, choose_form
-from datassay.collect.jacobian import Block, DenseFactors, frozen_copy, inspect_layers, jacobian
+from datassay.collect.jacobian import (
+    Block,
+    DenseFactors,
+    Layers,
+    frozen_copy,
+    inspect_layers,
+    jacobian,
+)
 from datassay.collect.kernel import Outputs, kernel
 from datassay.collect.linearization import Linearization
 from datassay.collect.projection import ProjectionKind, project, projector
@@ -68,9 +75,9 @@ def collect(
     off-diagonal output blocks.
     """
     _check_samples(train, val)
-    layers, n_outputs = _inspect(model, train)
-    targets = _targets(train, n_outputs)
-    sizes = (len(train), 0 if val is None else len(val), n_outputs)
+    layers = _inspect(model, train)
+    targets = _targets(train, layers.n_outputs)
+    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(
         layers, sizes, projection=projection, outputs=outputs, kind=kind, memory=memory
     )
@@ -80,7 +87,7 @@ def collect(
     f0, blocks = _pass(frozen, layers, inputs, form, seed, progress)
     n = len(train)
     fit = None if val is None or val.is_classification != train.is_classification else val
-    val_targets = None if fit is None else _targets(fit, n_outputs)
+    val_targets = None if fit is None else _targets(fit, layers.n_outputs)
     notes += initial_fit_warning(f0[:n], targets, f0[n:], val_targets, allow_trained)
     return Linearization(
         outputs=f0[:n],
@@ -107,8 +114,8 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
     Returns:
         The form with its sizes, bytes and flops.
     """
-    layers, n_outputs = _inspect(model, train)
-    sizes = (len(train), 0 if val is None else len(val), n_outputs)
+    layers = _inspect(model, train)
+    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     return choose_form(layers, sizes, **settings)
 
 
@@ -124,16 +131,15 @@ def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
         )
 
 
-def _inspect(model: nn.Module, train: SampleSet):
+def _inspect(model: nn.Module, train: SampleSet) -> Layers:
     probe = frozen_copy(model, torch.float32)
-    x = torch.as_tensor(train.x[:1]).to(_device(probe), torch.float32)
-    layers = inspect_layers(probe, x)
-    with torch.no_grad():
-        return layers, probe(x).shape[1]
+    return inspect_layers(probe, _inputs(train.x[:1], probe, torch.float32))
 
 
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
+def _inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
+    """A copy on the model's device: networks that work in place must not change the samples."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    return torch.tensor(x, dtype=dtype, device=device)
 
 
 def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
@@ -174,8 +180,8 @@ def _pass(frozen, layers, inputs, form, seed, progress) -> tuple[Tensor, dict[st
     outputs, chunks = [], []
     for x in inputs:
         for start in range(0, len(x), form.chunk):
-            chunk = torch.as_tensor(x[start : start + form.chunk])
-            chunk = chunk.to(_device(frozen), getattr(torch, form.precision))
+            chunk = x[start : start + form.chunk]
+            chunk = _inputs(chunk, frozen, getattr(torch, form.precision))
             f0, blocks = jacobian(frozen, layers, chunk)
             if not torch.isfinite(f0).all():
                 raise ModelError(
