@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -10,15 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.blocks import Block, allocate, take, write
 from datassay.collect.form import Form, available_memory, choose_form
-from datassay.collect.jacobian import (
-    Block,
-    DenseFactors,
-    Layers,
-    frozen_copy,
-    inspect_layers,
-    jacobian,
-)
+from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.kernel import Outputs, kernel
 from datassay.collect.linearization import Linearization
 from datassay.collect.projection import ProjectionKind, project, projector
@@ -65,7 +60,8 @@ def collect(
         The linearisation; `.form` says what was chosen and why, `.warnings` what to know.
 
     Raises:
-        DataError: fewer than 2 samples, one class only, or shapes that differ between sets.
+        DataError: fewer than 2 samples, one class only, or shapes or classes that differ between
+            the sets.
         ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
             the weights were trained on these labels and allow_trained is False.
         SettingError: an unknown or impossible projection, outputs or kind.
@@ -83,11 +79,10 @@ def collect(
     )
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
-    inputs = [train.x] if val is None else [train.x, val.x]
-    f0, blocks = _pass(frozen, layers, inputs, form, seed, progress)
+    sets = [train] if val is None else [train, val]
+    f0, blocks = _pass(frozen, layers, sets, form, seed, progress)
     n = len(train)
-    fit = None if val is None or val.is_classification != train.is_classification else val
-    val_targets = None if fit is None else _targets(fit, layers.n_outputs)
+    val_targets = None if val is None else _targets(val, layers.n_outputs)
     notes += initial_fit_warning(f0[:n], targets, f0[n:], val_targets, allow_trained)
     return Linearization(
         outputs=f0[:n],
@@ -124,7 +119,17 @@ def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
         raise DataError("train must hold at least 2 classes; every label is the same. Add others.")
-    if val is not None and val.input_shape != train.input_shape:
+    if val is None:
+        return
+    if len(val) == 0:
+        raise DataError("val must hold at least 1 sample; got 0. Pass val=None to do without.")
+    if val.class_names != train.class_names:
+        names = (", ".join(s.class_names) or "none (regression)" for s in (train, val))
+        raise DataError(
+            f"train and val must have the same classes; got {' and '.join(names)}. Load both the "
+            "same way."
+        )
+    if val.input_shape != train.input_shape:
         raise DataError(
             f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
             f"{list(val.input_shape)}. Load both the same way."
@@ -145,6 +150,7 @@ def _inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
 def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
+        y = y.long()
         if n_outputs == samples.n_classes:
             return torch.nn.functional.one_hot(y, n_outputs).double()
         if n_outputs == 1 and samples.n_classes == 2:
@@ -172,43 +178,56 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
     return (message,)
 
 
-def _pass(frozen, layers, inputs, form, seed, progress) -> tuple[Tensor, dict[str, Block]]:
+def _pass(
+    frozen: nn.Module,
+    layers: Layers,
+    sets: list[SampleSet],
+    form: Form,
+    seed: int,
+    progress: Progress,
+) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     to = projector(layers, form.projection, form.kind, seed)
     as_factors = form.representation == "kernel" and form.projection is None
-    n_all, done = sum(map(len, inputs)), 0
-    outputs, chunks = [], []
-    for x in inputs:
-        for start in range(0, len(x), form.chunk):
-            chunk = x[start : start + form.chunk]
-            chunk = _inputs(chunk, frozen, getattr(torch, form.precision))
-            f0, blocks = jacobian(frozen, layers, chunk)
-            if not torch.isfinite(f0).all():
-                raise ModelError(
-                    f"the model's outputs must be finite; samples {start} to {start + len(f0) - 1} "
-                    "give NaN or infinity. Check the weights and the scale of the inputs."
-                )
-            outputs.append(f0.cpu())
-            chunks.append(blocks if as_factors else {"projected": project(blocks, to).cpu()})
-            done += len(f0)
-            progress("collect Jacobians", done, n_all)
-    return torch.cat(outputs), {name: _join([c[name] for c in chunks]) for name in chunks[0]}
+    dtype = getattr(torch, form.precision)
+    n_all, done = sum(map(len, sets)), 0
+    outputs = torch.empty(n_all, layers.n_outputs, dtype=dtype)
+    held: dict[str, Block] = {}
+    for samples, start in _chunks(sets, form.chunk):
+        x = _inputs(samples.x[start : start + form.chunk], frozen, dtype)
+        f0, blocks = jacobian(frozen, layers, x)
+        _check_outputs(f0, samples.ids[start : start + form.chunk])
+        outputs[done : done + len(f0)] = f0
+        blocks = blocks if as_factors else {"projected": project(blocks, to)}
+        held = held or {name: allocate(block, n_all) for name, block in blocks.items()}
+        for name, block in blocks.items():
+            write(block, held[name], done)
+        done += len(f0)
+        progress("collect Jacobians", done, n_all)
+    return outputs, held
 
 
-def _join(parts: list[Block]) -> Block:
-    if isinstance(parts[0], DenseFactors):
-        factors = [p for p in parts if isinstance(p, DenseFactors)]
-        inputs = torch.cat([p.inputs for p in factors]).cpu()
-        gradients = torch.cat([p.gradients for p in factors]).cpu()
-        return DenseFactors(inputs, gradients, parts[0].bias)
-    return torch.cat([p for p in parts if isinstance(p, Tensor)]).cpu()
+def _chunks(sets: list[SampleSet], size: int) -> Iterator[tuple[SampleSet, int]]:
+    for samples in sets:
+        for start in range(0, len(samples), size):
+            yield samples, start
+
+
+def _check_outputs(f0: Float[Tensor, "n k"], ids: np.ndarray) -> None:
+    bad = ~torch.isfinite(f0).all(1).cpu().numpy()
+    if bad.any():
+        names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+        raise ModelError(
+            f"the model's outputs must be finite; sample {names} gives NaN or infinity. Check the "
+            "weights and the scale of the inputs."
+        )
 
 
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Tensor | None]:
-    train = {name: _rows(b, slice(0, n)) for name, b in blocks.items()}
-    val = {name: _rows(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
+    train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
+    val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
         theta = kernel(train, train, form.outputs)
         val_theta = None if val is None else kernel(val, train, form.outputs)
@@ -221,9 +240,3 @@ def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
     projected = blocks["projected"]
     assert isinstance(projected, Tensor)
     return projected.flatten(0, 1)
-
-
-def _rows(block: Block, rows: slice) -> Block:
-    if isinstance(block, DenseFactors):
-        return DenseFactors(block.inputs[rows], block.gradients[rows], block.bias)
-    return block[rows]

@@ -20,28 +20,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from datassay.collect.blocks import Block, DenseFactors
 from datassay.errors import ModelError
 
 # What the forward code of somebody's network raises on inputs it does not take.
 FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
-
-
-@dataclass(frozen=True, slots=True)
-class DenseFactors:
-    """Jacobian of one dense layer's weight and bias, as factors.
-
-    Attributes:
-        inputs: A, [n, n_in].
-        gradients: Δ, [n, k, n_out].
-        bias: whether the layer trains a bias, whose Jacobian is Δ itself.
-    """
-
-    inputs: Float[Tensor, "n n_in"]
-    gradients: Float[Tensor, "n k n_out"]
-    bias: bool
-
-
-Block = DenseFactors | Float[Tensor, "n k size"]
 
 
 @dataclass(frozen=True, slots=True)
