@@ -24,7 +24,8 @@ class DenseFactors:
     bias: bool
 
 
-Block = DenseFactors | Float[Tensor, "n k size"]
+# [n, k, size]; unnamed, for blocks of different tensors and sample sets meet in one call.
+Block = DenseFactors | Float[Tensor, "_ _ _"]
 
 
 def allocate(block: Block, n: int) -> Block:

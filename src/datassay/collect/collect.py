@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 import torch
@@ -14,9 +13,9 @@ from torch import Tensor, nn
 from datassay.collect.blocks import Block, allocate, take, write
 from datassay.collect.form import Form, available_memory, choose_form
 from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers, jacobian
-from datassay.collect.kernel import Outputs, kernel
+from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
-from datassay.collect.projection import ProjectionKind, project, projector
+from datassay.collect.projection import project, projector
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
@@ -30,9 +29,9 @@ def collect(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    projection: int | Literal["auto"] | None = "auto",
-    outputs: Outputs | Literal["auto"] = "auto",
-    kind: ProjectionKind = "coordinates",
+    projection: int | str | None = "auto",
+    outputs: str = "auto",
+    kind: str = "coordinates",
     memory: float | None = None,
     allow_trained: bool = False,
     seed: int = 0,

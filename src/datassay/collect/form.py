@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from datassay.collect.jacobian import Layers
 from datassay.collect.kernel import Outputs
@@ -120,9 +120,9 @@ def choose_form(
     layers: Layers,
     sizes: tuple[int, int, int],
     *,
-    projection: int | Literal["auto"] | None = "auto",
-    outputs: Outputs | Literal["auto"] = "auto",
-    kind: ProjectionKind = "coordinates",
+    projection: int | str | None = "auto",
+    outputs: str = "auto",
+    kind: str = "coordinates",
     memory: float | None = None,
 ) -> Form:
     """The form that fits the memory, exact where it can be.
@@ -138,15 +138,16 @@ def choose_form(
     Returns:
         The form. "auto" takes the first that fits of: exact and joint (n k or d ≤ 4096), exact and
         averaged (n ≤ 12288), averaged over 2000 coordinates a tensor, joint over at most 4096
-        coordinates in all. A joint form is a kernel or features, whichever is smaller.
+        coordinates in all, then over 4, 16 and 64 times fewer. A joint form is a kernel or
+        features, whichever is smaller.
 
     Raises:
-        SettingError: projection is not positive, or outputs or kind is unknown.
+        SettingError: projection or memory is not positive, or outputs or kind is unknown.
     """
-    _check_settings(projection, outputs, kind)
+    _check_settings(projection, outputs, kind, memory)
     memory = available_memory() if memory is None else memory
     forms = [
-        (_form(layers, sizes, candidate, kind), candidate.limit)
+        (_form(layers, sizes, candidate, cast(ProjectionKind, kind)), candidate.limit)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
     fits = (f for f, limit in forms if f.eigenproblem <= limit and f.peak_bytes <= 0.8 * memory)
@@ -154,11 +155,18 @@ def choose_form(
     return next(fits, forms[-1][0])
 
 
-def _check_settings(projection, outputs, kind) -> None:
-    if isinstance(projection, int) and projection < 1:
-        raise SettingError(f"projection must be at least 1 feature a tensor; got {projection}.")
-    if isinstance(projection, str) and projection != "auto":
-        raise SettingError(f"projection must be 'auto', None or an integer; got {projection!r}.")
+def _check_settings(projection, outputs, kind, memory) -> None:
+    if projection is not None and projection != "auto":
+        if not isinstance(projection, int) or isinstance(projection, bool):
+            raise SettingError(
+                f"projection must be 'auto', None or a whole number; got {projection!r}."
+            )
+        if projection < 1:
+            raise SettingError(
+                f"projection must be at least 1 feature a tensor; got {projection}. None is exact."
+            )
+    if memory is not None and not memory > 0:
+        raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged")),
         ("kind", kind, ("coordinates", "sparse_sign")),
@@ -171,7 +179,7 @@ def _check_settings(projection, outputs, kind) -> None:
 class _Candidate:
     outputs: Outputs
     projection: int | None
-    limit: float  # largest eigenproblem for which this candidate is taken
+    limit: int | float  # largest eigenproblem for which this candidate is taken
     reason: str
 
 
@@ -190,10 +198,15 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
     if outputs != "joint" and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         found.append(_Candidate("averaged", S1_COORDINATES, medium, too_big))
-    if outputs != "averaged" and auto:
-        found.append(_Candidate("joint", few, large, "n is too large for a kernel"))
-    if not auto:
+    if auto:
         last: Outputs = "averaged" if outputs == "averaged" else "joint"
+        start = S1_COORDINATES if outputs == "averaged" else few
+        too_large = "n is too large for a kernel"
+        found.append(_Candidate(last, start, large, too_large))
+        less = "more coordinates would exceed the memory"
+        found += [_Candidate(last, max(1, start // by), large, less) for by in (4, 16, 64)]
+    if not auto:
+        last = "averaged" if outputs == "averaged" else "joint"
         found.append(_Candidate(last, projection, large, "projection was set"))
     return found
 

@@ -14,7 +14,7 @@ Outputs = Literal["joint", "averaged"]
 
 
 def kernel(
-    left: dict[str, Block], right: dict[str, Block], outputs: Outputs, max_bytes: float = 2**28
+    left: dict[str, Block], right: dict[str, Block], outputs: Outputs, max_bytes: int = 2**28
 ) -> Float[Tensor, "rows columns"]:
     """Θ = Σ over tensors of J_left J_rightᵀ, in float64.
 
