@@ -75,5 +75,20 @@ def take(block: Block, samples: slice) -> Block:
     return block[samples]
 
 
+def values(blocks: dict[str, Block]) -> list[Tensor]:
+    """The tensors that hold the blocks.
+
+    Args:
+        blocks: by tensor name.
+
+    Returns:
+        Each [n, ...].
+    """
+    found: list[Tensor] = []
+    for block in blocks.values():
+        found += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
+    return found
+
+
 def _room(like: Tensor, n: int) -> Tensor:
     return torch.empty(n, *like.shape[1:], dtype=like.dtype)

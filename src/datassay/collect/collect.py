@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.blocks import Block, allocate, take, write
+from datassay.collect.blocks import Block, allocate, take, values, write
 from datassay.collect.form import Form, available_memory, choose_form
 from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.kernel import kernel
@@ -69,20 +69,22 @@ def collect(
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
     off-diagonal output blocks.
     """
-    _check_samples(train, val)
-    layers = _inspect(model, train)
-    targets = _targets(train, layers.n_outputs)
-    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    form = choose_form(
-        layers, sizes, projection=projection, outputs=outputs, kind=kind, memory=memory
-    )
+    settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
+    layers, targets, form = _plan(model, train, val, settings)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
     sets = [train] if val is None else [train, val]
     f0, blocks = _pass(frozen, layers, sets, form, seed, progress)
     n = len(train)
     val_targets = None if val is None else _targets(val, layers.n_outputs)
-    notes += initial_fit_warning(f0[:n], targets, f0[n:], val_targets, allow_trained)
+    notes += initial_fit_warning(
+        f0[:n],
+        targets,
+        f0[n:],
+        val_targets,
+        is_classification=train.is_classification,
+        allow_trained=allow_trained,
+    )
     return Linearization(
         outputs=f0[:n],
         targets=targets,
@@ -107,17 +109,31 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
 
     Returns:
         The form with its sizes, bytes and flops.
+
+    Raises:
+        DataError: as `collect` would raise.
+        ModelError: the outputs do not fit the targets, or the model fails on a sample.
+        SettingError: an unknown or impossible projection, outputs, kind or memory.
     """
+    return _plan(model, train, val, settings)[2]
+
+
+def _plan(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, settings: dict
+) -> tuple[Layers, Tensor, Form]:
+    _check_samples(train, val)
     layers = _inspect(model, train)
+    targets = _targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    return choose_form(layers, sizes, **settings)
+    return layers, targets, choose_form(layers, sizes, **settings)
 
 
 def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
-        raise DataError("train must hold at least 2 classes; every label is the same. Add others.")
+        only = train.class_names[train.y[0]]
+        raise DataError(f"train must hold at least 2 classes; every label is {only!r}. Add others.")
     if val is None:
         return
     if len(val) == 0:
@@ -161,7 +177,7 @@ def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
         y = y.double().reshape(len(samples), -1)
         if y.shape[1] == n_outputs:
             return y
-        rule = f"{y.shape[1]} outputs, one a target"
+        rule = f"{y.shape[1]} output{'s' * (y.shape[1] > 1)}, one a target"
     raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 
 
@@ -195,9 +211,10 @@ def _pass(
     for samples, start in _chunks(sets, form.chunk):
         x = _inputs(samples.x[start : start + form.chunk], frozen, dtype)
         f0, blocks = jacobian(frozen, layers, x)
-        _check_outputs(f0, samples.ids[start : start + form.chunk])
         outputs[done : done + len(f0)] = f0
-        blocks = blocks if as_factors else {"projected": project(blocks, to)}
+        if not as_factors:
+            blocks = {"projected": project(blocks, to)}
+        _check_finite(f0, blocks, samples.ids[start : start + form.chunk])
         held = held or {name: allocate(block, n_all) for name, block in blocks.items()}
         for name, block in blocks.items():
             write(block, held[name], done)
@@ -212,14 +229,17 @@ def _chunks(sets: list[SampleSet], size: int) -> Iterator[tuple[SampleSet, int]]
             yield samples, start
 
 
-def _check_outputs(f0: Float[Tensor, "n k"], ids: np.ndarray) -> None:
-    bad = ~torch.isfinite(f0).all(1).cpu().numpy()
-    if bad.any():
-        names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
-        raise ModelError(
-            f"the model's outputs must be finite; sample {names} gives NaN or infinity. Check the "
-            "weights and the scale of the inputs."
-        )
+def _check_finite(f0: Tensor, blocks: dict[str, Block], ids: np.ndarray) -> None:
+    for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
+        finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
+        bad = ~torch.stack(finite).all(0).cpu().numpy()
+        if bad.any():
+            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+            which = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            raise ModelError(
+                f"the model's {what} must be finite; {which} NaN or infinity. Check the weights "
+                "and the scale of the inputs."
+            )
 
 
 def _kernel_or_features(
