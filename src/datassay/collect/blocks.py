@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -75,7 +76,7 @@ def take(block: Block, samples: slice) -> Block:
     return block[samples]
 
 
-def values(blocks: dict[str, Block]) -> list[Tensor]:
+def values(blocks: Mapping[str, Block]) -> list[Tensor]:
     """The tensors that hold the blocks.
 
     Args:

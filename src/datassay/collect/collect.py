@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -229,7 +229,7 @@ def _chunks(sets: list[SampleSet], size: int) -> Iterator[tuple[SampleSet, int]]
             yield samples, start
 
 
-def _check_finite(f0: Tensor, blocks: dict[str, Block], ids: np.ndarray) -> None:
+def _check_finite(f0: Tensor, blocks: Mapping[str, Block], ids: np.ndarray) -> None:
     for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()

@@ -87,11 +87,12 @@ def _named(name: str, train: SampleSet) -> nn.Module:
 
 def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
     settings = {}
+    example = f"{base}:{','.join(f'{name}=2' for name in allowed)}" if allowed else base
     for item in filter(None, text.split(",")):
         key, _, value = item.partition("=")
-        if key not in allowed or not value.isdigit() or int(value) < 1:
-            rule = f"with positive integers for {', '.join(allowed)}" if allowed else "no options"
-            raise ModelError(f"{base} takes {rule}; got {item!r}.")
+        if key not in allowed or not value.isdecimal() or int(value) < 1:
+            rule = f"positive integers for {', '.join(allowed)}" if allowed else "no options"
+            raise ModelError(f"{base} takes {rule}; got {item!r}. Write {example}.")
         settings[key] = int(value)
     return settings
 
@@ -164,5 +165,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             f"raised {_brief(error)} Save it with safetensors or torch.save(model.state_dict())."
         ) from error
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ModelError(f"{path} must hold a state dict of tensors; got {type(state).__name__}.")
+        raise ModelError(
+            f"{path} must hold a state dict of tensors; got {type(state).__name__}. Save "
+            "model.state_dict() alone."
+        )
     return state
