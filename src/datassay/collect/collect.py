@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.blocks import Block, allocate, take, values, write
 from datassay.collect.form import Form, available_memory, choose_form
-from datassay.collect.jacobian import Block, DenseFactors, frozen_copy, inspect_layers, jacobian
-from datassay.collect.kernel import Outputs, kernel
+from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers, jacobian
+from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
-from datassay.collect.projection import ProjectionKind, project, projector
+from datassay.collect.projection import project, projector
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
@@ -28,9 +29,9 @@ def collect(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    projection: int | Literal["auto"] | None = "auto",
-    outputs: Outputs | Literal["auto"] = "auto",
-    kind: ProjectionKind = "coordinates",
+    projection: int | str | None = "auto",
+    outputs: str = "auto",
+    kind: str = "coordinates",
     memory: float | None = None,
     allow_trained: bool = False,
     seed: int = 0,
@@ -58,7 +59,8 @@ def collect(
         The linearisation; `.form` says what was chosen and why, `.warnings` what to know.
 
     Raises:
-        DataError: fewer than 2 samples, one class only, or shapes that differ between sets.
+        DataError: fewer than 2 samples, one class only, or shapes or classes that differ between
+            the sets.
         ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
             the weights were trained on these labels and allow_trained is False.
         SettingError: an unknown or impossible projection, outputs or kind.
@@ -67,21 +69,22 @@ def collect(
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
     off-diagonal output blocks.
     """
-    _check_samples(train, val)
-    layers, n_outputs = _inspect(model, train)
-    targets = _targets(train, n_outputs)
-    sizes = (len(train), 0 if val is None else len(val), n_outputs)
-    form = choose_form(
-        layers, sizes, projection=projection, outputs=outputs, kind=kind, memory=memory
-    )
+    settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
+    layers, targets, form = _plan(model, train, val, settings)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
-    inputs = [train.x] if val is None else [train.x, val.x]
-    f0, blocks = _pass(frozen, layers, inputs, form, seed, progress)
+    sets = [train] if val is None else [train, val]
+    f0, blocks = _pass(frozen, layers, sets, form, seed, progress)
     n = len(train)
-    fit = None if val is None or val.is_classification != train.is_classification else val
-    val_targets = None if fit is None else _targets(fit, n_outputs)
-    notes += initial_fit_warning(f0[:n], targets, f0[n:], val_targets, allow_trained)
+    val_targets = None if val is None else _targets(val, layers.n_outputs)
+    notes += initial_fit_warning(
+        f0[:n],
+        targets,
+        f0[n:],
+        val_targets,
+        is_classification=train.is_classification,
+        allow_trained=allow_trained,
+    )
     return Linearization(
         outputs=f0[:n],
         targets=targets,
@@ -106,39 +109,63 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
 
     Returns:
         The form with its sizes, bytes and flops.
+
+    Raises:
+        DataError: as `collect` would raise.
+        ModelError: the outputs do not fit the targets, or the model fails on a sample.
+        SettingError: an unknown or impossible projection, outputs, kind or memory.
     """
-    layers, n_outputs = _inspect(model, train)
-    sizes = (len(train), 0 if val is None else len(val), n_outputs)
-    return choose_form(layers, sizes, **settings)
+    return _plan(model, train, val, settings)[2]
+
+
+def _plan(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, settings: dict
+) -> tuple[Layers, Tensor, Form]:
+    _check_samples(train, val)
+    layers = _inspect(model, train)
+    targets = _targets(train, layers.n_outputs)
+    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
+    return layers, targets, choose_form(layers, sizes, **settings)
 
 
 def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
-        raise DataError("train must hold at least 2 classes; every label is the same. Add others.")
-    if val is not None and val.input_shape != train.input_shape:
+        only = train.class_names[train.y[0]]
+        raise DataError(f"train must hold at least 2 classes; every label is {only!r}. Add others.")
+    if val is None:
+        return
+    if len(val) == 0:
+        raise DataError("val must hold at least 1 sample; got 0. Pass val=None to do without.")
+    if val.class_names != train.class_names:
+        names = (", ".join(s.class_names) or "none (regression)" for s in (train, val))
+        raise DataError(
+            f"train and val must have the same classes; got {' and '.join(names)}. Load both the "
+            "same way."
+        )
+    if val.input_shape != train.input_shape:
         raise DataError(
             f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
             f"{list(val.input_shape)}. Load both the same way."
         )
 
 
-def _inspect(model: nn.Module, train: SampleSet):
+def _inspect(model: nn.Module, train: SampleSet) -> Layers:
     probe = frozen_copy(model, torch.float32)
-    x = torch.as_tensor(train.x[:1]).to(_device(probe), torch.float32)
-    layers = inspect_layers(probe, x)
-    with torch.no_grad():
-        return layers, probe(x).shape[1]
+    return inspect_layers(probe, _inputs(train.x[:1], probe, torch.float32))
 
 
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
+def _inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
+    """A copy on the model's device: networks that work in place must not change the samples."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    return torch.tensor(x, dtype=dtype, device=device)
 
 
 def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
+        y = y.long()
         if n_outputs == samples.n_classes:
             return torch.nn.functional.one_hot(y, n_outputs).double()
         if n_outputs == 1 and samples.n_classes == 2:
@@ -150,7 +177,7 @@ def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
         y = y.double().reshape(len(samples), -1)
         if y.shape[1] == n_outputs:
             return y
-        rule = f"{y.shape[1]} outputs, one a target"
+        rule = f"{y.shape[1]} output{'s' * (y.shape[1] > 1)}, one a target"
     raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 
 
@@ -166,43 +193,60 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
     return (message,)
 
 
-def _pass(frozen, layers, inputs, form, seed, progress) -> tuple[Tensor, dict[str, Block]]:
+def _pass(
+    frozen: nn.Module,
+    layers: Layers,
+    sets: list[SampleSet],
+    form: Form,
+    seed: int,
+    progress: Progress,
+) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     to = projector(layers, form.projection, form.kind, seed)
     as_factors = form.representation == "kernel" and form.projection is None
-    n_all, done = sum(map(len, inputs)), 0
-    outputs, chunks = [], []
-    for x in inputs:
-        for start in range(0, len(x), form.chunk):
-            chunk = torch.as_tensor(x[start : start + form.chunk])
-            chunk = chunk.to(_device(frozen), getattr(torch, form.precision))
-            f0, blocks = jacobian(frozen, layers, chunk)
-            if not torch.isfinite(f0).all():
-                raise ModelError(
-                    f"the model's outputs must be finite; samples {start} to {start + len(f0) - 1} "
-                    "give NaN or infinity. Check the weights and the scale of the inputs."
-                )
-            outputs.append(f0.cpu())
-            chunks.append(blocks if as_factors else {"projected": project(blocks, to).cpu()})
-            done += len(f0)
-            progress("collect Jacobians", done, n_all)
-    return torch.cat(outputs), {name: _join([c[name] for c in chunks]) for name in chunks[0]}
+    dtype = getattr(torch, form.precision)
+    n_all, done = sum(map(len, sets)), 0
+    outputs = torch.empty(n_all, layers.n_outputs, dtype=dtype)
+    held: dict[str, Block] = {}
+    for samples, start in _chunks(sets, form.chunk):
+        x = _inputs(samples.x[start : start + form.chunk], frozen, dtype)
+        f0, blocks = jacobian(frozen, layers, x)
+        outputs[done : done + len(f0)] = f0
+        if not as_factors:
+            blocks = {"projected": project(blocks, to)}
+        _check_finite(f0, blocks, samples.ids[start : start + form.chunk])
+        held = held or {name: allocate(block, n_all) for name, block in blocks.items()}
+        for name, block in blocks.items():
+            write(block, held[name], done)
+        done += len(f0)
+        progress("collect Jacobians", done, n_all)
+    return outputs, held
 
 
-def _join(parts: list[Block]) -> Block:
-    if isinstance(parts[0], DenseFactors):
-        factors = [p for p in parts if isinstance(p, DenseFactors)]
-        inputs = torch.cat([p.inputs for p in factors]).cpu()
-        gradients = torch.cat([p.gradients for p in factors]).cpu()
-        return DenseFactors(inputs, gradients, parts[0].bias)
-    return torch.cat([p for p in parts if isinstance(p, Tensor)]).cpu()
+def _chunks(sets: list[SampleSet], size: int) -> Iterator[tuple[SampleSet, int]]:
+    for samples in sets:
+        for start in range(0, len(samples), size):
+            yield samples, start
+
+
+def _check_finite(f0: Tensor, blocks: Mapping[str, Block], ids: np.ndarray) -> None:
+    for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
+        finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
+        bad = ~torch.stack(finite).all(0).cpu().numpy()
+        if bad.any():
+            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+            which = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            raise ModelError(
+                f"the model's {what} must be finite; {which} NaN or infinity. Check the weights "
+                "and the scale of the inputs."
+            )
 
 
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Tensor | None]:
-    train = {name: _rows(b, slice(0, n)) for name, b in blocks.items()}
-    val = {name: _rows(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
+    train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
+    val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
         theta = kernel(train, train, form.outputs)
         val_theta = None if val is None else kernel(val, train, form.outputs)
@@ -215,9 +259,3 @@ def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
     projected = blocks["projected"]
     assert isinstance(projected, Tensor)
     return projected.flatten(0, 1)
-
-
-def _rows(block: Block, rows: slice) -> Block:
-    if isinstance(block, DenseFactors):
-        return DenseFactors(block.inputs[rows], block.gradients[rows], block.bias)
-    return block[rows]

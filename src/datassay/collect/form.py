@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from datassay.collect.jacobian import Layers
 from datassay.collect.kernel import Outputs
@@ -19,6 +19,10 @@ from datassay.errors import SettingError
 LARGEST_EIGENPROBLEM = 4096
 # Random coordinates a tensor that S1 found sufficient.
 S1_COORDINATES = 2000
+# Bytes that one Jacobian call, and one panel of a kernel, may take.
+WORKING_BYTES = 2**28
+# Values that leave_one_out holds of one chunk of removals.
+SCORING_VALUES = 2**25
 # Below this many multiplications float64 Jacobians cost less than a second.
 FLOAT64_WORK = 2e10
 
@@ -42,6 +46,8 @@ class Form:
         result_bytes: what kernel or features take, validation part included.
         flops: multiplications and additions of the whole collection.
         reason: one sentence saying why this form.
+        collect_bytes: most memory that collecting holds at once, results included.
+        jacobian_flops: the part of flops done in the Jacobians' precision.
     """
 
     representation: Literal["kernel", "features"]
@@ -58,16 +64,29 @@ class Form:
     result_bytes: float
     flops: float
     reason: str
+    collect_bytes: float = 0.0
+    jacobian_flops: float = 0.0
+
+    @property
+    def kernel_flops(self) -> float:
+        """The part of flops that multiplies Jacobians into a kernel, in float64; 0 for features."""
+        return self.flops - self.jacobian_flops
 
     @property
     def peak_bytes(self) -> float:
         """Most memory that collecting and scoring hold at once, beyond the program itself.
 
-        Scoring adds the eigenvectors, their workspace and one panel to the collected arrays.
+        Scoring holds the collected arrays, their float64 rows in the eigenbasis, and the largest
+        of: the eigenproblem's workspace, a second copy of the rows, a chunk of removals.
         """
-        size = self.eigenproblem
-        scoring = self.result_bytes + 8 * (3 * size**2 + self.n_rows * size) + 2**28
-        return max(self.jacobian_bytes + self.result_bytes + 2**29, scoring)
+        b = self.n_outputs if self.outputs == "joint" else 1
+        n, c, size = self.n_rows // b, self.n_outputs // b, self.eigenproblem
+        dual = self.representation == "kernel"
+        basis = self.result_bytes * (1 if dual or self.precision == "float64" else 2)
+        chunk = max(1, min(n, SCORING_VALUES // max(1, size * c * (b + 2))))
+        removals = 8.0 * chunk * size * (c * (b + 4) + b)
+        working = max(24.0 * size**2, 8.0 * self.n_rows * size, removals)
+        return max(self.collect_bytes, self.result_bytes + basis + working)
 
     @property
     def eigenproblem(self) -> int:
@@ -101,9 +120,9 @@ def choose_form(
     layers: Layers,
     sizes: tuple[int, int, int],
     *,
-    projection: int | Literal["auto"] | None = "auto",
-    outputs: Outputs | Literal["auto"] = "auto",
-    kind: ProjectionKind = "coordinates",
+    projection: int | str | None = "auto",
+    outputs: str = "auto",
+    kind: str = "coordinates",
     memory: float | None = None,
 ) -> Form:
     """The form that fits the memory, exact where it can be.
@@ -119,15 +138,16 @@ def choose_form(
     Returns:
         The form. "auto" takes the first that fits of: exact and joint (n k or d ≤ 4096), exact and
         averaged (n ≤ 12288), averaged over 2000 coordinates a tensor, joint over at most 4096
-        coordinates in all. A joint form is a kernel or features, whichever is smaller.
+        coordinates in all, then over 4, 16 and 64 times fewer. A joint form is a kernel or
+        features, whichever is smaller.
 
     Raises:
-        SettingError: projection is not positive, or outputs or kind is unknown.
+        SettingError: projection or memory is not positive, or outputs or kind is unknown.
     """
-    _check_settings(projection, outputs, kind)
+    _check_settings(projection, outputs, kind, memory)
     memory = available_memory() if memory is None else memory
     forms = [
-        (_form(layers, sizes, candidate, kind), candidate.limit)
+        (_form(layers, sizes, candidate, cast(ProjectionKind, kind)), candidate.limit)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
     fits = (f for f, limit in forms if f.eigenproblem <= limit and f.peak_bytes <= 0.8 * memory)
@@ -135,11 +155,18 @@ def choose_form(
     return next(fits, forms[-1][0])
 
 
-def _check_settings(projection, outputs, kind) -> None:
-    if isinstance(projection, int) and projection < 1:
-        raise SettingError(f"projection must be at least 1 feature a tensor; got {projection}.")
-    if isinstance(projection, str) and projection != "auto":
-        raise SettingError(f"projection must be 'auto', None or an integer; got {projection!r}.")
+def _check_settings(projection, outputs, kind, memory) -> None:
+    if projection is not None and projection != "auto":
+        if not isinstance(projection, int) or isinstance(projection, bool):
+            raise SettingError(
+                f"projection must be 'auto', None or a whole number; got {projection!r}."
+            )
+        if projection < 1:
+            raise SettingError(
+                f"projection must be at least 1 feature a tensor; got {projection}. None is exact."
+            )
+    if memory is not None and not memory > 0:
+        raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged")),
         ("kind", kind, ("coordinates", "sparse_sign")),
@@ -152,7 +179,7 @@ def _check_settings(projection, outputs, kind) -> None:
 class _Candidate:
     outputs: Outputs
     projection: int | None
-    limit: float  # largest eigenproblem for which this candidate is taken
+    limit: int | float  # largest eigenproblem for which this candidate is taken
     reason: str
 
 
@@ -171,28 +198,40 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
     if outputs != "joint" and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         found.append(_Candidate("averaged", S1_COORDINATES, medium, too_big))
-    if outputs != "averaged" and auto:
-        found.append(_Candidate("joint", few, large, "n is too large for a kernel"))
-    if not auto:
+    if auto:
         last: Outputs = "averaged" if outputs == "averaged" else "joint"
+        start = S1_COORDINATES if outputs == "averaged" else few
+        too_large = "n is too large for a kernel"
+        found.append(_Candidate(last, start, large, too_large))
+        less = "more coordinates would exceed the memory"
+        found += [_Candidate(last, max(1, start // by), large, less) for by in (4, 16, 64)]
+    if not auto:
+        last = "averaged" if outputs == "averaged" else "joint"
         found.append(_Candidate(last, projection, large, "projection was set"))
     return found
 
 
 def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) -> Form:
     n, m, k = sizes
-    outputs, projection = candidate.outputs, candidate.projection
+    outputs: Outputs = "joint" if k == 1 else candidate.outputs
+    projection = candidate.projection
     b = k if outputs == "joint" else 1
     n_features = sum(t if projection is None else min(t, projection) for t in _tensors(layers))
-    dual = outputs == "averaged" or n * b <= n_features
-    work = 2.0 * (n + m) * k * layers.n_parameters
+    dual = candidate.outputs == "averaged" or n * b <= n_features
+    work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     item = 8 if work <= FLOAT64_WORK else 4
-    factors = sum(a + k * g for a, g, _ in layers.dense.values()) + k * sum(layers.direct.values())
-    held = factors if dual and projection is None else k * n_features
-    chunk = 2**28 // (item * (4 * factors + (0 if held == factors else k * n_features)))
+    factored = dual and projection is None
+    held = _factors(layers, k) if factored else k * n_features
+    a_sample = 4 * _factors(layers, k)
+    a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
+    chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
+    jacobians, result = item * (n + m) * held, _result_size(dual, n * b, m * b, n_features, item)
+    calls = item * chunk * a_sample
+    products = _kernel_working(n, b, item, held) if dual else 0.0
+    multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
     return Form(
         representation="kernel" if dual else "features",
-        outputs="joint" if k == 1 else outputs,
+        outputs=outputs,
         projection=projection,
         kind=kind,
         precision="float64" if item == 8 else "float32",
@@ -200,11 +239,13 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
         n_features=n_features,
         n_outputs=k,
         n_parameters=layers.n_parameters,
-        chunk=int(min(1024, max(1, chunk))),
-        jacobian_bytes=float(item) * (n + m) * held,
-        result_bytes=_result_size(dual, n * b, m * b, n_features, item),
-        flops=work + (2.0 * n * b * (n + m) * b * held if dual else 0.0),
+        chunk=chunk,
+        jacobian_bytes=float(jacobians),
+        result_bytes=result,
+        flops=work + (multiplied if dual else 0.0),
         reason=candidate.reason,
+        collect_bytes=float(jacobians + max(calls, result + products if dual else 0.0)),
+        jacobian_flops=work,
     )
 
 
@@ -213,6 +254,33 @@ def _tensors(layers: Layers) -> list[int]:
     for n_in, n_out, bias in layers.dense.values():
         sizes += [n_in * n_out, n_out] if bias else [n_in * n_out]
     return sizes
+
+
+def _factors(layers: Layers, k: int) -> int:
+    """Values a sample of the unprojected blocks."""
+    dense = sum(n_in + k * n_out for n_in, n_out, _ in layers.dense.values())
+    return dense + k * sum(layers.direct.values())
+
+
+def _expanded(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
+    """Entries of the largest dense weight whose full gradient projecting forms."""
+    weights = [n_in * n_out for n_in, n_out, _ in layers.dense.values()]
+    kept = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
+    return max(kept, default=0)
+
+
+def _products(layers: Layers, k: int, b: int, n_features: int | None) -> int:
+    """Multiplications of one pair of samples in the kernel."""
+    if n_features is not None:
+        return b * k * n_features
+    dense = sum(n_in + b * k * n_out for n_in, n_out, _ in layers.dense.values())
+    return dense + b * k * sum(layers.direct.values())
+
+
+def _kernel_working(n: int, b: int, item: int, held: int) -> float:
+    """Two panels, and one tensor in float64 where it is not so already."""
+    panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
+    return panel * (1 + 1 / b**2) + (0 if item == 8 else 8 * n * held)
 
 
 def _result_size(dual: bool, rows: int, val_rows: int, features: int, item: int) -> float:

@@ -9,6 +9,7 @@ gradient of a dense weight is never formed.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,25 +20,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from datassay.collect.blocks import Block, DenseFactors
 from datassay.errors import ModelError
 
-
-@dataclass(frozen=True, slots=True)
-class DenseFactors:
-    """Jacobian of one dense layer's weight and bias, as factors.
-
-    Attributes:
-        inputs: A, [n, n_in].
-        gradients: Δ, [n, k, n_out].
-        bias: whether the layer trains a bias, whose Jacobian is Δ itself.
-    """
-
-    inputs: Float[Tensor, "n n_in"]
-    gradients: Float[Tensor, "n k n_out"]
-    bias: bool
-
-
-Block = DenseFactors | Float[Tensor, "n k size"]
+# What the forward code of somebody's network raises on inputs it does not take.
+FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +34,12 @@ class Layers:
     Attributes:
         dense: module name → (n_in, n_out, has_bias) of the dense layers collected as factors.
         direct: parameter name → number of entries, everything else that trains.
+        n_outputs: k.
     """
 
     dense: dict[str, tuple[int, int, bool]]
     direct: dict[str, int]
+    n_outputs: int
 
     @property
     def n_parameters(self) -> int:
@@ -73,7 +62,7 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
-    """Find the dense layers whose Jacobian factors: called once, on one vector a sample.
+    """Find the dense layers whose Jacobian factors: weights used once, on one vector a sample.
 
     Args:
         model: the network, in evaluation mode.
@@ -83,53 +72,79 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
         The layers, in the model's own order.
 
     Raises:
-        ModelError: the model fails on the sample, or its output is not [n, k].
+        ModelError: nothing trains, the model fails on the sample, its output is not [n, k], or no
+            gradient reaches its parameters.
     """
-    calls: dict[str, list[tuple[int, ...]]] = {}
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ModelError(
+            "the model must have a trainable parameter; every one is frozen, or there is none. Set "
+            "requires_grad on those to linearise in."
+        )
+    calls: dict[str, torch.Size] = {}
     linear = {n: m for n, m in model.named_modules() if type(m) is nn.Linear}
     hooks = [
-        m.register_forward_hook(lambda _, i, __, n=n: calls.setdefault(n, []).append(i[0].shape))
+        m.register_forward_hook(lambda _, i, __, n=n: calls.update({n: i[0].shape}))
         for n, m in linear.items()
     ]
     try:
-        with torch.no_grad():
-            output = model(x)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        output = model(x.clone())
+    except FORWARD_ERRORS as error:
         raise ModelError(
             f"the model must accept samples of shape {list(x.shape[1:])}; it raised: "
-            f"{str(error).splitlines()[0]}"
+            f"{_first_line(error)} Reshape the samples, or change the model's first layer."
         ) from error
     finally:
         for hook in hooks:
             hook.remove()
+    _check_output(output)
+    return _split_parameters(model, {n: m for n, m in linear.items() if n in calls}, calls, output)
+
+
+def _check_output(output: object) -> None:
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
         got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ModelError(
             f"the model's output must be [n, k], one row a sample; got {got} for one sample. "
             "Wrap the model so that it returns a matrix."
         )
-    return _split_parameters(model, linear, calls)
+    if not output.requires_grad:
+        raise ModelError(
+            "the model's output must depend on its trainable parameters; no gradient reaches it. "
+            "Take torch.no_grad and detach out of its forward."
+        )
 
 
-def _split_parameters(model, linear, calls) -> Layers:
-    owners: dict[int, int] = {}
-    for module in model.modules():
-        for p in module.parameters(recurse=False):
-            owners[id(p)] = owners.get(id(p), 0) + 1
+def _split_parameters(model, called, shapes, output) -> Layers:
+    uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
     dense = {}
-    for name, m in linear.items():
+    for name, m in called.items():
         prefix = f"{name}." if name else ""
-        alone = all(owners[id(p)] == 1 for p in m.parameters())
-        once = [len(shape) for shape in calls.get(name, [])] == [2]
-        has_bias = f"{prefix}bias" in trains
-        if alone and once and f"{prefix}weight" in trains and (m.bias is None or has_bias):
-            dense[name] = (m.in_features, m.out_features, has_bias)
+        own = {f"{prefix}{n}": p for n, p in m.named_parameters()}
+        # Used a second time (the layer itself, tied weights, a functional call), or on several
+        # vectors a sample, the Jacobian is a sum of products and no longer factors.
+        once = all(uses[id(p)] == 1 for p in own.values())
+        if once and own.keys() <= trains.keys() and shapes[name] == (1, m.in_features):
+            dense[name] = (m.in_features, m.out_features, m.bias is not None)
     covered = {f"{n}.{p}" if n else p for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
-    if not dense and not direct:
-        raise ModelError("the model must have a trainable parameter; every one is frozen.")
-    return Layers(dense, direct)
+    return Layers(dense, direct, output.shape[1])
+
+
+def _uses(output: Tensor) -> Counter[int]:
+    """How often each parameter, by its id, enters the graph of this output."""
+    uses: Counter[int] = Counter()
+    waiting, seen = [output.grad_fn], {output.grad_fn}
+    while waiting:
+        node = waiting.pop()
+        for child, _ in node.next_functions if node else ():
+            parameter = getattr(child, "variable", None)  # where the graph ends
+            if parameter is not None:
+                uses[id(parameter)] += 1
+            elif child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return uses
 
 
 def jacobian(
@@ -167,11 +182,11 @@ def jacobian(
     )
     try:
         (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
-    except (RuntimeError, NotImplementedError) as error:
-        layer = running[-1] if running else "the backward pass"
+    except FORWARD_ERRORS as error:
+        layer = running[-1] if running else "one layer's backward pass"
         raise ModelError(
             f"every layer must be one that torch.func can vectorise; {layer} is not: "
-            f"{str(error).splitlines()[0]} Replace it or wrap it out of place."
+            f"{_first_line(error)} Replace it by operations on whole tensors, out of place."
         ) from error
     blocks: dict[str, Block] = {n: j.flatten(2) for n, j in by_direct.items()}
     for name, (_, _, has_bias) in layers.dense.items():
@@ -193,19 +208,25 @@ def _tapped(
         running.remove(label)
 
     def tap(name, module, args, output):
-        inputs[name] = args[0][0]
+        # A copy: the network may go on to change this tensor in place.
+        inputs[name] = args[0][0].clone()
         return output + taps[name]
 
     hooks = []
     for name, module in model.named_modules():
-        if not any(True for _ in module.children()):
-            label = f"layer {name!r} ({type(module).__name__})"
-            hooks.append(module.register_forward_pre_hook(partial(enter, label)))
-            hooks.append(module.register_forward_hook(partial(leave, label)))
+        label = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+        hooks.append(module.register_forward_pre_hook(partial(enter, label), prepend=True))
+        hooks.append(module.register_forward_hook(partial(leave, label)))
         if name in taps:
-            hooks.append(module.register_forward_hook(partial(tap, name)))
+            # Before any hook of the user's that changes the output.
+            hooks.append(module.register_forward_hook(partial(tap, name), prepend=True))
     try:
         yield inputs
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {text[0].rstrip('.')}."

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.jacobian import Block, DenseFactors
+from datassay.collect.blocks import Block, DenseFactors, take
 
 Outputs = Literal["joint", "averaged"]
 
 
 def kernel(
-    left: dict[str, Block], right: dict[str, Block], outputs: Outputs, max_bytes: float = 2**28
+    left: dict[str, Block], right: dict[str, Block], outputs: Outputs, max_bytes: int = 2**28
 ) -> Float[Tensor, "rows columns"]:
     """Θ = Σ over tensors of J_left J_rightᵀ, in float64.
 
@@ -31,38 +31,38 @@ def kernel(
         The kernel, output unit squared over weight unit squared.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
-    "averaged"; two panels of max_bytes beyond the result.
+    "averaged"; two panels of max_bytes and one tensor's blocks in float64 beyond the result.
     Source: METHODS §2, last bullet. Exact.
     """
-    n, k = _sizes(left)
-    m, _ = _sizes(right)
+    n, k = _gradients(next(iter(left.values()))).shape[:2]
+    m = len(_gradients(next(iter(right.values()))))
     width = k if outputs == "joint" else 1
     result = torch.zeros(n, width, m, width, dtype=torch.float64)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
-        other = right[name]
+        other = _double(right[name])
         for start in range(0, n, panel):
-            _add_panel(result[start : start + panel], block, other, slice(start, start + panel))
+            rows = slice(start, start + panel)
+            _add_panel(result[rows], _double(take(block, rows)), other)
     return result.reshape(n * width, m * width)
 
 
-def _add_panel(into: Tensor, left: Block, right: Block, rows: slice) -> None:
+def _add_panel(into: Tensor, left: Block, right: Block) -> None:
     """Add one tensor's Jacobian products to `into`, [rows, width, m, width], in place."""
-    gradient, other = _gradients(left)[rows].double(), _gradients(right).double()
-    averaged = into.shape[1] == 1
-    flat = (1, -1) if averaged else (gradient.shape[1], gradient.shape[2])
-    product = gradient.reshape(len(gradient) * flat[0], -1)
-    product = product @ other.reshape(len(other) * flat[0], -1).T
-    product = product.view(into.shape)
+    k, width = _gradients(left).shape[1], into.shape[1]
+    gradient, other = (_gradients(b).reshape(len(_gradients(b)) * width, -1) for b in (left, right))
+    product = (gradient @ other.T).view(into.shape)
     if isinstance(left, DenseFactors) and isinstance(right, DenseFactors):
-        inputs = left.inputs[rows].double() @ right.inputs.double().T + float(left.bias)
+        inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
         product *= inputs[:, None, :, None]
-    into.add_(product, alpha=1 / gradient.shape[1] if averaged else 1.0)
+    into.add_(product, alpha=width / k)
+
+
+def _double(block: Block) -> Block:
+    if isinstance(block, DenseFactors):
+        return DenseFactors(block.inputs.double(), block.gradients.double(), block.bias)
+    return block.double()
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:
     return block.gradients if isinstance(block, DenseFactors) else block
-
-
-def _sizes(blocks: dict[str, Block]) -> tuple[int, int]:
-    return tuple(_gradients(next(iter(blocks.values()))).shape[:2])  # type: ignore[return-value]

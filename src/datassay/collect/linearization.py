@@ -113,4 +113,5 @@ class Linearization:
             kernel=None if self.kernel is None else self.kernel[rows][:, rows],
             features=None if self.features is None else self.features[rows],
             val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
+            form=replace(self.form, n_rows=len(rows)),
         )

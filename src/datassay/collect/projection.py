@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.jacobian import Block, DenseFactors, Layers
+from datassay.collect.blocks import Block, DenseFactors
+from datassay.collect.jacobian import Layers
 
 ProjectionKind = Literal["coordinates", "sparse_sign"]
 
@@ -27,12 +28,14 @@ class TensorProjection:
         index: coordinates: [p] the entries kept; sparse_sign: [d] the feature each entry goes to.
         sign: sparse_sign: [d] of ±1; otherwise None.
         scale: factor on the features, so that inner products are unbiased.
+        n_features: p; sparse_sign: also of features that no entry goes to.
     """
 
     kind: Literal["whole", "coordinates", "sparse_sign"]
     index: Int[Tensor, " entries"] | None = None
     sign: Float[Tensor, " d"] | None = None
     scale: float = 1.0
+    n_features: int = 0
 
 
 def tensor_projection(
@@ -55,14 +58,14 @@ def tensor_projection(
     non-zero a column.
     """
     if n_features is None or size <= n_features:
-        return TensorProjection("whole")
+        return TensorProjection("whole", n_features=size)
     generator = torch.Generator().manual_seed(seed)
     if kind == "coordinates":
         index = torch.randperm(size, generator=generator)[:n_features].sort().values
-        return TensorProjection(kind, index, None, (size / n_features) ** 0.5)
+        return TensorProjection(kind, index, None, (size / n_features) ** 0.5, n_features)
     index = torch.randint(n_features, (size,), generator=generator)
     sign = torch.randint(2, (size,), generator=generator).double() * 2 - 1
-    return TensorProjection(kind, index, sign)
+    return TensorProjection(kind, index, sign, 1.0, n_features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,6 @@ def _project_full(gradient: Float[Tensor, "n k d"], to: TensorProjection) -> Ten
     if to.kind == "coordinates":
         return gradient[:, :, to.index] * to.scale
     assert to.sign is not None
-    n_features = int(to.index.max()) + 1
-    features = gradient.new_zeros(*gradient.shape[:2], n_features)
-    return features.index_add_(2, to.index, gradient * to.sign.to(gradient.dtype))
+    features = gradient.new_zeros(*gradient.shape[:2], to.n_features)
+    index, sign = to.index.to(gradient.device), to.sign.to(gradient)
+    return features.index_add_(2, index, gradient * sign)

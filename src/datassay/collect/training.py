@@ -77,20 +77,21 @@ def train_networks(
         The trained networks.
 
     Raises:
-        SettingError: the optimiser or loss is unknown.
+        SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
+            batch_size is not positive, or subsets does not hold one non-empty row of positions in
+            samples a network.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
     two moments) and the activations of one batch.
     """
-    if recipe.loss not in {"cross_entropy", "mse"}:
-        raise SettingError(f"loss must be 'cross_entropy' or 'mse'; got {recipe.loss!r}.")
+    _check_training(models, samples, subsets, recipe)
     copies = [frozen_copy(m, torch.float32) for m in models]
     template = copies[0]
     weights, buffers = stack_module_state(copies)
     weights = {name: w.detach().requires_grad_() for name, w in weights.items()}
     optimizer = _optimizer(recipe, list(weights.values()))
     x = torch.as_tensor(samples.x).float()
-    y = _train_targets(samples, recipe)
+    y = _train_targets(samples, recipe, _n_outputs(template, x[:1]))
     forward = vmap(lambda w, b, batch: functional_call(template, {**w, **b}, (batch,)))
     for step, batch in enumerate(_batches(subsets, recipe, seed)):
         optimizer.zero_grad(set_to_none=True)
@@ -114,27 +115,53 @@ def sample_losses(
     Returns:
         Nats (cross-entropy) or half squared target units (mse).
     """
-    y = _train_targets(samples, recipe)
+    y = _train_targets(samples, recipe, outputs.shape[2])
     return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe.loss)
+
+
+def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
+    losses = ["cross_entropy", "mse"] if samples.is_classification else ["mse"]
+    if recipe.loss not in losses:
+        task = "classes" if samples.is_classification else "a regression"
+        raise SettingError(f"loss must be {' or '.join(losses)} for {task}; got {recipe.loss!r}.")
+    if recipe.optimizer not in {"adam", "sgd"}:
+        raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
+    for name in ("lr", "steps", "batch_size"):
+        value = getattr(recipe, name)
+        if value is not None and not value > 0:
+            raise SettingError(f"{name} must be positive; got {value}.")
+    if len(models) != len(subsets) or not subsets.numel():
+        raise SettingError(
+            f"subsets must hold one non-empty row a network; got {list(subsets.shape)} for "
+            f"{len(models)} networks."
+        )
+    if not 0 <= int(subsets.min()) <= int(subsets.max()) < len(samples):
+        raise SettingError(
+            f"subsets must hold positions in 0..{len(samples) - 1}; got {int(subsets.min())} to "
+            f"{int(subsets.max())}."
+        )
 
 
 def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
     # Elementwise updates: stacked networks stay independent.
     if recipe.optimizer == "adam":
         return torch.optim.Adam(weights, lr=recipe.lr)
-    if recipe.optimizer == "sgd":
-        return torch.optim.SGD(weights, lr=recipe.lr)
-    raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
+    return torch.optim.SGD(weights, lr=recipe.lr)
 
 
-def _train_targets(samples: SampleSet, recipe: Recipe) -> Tensor:
+def _n_outputs(model: nn.Module, x: Tensor) -> int:
+    with torch.no_grad():
+        return model(x.clone()).shape[1]
+
+
+def _train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int) -> Tensor:
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.float().reshape(len(y), -1)
     if recipe.loss == "mse":
-        one_hot = torch.nn.functional.one_hot(y, samples.n_classes).float()
-        return one_hot[:, 1:] if samples.n_classes == 2 else one_hot
-    return y
+        one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).float()
+        return one_hot[:, 1:] if n_outputs == 1 else one_hot
+    return y.long()
 
 
 def _batches(subsets: Int[Tensor, "S kept"], recipe: Recipe, seed: int):

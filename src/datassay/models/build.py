@@ -71,7 +71,7 @@ def _named(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
         raise ModelError(
-            f"model must be one of {', '.join(NETWORKS)} or package.module:factory; got {name!r}."
+            f"model must be one of {', '.join(NETWORKS)}, or package.module:factory; got {name!r}."
         )
     factory = NETWORKS[base]
     settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
@@ -87,47 +87,71 @@ def _named(name: str, train: SampleSet) -> nn.Module:
 
 def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
     settings = {}
+    example = f"{base}:{','.join(f'{name}=2' for name in allowed)}" if allowed else base
     for item in filter(None, text.split(",")):
         key, _, value = item.partition("=")
-        if key not in allowed or not value.isdigit() or int(value) < 1:
-            rule = f"with positive integers for {', '.join(allowed)}" if allowed else "no options"
-            raise ModelError(f"{base} takes {rule}; got {item!r}.")
+        if key not in allowed or not value.isdecimal() or int(value) < 1:
+            rule = f"positive integers for {', '.join(allowed)}" if allowed else "no options"
+            raise ModelError(f"{base} takes {rule}; got {item!r}. Write {example}.")
         settings[key] = int(value)
     return settings
 
 
 def _own_module(name: str) -> nn.Module:
     module_name, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's module raises while it is imported
         raise ModelError(
-            f"model {name!r} must name an importable module and something in it: {error}."
+            f"model must be one of {', '.join(NETWORKS)}, or package.module:factory that can be "
+            f"imported from {folder}; {name!r} raised {_brief(error)}"
         ) from error
     finally:
-        sys.path.remove(os.getcwd())
-    model = found if isinstance(found, nn.Module) else found()
+        sys.path.remove(folder)
+    if isinstance(found, nn.Module):
+        return found
+    try:
+        model = found()
+    except Exception as error:
+        raise ModelError(
+            f"model {name!r} must be a module, or a function that needs no arguments and returns "
+            f"one; calling it raised {_brief(error)} Wrap it in a function without arguments."
+        ) from error
     if not isinstance(model, nn.Module):
-        raise ModelError(f"{name} must give a torch.nn.Module; got {type(model).__name__}.")
+        raise ModelError(
+            f"model {name!r} must give a torch.nn.Module; got {type(model).__name__}. Return the "
+            "network itself."
+        )
     return model
 
 
+def _brief(error: Exception) -> str:
+    text = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {text[0].rstrip('.')}."
+
+
 def _load_weights(model: nn.Module, path: Path) -> None:
+    """Load the whole network's weights, or for a built-in one those of the network inside."""
     state = _read_weights(path)
-    expected = model.state_dict()
-    for scaled in (state, {f"1.{key}": value for key, value in state.items()}):
-        # A built-in network is (scaling, network): plain weights of the network alone fit too.
-        own = {k: v for k, v in expected.items() if not k.endswith((".scale", ".shift"))}
-        fits = own.keys() <= scaled.keys() and all(own[k].shape == scaled[k].shape for k in own)
-        if fits:
-            model.load_state_dict({**expected, **{k: scaled[k] for k in expected if k in scaled}})
-            return
-    missing = sorted(expected.keys() - state.keys())[:3]
-    raise ModelError(
-        f"{path} must hold a tensor of the right shape for every parameter; missing or different, "
-        f"for example {missing or sorted(expected)[:3]}. Check --model against the checkpoint."
-    )
+    target = model
+    if isinstance(model, nn.Sequential) and isinstance(model[0], Affine) and "0.scale" not in state:
+        target = model[1]
+    expected = target.state_dict()
+    wrong = [
+        f"{name} {'missing' if name not in state else list(state[name].shape)} instead of "
+        f"{list(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name not in state or state[name].shape != tensor.shape
+    ] + [f"{name} unknown" for name in state.keys() - expected.keys()]
+    if wrong:
+        raise ModelError(
+            f"{path} must hold every tensor of the model in its shape, and no other; got "
+            f"{', '.join(sorted(wrong)[:3])}{', ...' if len(wrong) > 3 else ''}. Check --model "
+            "against the checkpoint."
+        )
+    target.load_state_dict(state)
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
@@ -137,9 +161,12 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         raise ModelError(
-            f"{path} must be a .safetensors file or a plain state dict; it cannot be read: "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            f"{path} must be a .safetensors file or a plain state dict of tensors; reading it "
+            f"raised {_brief(error)} Save it with safetensors or torch.save(model.state_dict())."
         ) from error
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ModelError(f"{path} must hold a state dict of tensors; got {type(state).__name__}.")
+        raise ModelError(
+            f"{path} must hold a state dict of tensors; got {type(state).__name__}. Save "
+            "model.state_dict() alone."
+        )
     return state

@@ -1,0 +1,95 @@
+"""Jacobian blocks: the factors of a dense layer, or the whole Jacobian of any other tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFactors:
+    """Jacobian of one dense layer's weight and bias, as factors.
+
+    Attributes:
+        inputs: A, [n, n_in].
+        gradients: Δ, [n, k, n_out].
+        bias: whether the layer trains a bias, whose Jacobian is Δ itself.
+    """
+
+    inputs: Float[Tensor, "n n_in"]
+    gradients: Float[Tensor, "n k n_out"]
+    bias: bool
+
+
+# [n, k, size]; unnamed, for blocks of different tensors and sample sets meet in one call.
+Block = DenseFactors | Float[Tensor, "_ _ _"]
+
+
+def allocate(block: Block, n: int) -> Block:
+    """Room in main memory for n samples of this block's kind.
+
+    Args:
+        block: of any number of samples, on any device.
+        n: samples to hold.
+
+    Returns:
+        A block of n samples, not yet written.
+    """
+    if isinstance(block, DenseFactors):
+        return DenseFactors(_room(block.inputs, n), _room(block.gradients, n), block.bias)
+    return _room(block, n)
+
+
+def write(block: Block, into: Block, start: int) -> None:
+    """Copy a chunk's block to its place, so that chunks are never held beside their whole.
+
+    Args:
+        block: the chunk.
+        into: from `allocate`; changed in place.
+        start: position of the chunk's first sample.
+    """
+    if isinstance(block, DenseFactors):
+        assert isinstance(into, DenseFactors)
+        into.inputs[start : start + len(block.inputs)] = block.inputs
+        into.gradients[start : start + len(block.inputs)] = block.gradients
+    else:
+        assert isinstance(into, Tensor)
+        into[start : start + len(block)] = block
+
+
+def take(block: Block, samples: slice) -> Block:
+    """The block of some of the samples, a view.
+
+    Args:
+        block: of all samples.
+        samples: which.
+
+    Returns:
+        Their block.
+    """
+    if isinstance(block, DenseFactors):
+        return DenseFactors(block.inputs[samples], block.gradients[samples], block.bias)
+    return block[samples]
+
+
+def values(blocks: Mapping[str, Block]) -> list[Tensor]:
+    """The tensors that hold the blocks.
+
+    Args:
+        blocks: by tensor name.
+
+    Returns:
+        Each [n, ...].
+    """
+    found: list[Tensor] = []
+    for block in blocks.values():
+        found += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
+    return found
+
+
+def _room(like: Tensor, n: int) -> Tensor:
+    return torch.empty(n, *like.shape[1:], dtype=like.dtype)

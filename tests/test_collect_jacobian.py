@@ -1,0 +1,287 @@
+"""Per-sample Jacobians against torch.func.jacrev of the whole parameter dictionary."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, jacrev, vmap
+from torch.nn import functional
+
+from datassay.collect.jacobian import DenseFactors, frozen_copy, inspect_layers, jacobian
+from datassay.models.networks import cnn, lenet5, linear, mlp
+
+
+class Tied(nn.Module):
+    """The decoder is the transposed encoder, by a functional call the module list cannot show."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.out = nn.Linear(5, 4), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(functional.linear(torch.tanh(self.encode(x)), self.encode.weight.T))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(torch.tanh(self.body(x)))))
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 5), nn.Linear(5, 5)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)))
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.spare = nn.Linear(5, 2), nn.Linear(7, 3)
+
+    def forward(self, x):
+        return self.used(x)
+
+
+class Tokens(nn.Module):
+    """A dense layer on [n·T, d]: two axes, yet several vectors a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        tokens = torch.tanh(self.token(x.reshape(-1, 3)))
+        return self.head(tokens.reshape(len(x), -1, 4).sum(1))
+
+
+class Embedded(nn.Module):
+    """Indices that arrive as numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(6, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.table(x.abs().mul(3).long().clamp(0, 5)).mean(1))
+
+
+class Rooted(nn.Module):
+    """A parameter of its own at the root, beside a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain, self.layer = nn.Parameter(torch.rand(5) + 0.5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.layer(x * self.gain) + self.gain[:3]
+
+
+class Doubles(nn.Module):
+    """Doubles a dense layer's input after the layer has used it, in place or not."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 4)
+        self.in_place = in_place
+
+    def forward(self, x):
+        hidden = self.first(x)
+        step = self.second(hidden)
+        return step + (hidden.mul_(2) if self.in_place else hidden * 2)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True)
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.head(self.layer(x).mean(1))
+
+
+def batch_norm():
+    model = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
+    model(torch.randn(50, 5) * 2 + 1)  # running statistics that differ from 0 and 1
+    return model
+
+
+def frozen(*names):
+    model = mlp((5,), 3, width=7)
+    for name in names:
+        model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def hooked():
+    """A user's hook after a dense layer, as old-style activations and normalisations have."""
+    model = mlp((5,), 3, width=7)
+    model[1].register_forward_hook(lambda m, i, o: torch.sin(2 * o))
+    return model
+
+
+CASES = {
+    "mlp": (lambda: mlp((5,), 3, width=7), (5,)),
+    "deep mlp": (lambda: mlp((5,), 2, width=6, depth=2), (5,)),
+    "linear": (lambda: linear((2, 3), 4), (2, 3)),
+    "cnn": (lambda: cnn((20, 20), 2), (20, 20)),
+    "lenet5": (lambda: lenet5((1, 12, 12), 3), (1, 12, 12)),
+    "batch norm": (batch_norm, (5,)),
+    "layer norm": (lambda: nn.Sequential(nn.Linear(5, 6), nn.LayerNorm(6), nn.Linear(6, 3)), (5,)),
+    "used twice": (Twice, (5,)),
+    "shared weight": (Shared, (5,)),
+    "tied functionally": (Tied, (5,)),
+    "unused layer": (Unused, (5,)),
+    "no bias": (lambda: nn.Sequential(nn.Linear(5, 6, bias=False), nn.Linear(6, 2)), (5,)),
+    "frozen weight": (lambda: frozen("1.weight"), (5,)),
+    "frozen bias": (lambda: frozen("1.bias"), (5,)),
+    "frozen layer": (lambda: frozen("1.weight", "1.bias"), (5,)),
+    "sequence": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Flatten()), (2, 3)),
+    "flattened tokens": (Tokens, (4, 3)),
+    "conv1d": (lambda: nn.Sequential(nn.Conv1d(2, 3, 3), nn.Tanh(), nn.Flatten()), (2, 6)),
+    "embedding": (Embedded, (4,)),
+    "attention": (Attention, (3, 6)),
+    "root parameter": (Rooted, (5,)),
+    "bare linear": (lambda: nn.Linear(5, 3), (5,)),
+    "dropout": (lambda: nn.Sequential(nn.Linear(5, 9), nn.Dropout(0.5), nn.Linear(9, 2)), (5,)),
+    "in-place relu": (
+        lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)),
+        (5,),
+    ),
+    "user hook": (hooked, (5,)),
+    "weight norm": (
+        lambda: nn.Sequential(
+            nn.utils.parametrizations.weight_norm(nn.Linear(5, 6)), nn.Tanh(), nn.Linear(6, 2)
+        ),
+        (5,),
+    ),
+}
+
+
+def made(case, n=4):
+    factory, shape = CASES[case]
+    torch.manual_seed(0)
+    model = frozen_copy(factory(), torch.float64)
+    return model, torch.randn(n, *shape, dtype=torch.float64)
+
+
+def oracle(model, x):
+    """f₀ and the Jacobian by every trained parameter, {name: [n, k, size]}, by definition."""
+    trained = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+
+    def f(trained, sample):
+        return functional_call(model, trained, (sample[None],))[0]
+
+    blocks = vmap(jacrev(f), in_dims=(None, 0))(trained, x)
+    return model(x).detach(), {n: j.detach().flatten(2) for n, j in blocks.items()}
+
+
+def full(blocks):
+    """The factors multiplied out, {parameter name: [n, k, size]}."""
+    found = {}
+    for name, block in blocks.items():
+        if isinstance(block, DenseFactors):
+            prefix = f"{name}." if name else ""
+            outer = torch.einsum("nko,ni->nkoi", block.gradients, block.inputs)
+            found[f"{prefix}weight"] = outer.flatten(2)
+            if block.bias:
+                found[f"{prefix}bias"] = block.gradients
+        else:
+            found[name] = block
+    return found
+
+
+# torch.func says so where it loops over the samples for want of a rule: attention, weight norm.
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("case", CASES)
+def test_equals_jacrev_of_all_parameters(case):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    outputs, blocks = jacobian(model, layers, x)
+    expected_outputs, expected = oracle(model, x)
+    ours = full(blocks)
+    torch.testing.assert_close(outputs, expected_outputs, rtol=0, atol=1e-12)
+    assert ours.keys() == expected.keys()
+    for name, block in expected.items():
+        torch.testing.assert_close(ours[name].detach(), block, rtol=0, atol=1e-12)
+    assert layers.n_parameters == sum(b.shape[2] for b in expected.values())
+    assert layers.n_outputs == outputs.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("case", "dense"),
+    [
+        ("mlp", {"1", "3"}),
+        ("cnn", {"10", "12"}),
+        ("bare linear", {""}),
+        ("no bias", {"0", "1"}),
+        ("used twice", {"head"}),
+        ("shared weight", set()),
+        ("tied functionally", {"out"}),
+        ("unused layer", {"used"}),
+        ("frozen weight", {"3"}),
+        ("frozen bias", {"3"}),
+        ("sequence", set()),
+        ("flattened tokens", {"head"}),
+        ("weight norm", {"2"}),
+    ],
+)
+def test_a_layer_is_factored_only_where_its_jacobian_factors(case, dense):
+    model, x = made(case)
+    assert inspect_layers(model, x[:1]).dense.keys() == dense
+
+
+@pytest.mark.parametrize("case", ["mlp", "lenet5", "used twice", "batch norm"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_batch_size_does_not_matter(case, size):
+    model, x = made(case, n=7)
+    layers = inspect_layers(model, x[:1])
+    outputs, whole = jacobian(model, layers, x)
+    parts = [jacobian(model, layers, x[i : i + size]) for i in range(0, 7, size)]
+    joined = torch.cat([f for f, _ in parts])
+    torch.testing.assert_close(joined, outputs, rtol=1e-12, atol=1e-15)
+    for name, block in full(whole).items():
+        pieces = torch.cat([full(b)[name] for _, b in parts])
+        torch.testing.assert_close(pieces, block, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("case", ["mlp", "batch norm", "dropout", "frozen layer"])
+def test_the_model_is_left_untouched(case):
+    factory, shape = CASES[case]
+    torch.manual_seed(0)
+    model = factory().train()
+    before = copy.deepcopy(model.state_dict())
+    trains = [p.requires_grad for p in model.parameters()]
+    copied = frozen_copy(model, torch.float32)
+    x = torch.randn(3, *shape)
+    kept = x.clone()
+    jacobian(copied, inspect_layers(copied, x[:1]), x)
+    for one in (model, copied):
+        after = one.state_dict()
+        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert [p.requires_grad for p in one.parameters()] == trains
+        assert all(p.grad is None for p in one.parameters())
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in one.modules())
+    assert all(m.training for m in model.modules())
+    assert torch.equal(x, kept)
+
+
+def test_a_dense_layers_input_changed_in_place_afterwards():
+    torch.manual_seed(0)
+    models = Doubles(in_place=True).double(), Doubles(in_place=False).double()
+    models[1].load_state_dict(models[0].state_dict())
+    x = torch.randn(3, 5, dtype=torch.float64)
+    layers = inspect_layers(models[0], x[:1])
+    assert layers.dense.keys() == {"first", "second"}
+    ours, expected = full(jacobian(models[0], layers, x)[1]), oracle(models[1], x)[1]
+    for name, block in expected.items():
+        torch.testing.assert_close(ours[name], block, rtol=0, atol=1e-12)

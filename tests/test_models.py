@@ -1,0 +1,265 @@
+"""Networks by name, the user's own module, and weights that are read but never run."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError
+from datassay.models.build import build_model, n_outputs
+from datassay.models.networks import Affine, standardize
+
+
+def samples(shape=(5,), k=3, n=12, y=None):
+    x = np.random.default_rng(0).normal(3, 2, size=(n, *shape))
+    y = np.arange(n) % k if y is None else y
+    return SampleSet(x=x, y=y, ids=np.arange(n), class_names=tuple("abcdefghij"[:k]))
+
+
+def regression(columns=2):
+    return samples(k=0, y=np.random.default_rng(1).normal(50, 7, size=(12, columns)))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("linear", (5,)),
+        ("logistic", (2, 3)),
+        ("mlp", (5,)),
+        ("mlp:width=16,depth=3", (4, 4)),
+        ("mlp:", (5,)),
+        ("cnn", (20, 20)),
+        ("cnn", (3, 32, 28)),
+        ("lenet5", (28, 28)),
+        ("lenet5", (1, 12, 14)),
+    ],
+)
+@pytest.mark.parametrize("k", [2, 4])
+def test_output_shapes(name, shape, k):
+    model = build_model(name, samples(shape, k))
+    assert model(torch.randn(7, *shape)).shape == (7, 1 if k == 2 else k)
+
+
+def test_output_counts():
+    assert [n_outputs(samples(k=k)) for k in (2, 3, 10)] == [1, 3, 10]
+    assert n_outputs(regression(1)) == 1 and n_outputs(regression(3)) == 3
+    assert n_outputs(samples(k=0, y=np.arange(12.0))) == 1
+
+
+def test_options_set_the_network():
+    model = build_model("mlp:width=16,depth=3", samples())
+    sizes = [(m.in_features, m.out_features) for m in model.modules() if type(m) is nn.Linear]
+    assert sizes == [(5, 16), (16, 16), (16, 16), (16, 3)]
+
+
+def test_the_cnn_is_the_papers():
+    model = build_model("cnn", samples((28, 28), 10))
+    convolutions = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, nn.Conv2d)]
+    assert convolutions == [(32, 1, 4, 4), (32, 32, 4, 4), (64, 32, 3, 3), (256, 64, 3, 3)]
+
+
+def test_columns_are_scaled_each_and_images_as_one():
+    x = torch.randn(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([5.0, -3.0, 7.0])
+    scaled = standardize(x)(x)
+    torch.testing.assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
+    torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]))
+    images = torch.rand(50, 4, 4) * torch.arange(16.0).reshape(4, 4)
+    layer = standardize(images)
+    assert layer.scale.shape == layer.shift.shape == ()
+    scaled = layer(images)
+    torch.testing.assert_close(scaled.mean(), torch.tensor(0.0), rtol=0, atol=1e-5)
+    torch.testing.assert_close(scaled.std(correction=0), torch.tensor(1.0))
+
+
+def test_standardize_units():
+    """Rescaled inputs give the same standardised inputs."""
+    x = torch.randn(40, 3, dtype=torch.float64)
+    torch.testing.assert_close(standardize(x)(x), standardize(9 * x + 2)(9 * x + 2))
+
+
+def test_regression_starts_near_the_mean_in_the_targets_unit():
+    train = regression()
+    model = build_model("mlp", train)
+    assert isinstance(model[2], Affine)
+    inner = model[1](model[0](torch.tensor(train.x).float()))
+    y = torch.tensor(train.y).float()
+    expected = inner * y.std(0, correction=0) + y.mean(0)
+    torch.testing.assert_close(model(torch.tensor(train.x).float()), expected)
+
+
+def test_seeds():
+    def weights(seed):
+        return torch.cat([
+            p.flatten() for p in build_model("mlp", samples(), seed=seed).parameters()
+        ])
+
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    assert torch.equal(weights(0), weights(0)) and not torch.equal(weights(0), weights(1))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "message"),
+    [
+        ("transformer", samples(), "model must be one of linear, .*got 'transformer'"),
+        ("mlp:wide=3", samples(), "mlp takes positive integers for width, depth; got 'wide=3'"),
+        ("mlp:width=0", samples(), "got 'width=0'"),
+        ("mlp:width=-4", samples(), "got 'width=-4'"),
+        ("mlp:width=2.5", samples(), "got 'width=2.5'"),
+        ("mlp:width=²", samples(), "got 'width=²'"),
+        ("mlp:width", samples(), "got 'width'"),
+        ("linear:width=3", samples(), "linear takes no options; got 'width=3'"),
+        ("cnn", samples(), r"cnn takes images.*got samples of shape \[5\]. Use --model mlp"),
+        ("cnn", samples((8, 8)), "at least 20 x 20 pixels; got 8 x 8"),
+        ("lenet5", samples((1, 28, 11)), "at least 12 x 12 pixels; got 28 x 11"),
+    ],
+)
+def test_bad_names(name, train, message):
+    with pytest.raises(ModelError, match=message):
+        build_model(name, train)
+
+
+OWN = """
+import torch
+from torch import nn
+
+network = nn.Linear(5, 3)
+number = 7
+
+def factory():
+    return nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+
+def sized(width):
+    return nn.Linear(5, width)
+
+def broken():
+    raise OSError("no such checkpoint")
+
+def gives_number():
+    return 7
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "datassay_own_net.py").write_text(OWN)
+    (tmp_path / "datassay_own_bad.py").write_text("def f(:\n")
+    (tmp_path / "datassay_own_fails.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["network", "factory"])
+def test_the_users_own_module(own, name):
+    model = build_model(f"datassay_own_net:{name}", samples())
+    assert model(torch.randn(2, 5)).shape == (2, 3)
+    assert isinstance(model, nn.Module)
+
+
+def test_the_users_own_factory_is_seeded(own):
+    a, b, c = (build_model("datassay_own_net:factory", samples(), seed=s) for s in (0, 0, 1))
+    assert torch.equal(a[0].weight, b[0].weight) and not torch.equal(a[0].weight, c[0].weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("datassay_own_none:x", "package.module:factory that can be imported.*ModuleNotFoundError"),
+        ("mpl:width=3", "one of linear, .*'mpl:width=3' raised ModuleNotFoundError"),
+        ("datassay_own_net:absent", "'datassay_own_net:absent' raised AttributeError"),
+        (":factory", "':factory' raised ValueError"),
+        ("datassay_own_bad:f", "raised SyntaxError"),
+        ("datassay_own_fails:f", "raised ZeroDivisionError: division by zero"),
+        ("datassay_own_net:number", "function that needs no arguments.*TypeError: 'int' object"),
+        ("datassay_own_net:sized", "needs no arguments.*missing 1 required.*Wrap it"),
+        ("datassay_own_net:broken", "calling it raised OSError: no such checkpoint"),
+        ("datassay_own_net:gives_number", "must give a torch.nn.Module; got int"),
+    ],
+)
+def test_bad_modules(own, name, message):
+    with pytest.raises(ModelError, match=message):
+        build_model(name, samples())
+
+
+def saved(path, state):
+    torch.save(state, path) if path.suffix == ".pt" else save_file(state, path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize("part", ["whole", "network alone"])
+@pytest.mark.parametrize("train", [samples(), regression()], ids=["classes", "regression"])
+def test_weights_of_a_built_in_network(tmp_path, suffix, part, train):
+    other = build_model("mlp:width=8", train, seed=9)
+    other[0].shift.add_(1)
+    state = (other if part == "whole" else other[1]).state_dict()
+    path = saved(tmp_path / f"w{suffix}", state)
+    model = build_model("mlp:width=8", train, weights=path)
+    for name, tensor in model.state_dict().items():
+        # The network alone keeps the scaling of these samples.
+        same = torch.equal(tensor, other.state_dict()[name])
+        assert same or (part == "network alone" and name == "0.shift")
+
+
+def test_weights_of_the_users_own_module(own, tmp_path):
+    state = {"weight": torch.full((3, 5), 2.0), "bias": torch.zeros(3)}
+    path = saved(tmp_path / "w.safetensors", state)
+    model = build_model("datassay_own_net:network", samples(), weights=path)
+    assert torch.equal(model.weight, state["weight"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s | {"1.weight": torch.zeros(4, 5)}, r"1.weight \[4, 5\] instead of \[8, 5\]"),
+        (
+            lambda s: {n: t for n, t in s.items() if n != "3.bias"},
+            r"3.bias missing instead of \[3\]",
+        ),
+        (lambda s: s | {"9.bias": torch.zeros(4)}, "9.bias unknown. Check --model"),
+    ],
+)
+def test_weights_that_do_not_fit(tmp_path, change, message):
+    state = change(build_model("mlp:width=8", samples())[1].state_dict())
+    with pytest.raises(ModelError, match=message):
+        build_model("mlp:width=8", samples(), weights=saved(tmp_path / "w.pt", state))
+
+
+class Dangerous:
+    def __reduce__(self):
+        return os.mkdir, ("datassay_was_run",)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_unreadable_weights(tmp_path, suffix):
+    model = build_model("mlp:width=8", samples())
+    good = saved(tmp_path / f"good{suffix}", model.state_dict())
+    truncated, empty = tmp_path / f"truncated{suffix}", tmp_path / f"empty{suffix}"
+    truncated.write_bytes(good.read_bytes()[:-100])
+    empty.write_bytes(b"")
+    for path in (truncated, empty, tmp_path / f"missing{suffix}", tmp_path):
+        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state dict.*raised"):
+            build_model("mlp:width=8", samples(), weights=path)
+
+
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weight": Dangerous()}, tmp_path / "torch.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Dangerous(), protocol=2))
+    torch.save(nn.Linear(5, 3), tmp_path / "module.pt")
+    for name in ("torch.pt", "plain.pt", "module.pt"):
+        with pytest.raises(ModelError, match="plain state dict of tensors"):
+            build_model("mlp:width=8", samples(), weights=tmp_path / name)
+    assert not (tmp_path / "datassay_was_run").exists()
+
+
+@pytest.mark.parametrize("state", [{"step": 3}, [torch.zeros(2)], torch.zeros(2)])
+def test_a_file_that_holds_no_state_dict(tmp_path, state):
+    torch.save(state, tmp_path / "w.pt")
+    with pytest.raises(ModelError, match=r"must hold a state dict of tensors; got .* Save"):
+        build_model("mlp", samples(), weights=tmp_path / "w.pt")
