@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out_console, err_console = Console(), Console(stderr=True)
+# What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
+out_console = Console(markup=False, emoji=False, highlight=False)
+err_console = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 DATA_HELP = (
     "digits, breast_cancer, wine, iris, diabetes, moons, or a path: .npz, .csv, .parquet, a folder "
@@ -31,6 +35,7 @@ DATA_HELP = (
 MODEL_HELP = (
     "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
 )
+KEPT_FILES = ("keep.parquet", "keep.json")
 Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
 DataOption = Annotated[
     str | None, typer.Option("--data", help="The same as DATA.", show_default=False)
@@ -69,7 +74,7 @@ def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except DatassayError as error:
-            err_console.print(f"Error: {error}", style="red", markup=False, soft_wrap=True)
+            err_console.print(f"Error: {error}", style="red", soft_wrap=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
             err_console.print("Interrupted. Earlier results are as they were.")
@@ -148,8 +153,7 @@ def run(
     if not plan:
         check_writable(out)
     train, val = _load(data, data_option, target, ids, task, val_fraction, seed)
-    if noise:
-        train = _with_noise(train, noise, noise_kind, seed)
+    train = _with_noise(train, noise, noise_kind, seed)
     if plan:
         _print_plan(train, val, settings)
         return
@@ -157,7 +161,7 @@ def run(
         findings = run_job(train, val, settings, progress)
         page = write_results(findings, out)
     out_console.print(*results_table(findings), sep="\n")
-    out_console.print(str(page), markup=False, soft_wrap=True)
+    out_console.print(str(page), soft_wrap=True)
 
 
 @app.command()
@@ -167,20 +171,25 @@ def score(
     data_option: DataOption = None,
     model: Model = "mlp",
     out: Out = Path("scores"),
+    noise: Noise = 0.0,
+    noise_kind: NoiseKind = "uniform",
     lr: Lr = "auto",
     steps: Steps = 2000,
     weight_decay: WeightDecay = 0.0,
     dynamics: Dynamics = "flow",
     reduction: Reduction = "sum",
+    weights: Weights = None,
+    allow_trained: AllowTrained = False,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
+    memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
 ) -> None:
-    """Score every sample without retraining any network: the table alone, in seconds.
+    """Score every sample without retraining any network, in seconds.
 
     Examples:
       datassay score digits --out scores
@@ -192,13 +201,18 @@ def score(
         data_option=data_option,
         model=model,
         out=out,
+        noise=noise,
+        noise_kind=noise_kind,
         lr=lr,
         steps=steps,
         weight_decay=weight_decay,
         dynamics=dynamics,
         reduction=reduction,
+        weights=weights,
+        allow_trained=allow_trained,
         projection=projection,
         outputs=outputs,
+        memory=memory,
         curve_seeds=0,
         target=target,
         ids=ids,
@@ -219,34 +233,57 @@ def summarize(
     ] = False,
     model: Model = "mlp",
     out: Out = Path("summary"),
+    lr: Lr = "auto",
     steps: Steps = 2000,
+    weight_decay: WeightDecay = 0.0,
+    dynamics: Dynamics = "flow",
+    reduction: Reduction = "sum",
+    weights: Weights = None,
+    allow_trained: AllowTrained = False,
+    memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
 ) -> None:
-    """Choose which samples to keep, removing those of lowest information; writes keep.parquet.
+    """Choose which samples to keep, removing those of lowest information.
+
+    Writes keep.parquet, one row a sample to keep, and keep.json.
 
     Examples:
       datassay summarize digits --fraction 0.5 --out half
 
       datassay summarize digits --fraction 0.1 --iterative --out tenth
     """
-    from datassay.act.summarize import summarize as keep_set
-    from datassay.collect.collect import collect
-    from datassay.models.build import build_model
-    from datassay.report.write import check_writable, write_table
-    from datassay.terminal import ProgressDisplay
+    import pyarrow.parquet as pq
 
-    check_writable(out)
+    from datassay.report.write import check_writable, write_files
+    from datassay.run import RunSettings, command_line, keep_set
+    from datassay.terminal import ProgressDisplay, kept_table
+
+    settings = RunSettings(
+        model=model,
+        weights=weights,
+        allow_trained=allow_trained,
+        lr=_number_or(lr, "auto", "lr"),
+        steps=steps,
+        weight_decay=weight_decay,
+        reduction=reduction,
+        dynamics=dynamics,
+        memory=None if memory is None else memory * 1e9,
+        seed=seed,
+        command=command_line(),
+    )
+    check_writable(out, KEPT_FILES)
     train, val = _load(data, data_option, target, ids, task, val_fraction, seed)
     with ProgressDisplay(err_console) as progress:
-        lin = collect(build_model(model, train, seed=seed), train, val, progress=progress)
-        kept = keep_set(lin, fraction, iterative=iterative, steps=steps, progress=progress)
-        path = write_table(kept.to_table(), out / "keep.parquet")
-    out_console.print(f"Keep {len(kept.keep):,} of {len(train):,} samples.")
-    out_console.print(str(path), markup=False, soft_wrap=True)
+        kept, facts = keep_set(train, val, settings, fraction, iterative, progress)
+    table, text = kept.to_table(), json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    writers = (lambda to: pq.write_table(table, to), lambda to: to.write_text(text, "utf-8"))
+    write_files(dict(zip(KEPT_FILES, writers, strict=True)), out)
+    out_console.print(*kept_table(train, kept, facts["warnings"]), sep="\n")
+    out_console.print(str(out / KEPT_FILES[0]), soft_wrap=True)
 
 
 def _load(data, data_option, target, ids, task, val_fraction, seed):
@@ -254,7 +291,7 @@ def _load(data, data_option, target, ids, task, val_fraction, seed):
 
     if (data is None) == (data_option is None):
         raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
-    source = data or data_option
+    source = data_option if data is None else data
     settings = {"target": target, "ids": ids, "task": task}
     return load(source, **settings, val_fraction=val_fraction, seed=seed)
 
@@ -264,6 +301,8 @@ def _with_noise(train, noise: float, kind: str, seed: int):
 
     if kind not in {"uniform", "pair"}:
         raise SettingError(f"noise-kind must be 'uniform' or 'pair'; got {kind!r}.")
+    if noise == 0:
+        return train
     return add_label_noise(train, noise, kind=kind, seed=seed)
 
 
@@ -286,15 +325,13 @@ def _number_or(text: str, word: str, name: str) -> float | str:
 def _projection(text: str) -> int | str | None:
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"
-    if not text.isdigit():
+    if not text.isdecimal():
         raise SettingError(f"projection must be 'auto', 'none' or a whole number; got {text!r}.")
     return int(text)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
     app()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

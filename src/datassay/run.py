@@ -10,11 +10,13 @@ import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
 from datassay.act.rivals import Contest, detection_contest, removal_contest
+from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.linearization import Linearization
 from datassay.collect.training import sample_losses
@@ -25,6 +27,7 @@ from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST, Findings
 from datassay.score.baselines import Baselines, baselines
+from datassay.score.dynamics import check_dynamics
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
@@ -74,7 +77,7 @@ class RunSettings:
     command: str = ""
 
     @property
-    def dynamics_settings(self) -> dict[str, float | int | str]:
+    def dynamics_settings(self) -> dict[str, Any]:
         """The arguments that `leave_one_out` takes."""
         names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
         return {name: getattr(self, name) for name in names}
@@ -115,19 +118,10 @@ def run(
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    if settings.curve_seeds < 0:
-        raise SettingError(f"curve_seeds must be at least 0; got {settings.curve_seeds}.")
+    check_settings(settings)
     models = starting_networks(train, settings)
-    lin = collect(
-        models[0],
-        train,
-        val,
-        allow_trained=settings.allow_trained,
-        seed=settings.seed,
-        progress=progress,
-        **settings.collection_settings,
-    )
-    loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)  # pyright: ignore[reportArgumentType]
+    lin = _collected(models[0], train, val, settings, progress)
+    loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
     information = sample_information(lin, loo=loo)
     progress("judge the labels", 0, 1)
     issues = label_issues(lin)
@@ -152,6 +146,87 @@ def run(
         facts=facts,
         warnings=lin.warnings,
     )
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuse, before any work is done, what can be judged without the samples.
+
+    Args:
+        settings: of a run.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+    """
+    if settings.curve_seeds < 0:
+        raise SettingError(
+            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    if settings.memory is not None and not settings.memory > 0:
+        raise SettingError(
+            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
+            "it out to use what is free."
+        )
+    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
+    named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
+    check_dynamics(sys.float_info.min, 2, **named)
+
+
+def _collected(
+    model, train: SampleSet, val: SampleSet, settings: RunSettings, progress: Progress
+) -> Linearization:
+    return collect(
+        model,
+        train,
+        val,
+        allow_trained=settings.allow_trained,
+        seed=settings.seed,
+        progress=progress,
+        **settings.collection_settings,
+    )
+
+
+def keep_set(
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    fraction: float,
+    iterative: bool,
+    progress: Progress = silent,
+) -> tuple[KeepSet, dict[str, Any]]:
+    """Everything `datassay summarize` computes, without writing anything.
+
+    Args:
+        train: the training samples.
+        val: the validation samples.
+        settings: how to collect and to train the linearised network.
+        fraction: of the samples to keep.
+        iterative: score again after every 5 % removed.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The samples to keep, and what was run, for `keep.json`.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    check_settings(settings)
+    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
+    lin = _collected(model, train, val, settings, progress)
+    run_ = settings.dynamics_settings
+    kept = summarize(lin, fraction, iterative=iterative, progress=progress, **run_)
+    facts = {
+        "command": settings.command,
+        "data": train.name,
+        "train": len(train),
+        "kept": len(kept.keep),
+        "fraction": fraction,
+        "iterative": iterative,
+        "seed": settings.seed,
+        "version": version("datassay"),
+        "warnings": list(lin.warnings),
+    }
+    return kept, facts
 
 
 def starting_networks(train: SampleSet, settings: RunSettings) -> list:
@@ -198,7 +273,9 @@ def _retrain(models, train, val, information, issues, settings, progress) -> _Re
     ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in rankings]
     others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
     contests = [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
-    contests += _label_contests(models, train, val, issues, information, rivals, trained, settings)
+    contests += _label_contests(
+        models, train, val, issues, information, rivals, trained, settings, progress
+    )
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     return _Retrained(rivals, curve, tuple(contests), {"Retraining": updates})
 
@@ -236,6 +313,7 @@ def _label_contests(
     rivals: Baselines,
     trained,
     settings: RunSettings,
+    progress: Progress,
 ) -> list[Contest]:
     """Label scores against the truth where it is known, else by what removing the suspects does."""
     wrong = wrong_labels(train)
@@ -254,7 +332,14 @@ def _label_contests(
     }
     fraction = n_suspects / len(train)
     curve = removal_curve(
-        models, train, val, rankings, fractions=[fraction], trained=trained, seed=settings.seed
+        models,
+        train,
+        val,
+        rankings,
+        fractions=[fraction],
+        trained=trained,
+        seed=settings.seed,
+        progress=lambda _, done, total: progress("retrain without suspects", done, total),
     )
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
     return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]

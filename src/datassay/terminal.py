@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+
 import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -10,6 +13,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -17,26 +21,31 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from datassay.act.summarize import KeepSet
+from datassay.data.samples import SampleSet
 from datassay.plan import Plan
 from datassay.report.findings import Findings
 from datassay.report.wording import number
 
 N_SHOWN = 5
 N_ISSUES_SHOWN = 10
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class _RateColumn(ProgressColumn):
     """Units a second."""
 
     def render(self, task: Task) -> Text:
-        return Text("" if not task.speed else f"{task.speed:,.0f}/s", style="cyan")
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.{0 if speed >= 10 else 1}f}/s" if speed else "", style="cyan")
 
 
 class ProgressDisplay:
-    """A rich progress display as a progress callback: one line a step, with rate and time left."""
+    """A progress callback: a live line a step in a terminal, a plain line now and then in a log."""
 
     def __init__(self, console: Console):
-        self._progress = Progress(
+        self._log = None if console.is_interactive else console
+        self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -45,20 +54,35 @@ class ProgressDisplay:
             TimeElapsedColumn(),
             console=console,
         )
-        self._tasks: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._step_started = self._last_line = time.monotonic()
 
     def __enter__(self) -> ProgressDisplay:
-        self._progress.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._progress.stop()
+        if self._tasks:
+            self._bars.stop()
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
+        if self._log is not None:
+            self._write_line(self._log, step, done, total)
+            return
         if step not in self._tasks:
-            self._tasks[step] = self._progress.add_task(step, total=total)
-        self._progress.update(self._tasks[step], completed=done, total=total)  # pyright: ignore[reportArgumentType]
+            self._tasks[step] = self._bars.add_task(step, total=total)
+            self._bars.start()
+        self._bars.update(self._tasks[step], completed=done, total=total)
+
+    def _write_line(self, log: Console, step: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done < total and now - self._last_line < SECONDS_BETWEEN_LINES:
+            return
+        seconds = now - self._step_started
+        log.print(f"{step}: {done:,} of {total:,}, {seconds:.1f} s", soft_wrap=True)
+        self._last_line = now
+        if done == total:
+            self._step_started = now
 
 
 def results_table(findings: Findings) -> list[RenderableType]:
@@ -74,16 +98,16 @@ def results_table(findings: Findings) -> list[RenderableType]:
     issues = findings.issues
     suspects = np.flatnonzero(issues.is_issue)
     suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
-    shown = [
+    shown: list[RenderableType] = [
         _samples("Most informative", findings, order[:N_SHOWN]),
         _samples("Least informative", findings, order[::-1][:N_SHOWN]),
-        _samples(
-            f"Likely label errors ({len(suspects)} in all)", findings, suspects[:N_ISSUES_SHOWN]
-        ),
+        Text("No likely label errors."),
     ]
+    if len(suspects):
+        title = f"Likely label errors ({len(suspects):,} in all)"
+        shown[-1] = _samples(title, findings, suspects[:N_ISSUES_SHOWN])
     lines = [Text(f"{c.measure}: {c.verdict}") for c in findings.contests]
-    lines += [Text(f"Warning: {w}", style="yellow") for w in findings.warnings]
-    return [*shown, *lines]
+    return [*shown, *lines, *_warned(findings.warnings)]
 
 
 def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
@@ -94,20 +118,54 @@ def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
         table.add_column(name, justify="right")
     for i in positions:
         table.add_row(
-            Text(str(findings.samples.ids[i])),
-            _label(findings, findings.samples.y[i]),
-            _label(findings, findings.issues.suggested_label[i]),
+            _plain(str(findings.samples.ids[i])),
+            _label(findings.samples, findings.samples.y[i]),
+            _label(findings.samples, findings.issues.suggested_label[i]),
             number(float(findings.information.information[i])),
             f"{findings.issues.score[i]:+.2f}",
         )
     return table
 
 
-def _label(findings: Findings, value) -> Text:
-    names = findings.samples.class_names
-    if names:
-        return Text(names[int(value)])
+def _label(samples: SampleSet, value) -> Text:
+    if samples.class_names:
+        return _plain(samples.class_names[int(value)])
     return Text(", ".join(number(float(v)) for v in np.atleast_1d(value)))
+
+
+def _plain(text: str) -> Text:
+    """The user's own text without what a terminal would take as a command."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
+def kept_table(
+    train: SampleSet, kept: KeepSet, warnings: Iterable[str] = ()
+) -> list[RenderableType]:
+    """How many samples to keep, in all and of each class.
+
+    Args:
+        train: the samples.
+        kept: which to keep.
+        warnings: what the reader must know.
+
+    Returns:
+        What to print, in order.
+    """
+    lines = [Text(f"Keep {len(kept.keep):,} of {len(train):,} samples."), *_warned(warnings)]
+    if not train.is_classification:
+        return [*lines]
+    table = Table()
+    table.add_column("class")
+    for name in ("samples", "to keep"):
+        table.add_column(name, justify="right")
+    for c in np.unique(train.y):
+        counts = (int((y == c).sum()) for y in (train.y, train.y[kept.keep]))
+        table.add_row(_label(train, c), *(f"{n:,}" for n in counts))
+    return [table, *lines]
+
+
+def _warned(warnings: Iterable[str]) -> list[Text]:
+    return [Text(f"Warning: {w}", style="yellow") for w in warnings]
 
 
 def plan_table(plan: Plan) -> list[RenderableType]:

@@ -1,0 +1,47 @@
+# demo:   set up .venv and run the main job on scikit-learn's digits; opens nothing, needs no data.
+# check:  set up .venv-dev and run what pre-commit and CI run: format, lint, types, tests.
+# oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run the tests.
+
+PYTHON ?= python3
+OUT ?= report
+
+PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
+# Oldest versions meet neither a browser nor the large data sets: those test the same code again.
+OLDEST_TESTS := not browser and not real_data
+
+.PHONY: demo check oldest clean
+.DEFAULT_GOAL := check
+
+demo: .venv/installed
+	.venv/bin/datassay run digits --out $(OUT)
+
+check: .venv-dev/installed
+	.venv-dev/bin/ruff format --check
+	.venv-dev/bin/ruff check
+	.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python
+	.venv-dev/bin/python -m pytest
+
+oldest: .venv-oldest/installed
+	.venv-oldest/bin/python -m pytest -m '$(OLDEST_TESTS)'
+
+.venv/installed: constraints.txt $(PACKAGE)
+	$(call set_up,.venv,-c constraints.txt .)
+
+.venv-dev/installed: constraints.txt pyproject.toml
+	$(call set_up,.venv-dev,-c constraints.txt -e '.[dev]')
+
+.venv-oldest/installed: constraints-oldest.txt pyproject.toml
+	$(call set_up,.venv-oldest,-c constraints-oldest.txt -e '.[dev]')
+
+# $(1): folder of the virtual environment, $(2): what pip installs into it.
+define set_up
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo 'Error: datassay needs Python 3.11 or newer; name one, as in: make PYTHON=python3.12' >&2; exit 1; }
+@echo 'Setting up $(1); the first time takes some minutes.'
+@$(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet $(2)
+@touch $@
+endef
+
+clean:
+	rm -rf .venv .venv-dev .venv-oldest

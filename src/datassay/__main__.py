@@ -1,0 +1,5 @@
+"""`python -m datassay`: the command line."""
+
+from datassay.cli import main
+
+main()

@@ -1,0 +1,169 @@
+"""The main job: everything it finds is aligned, repeatable and judged beside its rivals."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
+from datassay.run import (
+    FEWEST_SUSPECTS,
+    RunSettings,
+    check_settings,
+    keep_set,
+    run,
+    starting_networks,
+    suspects_first,
+)
+
+SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
+FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Scores", "Seed"]
+
+
+def small_digits(n, m=100):
+    train, val = da.load("digits")
+    return train.subset(np.arange(n)), val.subset(np.arange(m))
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    train, val = small_digits(300)
+    return da.add_label_noise(train, 0.15), val
+
+
+@pytest.fixture(scope="module")
+def findings(noisy):
+    steps = []
+    found = run(*noisy, SETTINGS, lambda step, done, total: steps.append((step, done, total)))
+    return found, steps
+
+
+def test_findings_are_in_the_order_of_the_samples(noisy, findings):
+    train, val = noisy
+    found, _ = findings
+    assert found.samples is train
+    assert found.validation is val
+    for ids in (found.information.ids, found.issues.ids, found.baselines.ids):
+        assert np.array_equal(ids, train.ids)
+    for values in (found.prediction_change, found.weight_change, found.baselines.loss):
+        assert values.shape == (300,)
+        assert np.isfinite(values).all()
+
+
+def test_with_the_truth_known_the_label_scores_compete_in_auroc(noisy, findings):
+    found, _ = findings
+    removal, labels = found.contests
+    assert "after removing half" in removal.measure
+    assert "AUROC" in labels.measure
+    assert labels.rankings == (
+        *("label issue score", "final loss", "smallest margin"),
+        *("information", "random"),
+    )
+    assert labels.values[0] > 0.9
+    assert {LOWEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(removal.rankings)
+    assert f"{45} labels were flipped" in found.facts["Label noise"]
+
+
+def test_the_curve_holds_every_ranking_and_seed(findings):
+    curve = findings[0].removal_curve
+    assert {LOWEST_FIRST, HIGHEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(curve.rankings)
+    assert curve.score.shape == (len(curve.rankings), len(curve.fractions), 2)
+    assert (curve.score[:, 0] == curve.score[0, 0]).all()
+
+
+def test_facts_name_what_was_run(findings):
+    facts = findings[0].facts
+    assert set(FACTS) | {"Retraining", "Version", "Seconds"} <= set(facts)
+    assert "300 training, 100 validation" in facts["Data"]
+    assert "mlp:width=64, 4,810 parameters, at initial weights" in facts["Model"]
+    assert facts["Version"] == da.__version__
+    assert "Command" not in facts
+
+
+def test_progress_ends_every_step(findings):
+    _, steps = findings
+    last = {step: (done, total) for step, done, total in steps}
+    assert list(last)[:3] == ["collect Jacobians", "leave each sample out", "judge the labels"]
+    assert all(done == total for done, total in last.values())
+
+
+def test_a_rerun_gives_the_same_bits(noisy, findings):
+    found, again = findings[0], run(*noisy, SETTINGS)
+    for a, b in (
+        (found.information.information, again.information.information),
+        (found.prediction_change, again.prediction_change),
+        (found.issues.score, again.issues.score),
+        (found.removal_curve.score, again.removal_curve.score),
+    ):
+        assert np.array_equal(a, b)
+
+
+def test_without_truth_the_suspects_are_removed_to_judge_them(noisy):
+    train, val = noisy
+    found = run(replace(train, true_y=None), val, SETTINGS)
+    assert found.issues.is_issue.sum() >= FEWEST_SUSPECTS
+    measures = [c.measure for c in found.contests]
+    assert len(measures) == 2
+    assert f"the {found.issues.is_issue.sum()} most suspect labels" in measures[1]
+    assert found.contests[1].rankings[0] == "highest label issue score first"
+
+
+def test_without_retraining_there_is_no_curve(noisy):
+    found = run(*noisy, replace(SETTINGS, curve_seeds=0))
+    assert (found.removal_curve, found.baselines, found.contests) == (None, None, ())
+    assert "Retraining" not in found.facts
+    assert len(starting_networks(noisy[0], replace(SETTINGS, curve_seeds=0))) == 1
+
+
+def test_too_little_memory_is_logged_before_and_kept_after(caplog):
+    train, val = da.load("iris")
+    with caplog.at_level(logging.WARNING):
+        found = run(train, val, replace(SETTINGS, curve_seeds=0, memory=1e4))
+    assert any("GB are free" in w for w in found.warnings)
+    assert [r.getMessage() for r in caplog.records] == list(found.warnings)
+
+
+def test_suspects_first():
+    train, val = small_digits(120, 50)
+    train = da.add_label_noise(train, 0.2)
+    lin = da.collect(da.build_model("mlp:width=32", train), train, val)
+    information, issues = da.sample_information(lin).information, da.label_issues(lin)
+    order = suspects_first(information, issues)
+    n = int(issues.is_issue.sum())
+    assert sorted(order) == list(range(120))
+    assert 5 < n < 60
+    assert issues.is_issue[order[:n]].all()
+    assert (np.diff(issues.score[order[:n]]) <= 0).all()
+    assert (np.diff(information[order[n:]]) >= 0).all()
+
+
+def test_keep_set_says_what_it_did():
+    train, val = da.load("iris")
+    kept, facts = keep_set(train, val, replace(SETTINGS, command="as typed"), 0.25, False)
+    assert facts["kept"] == len(kept.keep) == 30
+    assert facts["command"] == "as typed"
+    assert facts["fraction"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"curve_seeds": -1}, "curve_seeds must be at least 0; got -1"),
+        ({"memory": 0.0}, "memory must be a positive number of gigabytes; got 0"),
+        ({"memory": float("nan")}, "memory must be a positive .* got nan"),
+        ({"lr": -0.1}, "lr must be finite and positive"),
+        ({"steps": 0}, "steps must be .* got 0"),
+        ({"reduction": "max"}, "reduction must be 'sum' or 'mean'; got 'max'"),
+    ],
+)
+def test_settings_are_refused_before_any_work(change, message):
+    settings = replace(SETTINGS, **change)
+    with pytest.raises(da.SettingError, match=message):
+        check_settings(settings)
+
+
+def test_settings_that_only_the_kernel_can_judge_pass_the_first_check():
+    check_settings(replace(SETTINGS, dynamics="descent", lr=1e6))
+    check_settings(replace(SETTINGS, weight_decay=0.5, reduction="mean"))
