@@ -1,5 +1,5 @@
 # demo:   set up .venv and run the main job on scikit-learn's digits; opens nothing, needs no data.
-# check:  set up .venv-dev and run what pre-commit and CI run: format, lint, types, tests.
+# check:  set up .venv-dev and run what pre-commit and CI run: format, lint, types, documentation, tests.
 # oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run the tests.
 
 PYTHON ?= python3
@@ -19,6 +19,7 @@ check: .venv-dev/installed
 	.venv-dev/bin/ruff format --check
 	.venv-dev/bin/ruff check
 	.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python
+	NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --quiet --site-dir .site
 	.venv-dev/bin/python -m pytest
 
 oldest: .venv-oldest/installed
@@ -28,7 +29,7 @@ oldest: .venv-oldest/installed
 	$(call set_up,.venv,-c constraints.txt .)
 
 .venv-dev/installed: constraints.txt pyproject.toml
-	$(call set_up,.venv-dev,-c constraints.txt -e '.[dev]')
+	$(call set_up,.venv-dev,-c constraints.txt -e '.[dev,docs]')
 
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml
 	$(call set_up,.venv-oldest,-c constraints-oldest.txt -e '.[dev]')

@@ -1,5 +1,9 @@
 """Shapes are checked in every test run: jaxtyping with beartype, never in production."""
 
-from jaxtyping import install_import_hook
+import os
 
+from jaxtyping import os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
+install_import_hook
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
 install_import_hook("datassay", "typecheck.checked")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,11 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from datassay.errors import DatassayError, SettingError
+
+# Retraining is many small parallel regions. Where another process wants the cores, threads that spin
+# at their barriers made it 20 times slower; sleeping ones cost nothing measurable when alone. The
+# runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
     name="datassay",
