@@ -2,8 +2,7 @@
 
 import os
 
-from jaxtyping import os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
-install_import_hook
+from jaxtyping import install_import_hook
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
 install_import_hook("datassay", "typecheck.checked")

@@ -18,8 +18,8 @@ from rich.logging import RichHandler
 
 from datassay.errors import DatassayError, SettingError
 
-# Retraining is many small parallel regions. Where another process wants the cores, threads that spin
-# at their barriers made it 20 times slower; sleeping ones cost nothing measurable when alone. The
+# Retraining is many small parallel regions. Where another process wants the cores, threads spinning
+# at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
 # runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
