@@ -6,18 +6,29 @@ import time
 from dataclasses import dataclass
 
 import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.removal_curve import FRACTIONS, task_recipe
 from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
+from datassay.collect.jacobian import frozen_copy
 from datassay.data.samples import SampleSet
-from datassay.run import RunSettings, starting_networks
+from datassay.models.build import build_model
+from datassay.run import RunSettings, check_settings
 from datassay.score.dynamics import N_NODES
 
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 10.0
-# Share of the matrix-product rate that each kind of work reaches here, measured on two cores.
-JACOBIAN_SHARE, TRAINING_SHARE, SCORING_SHARE = 0.25, 0.12, 0.5
+# Share of the matrix-product rate that each kind of work reached, measured on two cores. Every
+# network of a batch, and every sample of a Jacobian, has convolution kernels or gradients of its
+# own: many small convolutions instead of one.
+JACOBIAN_SHARE, JACOBIAN_CONVOLUTION_SHARE = 0.25, 0.06
+TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.22, 0.09
+SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
+# The first call of torch.func in a process, and what an update costs however small the networks.
+FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
+PAGE_SECONDS = 2.0
 RANKINGS = 6
 
 
@@ -70,16 +81,18 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         about two.
 
     Raises:
-        DatassayError: as the run itself would raise.
+        DatassayError: what the run itself would raise before it collects.
     """
-    model = starting_networks(train, settings)[0]
+    check_settings(settings)
+    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     form = plan_collection(model, train, val, **settings.collection_settings)
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
+    work = forward_work(model, train)
     steps = [
-        _collect_step(form, len(train) + len(val), rate),
+        _collect_step(form, work, len(train) + len(val), rate),
         *_score_steps(form, len(train), len(val), rate["float64"]),
-        *_training_step(form, train, settings, rate["float32"]),
-        PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, 2.0),
+        *_training_step(form, work, train, settings, rate["float32"]),
+        PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
     ]
     peak = max(step.bytes for step in steps)
     return Plan(tuple(steps), peak, available_memory(), form)
@@ -96,18 +109,58 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
         Additions and multiplications a second.
     """
     a = torch.ones(size, size, dtype=dtype)
+    product = torch.empty_like(a)
     seconds = []
     for _ in range(6):
         start = time.perf_counter()
-        a @ a
+        torch.matmul(a, a, out=product)
         seconds.append(time.perf_counter() - start)
     return 2 * size**3 / min(seconds[1:])
 
 
-def _collect_step(form: Form, n_samples: int, rate: dict[str, float]) -> PlanStep:
-    # Jacobians run at the model's precision, kernel products always in float64.
-    passes = 2.0 * n_samples * form.n_parameters * max(1, form.n_rows // max(1, n_samples))
-    seconds = passes / (JACOBIAN_SHARE * rate[form.precision]) + form.flops / rate["float64"]
+@dataclass(frozen=True, slots=True)
+class ForwardWork:
+    """Additions and multiplications of one sample's way through the network.
+
+    Attributes:
+        convolutions: in convolutions.
+        products: in everything else that torch counts, matrix products mostly.
+    """
+
+    convolutions: int
+    products: int
+
+    def seconds(self, products_rate: float, convolutions_rate: float) -> float:
+        """Of one way through, at the rates that the two kinds reach."""
+        return self.products / products_rate + self.convolutions / convolutions_rate
+
+
+def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
+    """Count one sample's way through the network.
+
+    Args:
+        model: the network; left untouched.
+        samples: the first of them is tried.
+
+    Returns:
+        The count.
+    """
+    frozen = frozen_copy(model, torch.float32)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        frozen(torch.tensor(samples.x[:1]).float())
+    counts = counter.get_flop_counts().get("Global", {})
+    convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
+    return ForwardWork(convolutions, int(counter.get_total_flops()) - convolutions)
+
+
+def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:
+    # Jacobians run at the model's precision, kernel products always in float64. A dense layer
+    # factors, so its backward pass an output needs no gradient of the weights.
+    k, speed = form.n_outputs, rate[form.precision]
+    dense, convolution = JACOBIAN_SHARE * speed / (1 + k), JACOBIAN_CONVOLUTION_SHARE * speed
+    jacobian = n * work.seconds(dense, convolution / (1 + 2 * k))
+    kernel_flops = form.flops - 2.0 * n * k * form.n_parameters
+    seconds = FIRST_CALL_SECONDS + jacobian + kernel_flops / rate["float64"]
     detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
     return PlanStep("collect", detail, form.jacobian_bytes + form.result_bytes, form.flops, seconds)
 
@@ -119,6 +172,8 @@ def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
     dual = form.representation == "kernel"
     rows = 2.0 * (m * b if dual else n * b + m * b) * p**2
     contour = n * columns * p * (4.0 * N_NODES * b + 2.0 * min(m * b, p))
+    # With several rows a sample, leverages are many b x b products, too small to be fast.
+    small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
     labels = (0.0 if b == 1 and dual else EIGEN_WORK * n**3) + n**3 + 132.0 * n * n * columns * b
     held = form.peak_bytes
@@ -135,24 +190,26 @@ def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
             f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
             held,
             contour + leverages,
-            (contour + leverages) / (SCORING_SHARE * rate),
+            contour / (SCORING_SHARE * rate) + leverages / (small * rate),
         ),
-        PlanStep(
-            "label issues", f"{n} x {n} kernel", held, labels, labels / (SCORING_SHARE * rate)
-        ),
+        PlanStep("label issues", f"{n} x {n} kernel", held, labels, labels / (LABEL_SHARE * rate)),
     ]
 
 
 def _training_step(
-    form: Form, train: SampleSet, settings: RunSettings, rate: float
+    form: Form, work: ForwardWork, train: SampleSet, settings: RunSettings, rate: float
 ) -> list[PlanStep]:
     if not settings.curve_seeds:
         return []
     recipe = task_recipe(train)
     batch = min(recipe.batch_size or len(train), len(train))
     at_once = RANKINGS * settings.curve_seeds
-    networks = settings.curve_seeds + at_once * (len(FRACTIONS) - 1)
-    flops = 6.0 * form.n_parameters * batch * recipe.steps * networks
+    # All samples, then every fraction; without known truth one more round judges the suspects.
+    rounds = len(FRACTIONS) + (train.true_y is None)
+    networks = settings.curve_seeds + at_once * (rounds - 1)
+    passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
+    one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
+    seconds = passes * one + rounds * recipe.steps * UPDATE_SECONDS
+    flops = passes * (work.products + work.convolutions)
     detail = f"{networks} networks, {recipe.steps} updates of {batch} samples each"
-    held = 4.0 * 4 * form.n_parameters * at_once
-    return [PlanStep("retrain", detail, held, flops, flops / (TRAINING_SHARE * rate))]
+    return [PlanStep("retrain", detail, 16.0 * form.n_parameters * at_once, flops, seconds)]

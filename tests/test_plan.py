@@ -1,0 +1,84 @@
+"""The plan counts what the run would do, without doing it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import datassay as da
+from datassay.plan import forward_work, matrix_rate, plan
+from datassay.run import RunSettings
+
+DIGITS = da.load("digits")
+SETTINGS = RunSettings()
+STEPS = ["collect", "decompose", "leave one out", "label issues", "retrain", "page"]
+
+
+def test_digits():
+    planned = plan(*DIGITS, SETTINGS)
+    assert [s.name for s in planned.steps] == STEPS
+    assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
+    assert planned.peak_bytes == max(s.bytes for s in planned.steps) < 2e9
+    assert planned.available_bytes > planned.peak_bytes
+    collect, decompose, leave, labels, retrain, _ = (s.detail for s in planned.steps)
+    assert "exact averaged kernel, 1438 x 1438, float64" in collect
+    assert "1438 x 1438 eigenproblem, dual" in decompose
+    assert "1438 removals, 10 x 1 outputs" in leave
+    assert "1438 x 1438 kernel" in labels
+    assert "300 updates of 64 samples" in retrain
+
+
+def test_a_small_model_is_planned_in_the_primal():
+    planned = plan(*DIGITS, replace(SETTINGS, model="logistic"))
+    assert planned.form.representation == "features"
+    assert "650 x 650 eigenproblem, primal" in planned.steps[1].detail
+
+
+def test_without_retraining_that_step_is_gone():
+    names = [s.name for s in plan(*DIGITS, replace(SETTINGS, curve_seeds=0)).steps]
+    assert names == [n for n in STEPS if n != "retrain"]
+
+
+def test_more_seeds_cost_more():
+    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[4].flops for c in (1, 5))
+    assert five == pytest.approx(5 * one)
+
+
+def test_known_truth_saves_the_round_that_judges_the_suspects():
+    train, val = DIGITS
+    noisy = da.add_label_noise(train, 0.1)
+    assert plan(noisy, val, SETTINGS).steps[4].flops < plan(train, val, SETTINGS).steps[4].flops
+
+
+def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
+    train, _ = DIGITS
+    x, model = train.x.copy(), da.build_model("mlp:width=8", train)
+    before = [p.clone() for p in model.parameters()]
+    forward_work(model, train)
+    assert np.array_equal(train.x, x)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_forward_work_counts_two_operations_a_weight():
+    train, _ = DIGITS
+    work = forward_work(da.build_model("mlp:width=8", train), train)
+    assert (work.convolutions, work.products) == (0, 2 * (64 * 8 + 8 * 10))
+
+
+def test_forward_work_of_a_convolution():
+    train, _ = DIGITS
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 3, 5, bias=False), torch.nn.Flatten())
+    assert forward_work(network, train).convolutions == 2 * 25 * 3 * 4 * 4
+
+
+def test_a_bad_setting_is_refused_as_the_run_would():
+    with pytest.raises(da.SettingError, match="steps"):
+        plan(*DIGITS, replace(SETTINGS, steps=0))
+    with pytest.raises(da.ModelError, match="model must be one of"):
+        plan(*DIGITS, replace(SETTINGS, model="nope"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_matrix_rate_is_a_rate(dtype):
+    assert 1e8 < matrix_rate(dtype, size=256) < 1e15
