@@ -4,12 +4,13 @@
 each sample under the two forms, and under the joint form projected to 1000 coordinates a tensor.
 """
 
+from record import record
+from scipy.stats import spearmanr
+
 from datassay.collect.collect import collect
 from datassay.data.load import load
 from datassay.models.build import build_model
 from datassay.score.leave_one_out import leave_one_out
-from record import record
-from scipy.stats import spearmanr
 
 N_TRAIN, WIDTHS = 400, (64, 256, 1024)
 
