@@ -17,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
 from datassay.score.dynamics import N_NODES
+from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
 
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 10.0
@@ -159,10 +160,9 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     k, speed = form.n_outputs, rate[form.precision]
     dense, convolution = JACOBIAN_SHARE * speed / (1 + k), JACOBIAN_CONVOLUTION_SHARE * speed
     jacobian = n * work.seconds(dense, convolution / (1 + 2 * k))
-    kernel_flops = form.flops - 2.0 * n * k * form.n_parameters
-    seconds = FIRST_CALL_SECONDS + jacobian + kernel_flops / rate["float64"]
+    seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
     detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
-    return PlanStep("collect", detail, form.jacobian_bytes + form.result_bytes, form.flops, seconds)
+    return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
 
 
 def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
@@ -175,7 +175,12 @@ def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
-    labels = (0.0 if b == 1 and dual else EIGEN_WORK * n**3) + n**3 + 132.0 * n * n * columns * b
+    if n > LARGEST_KERNEL:  # two more passes over the features, and one ridge fit a penalty
+        labels = 6.0 * n * b * p**2 + 4.0 * len(RIDGES) * n * b * p * (b + columns)
+        labels_detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+    else:
+        labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
+        labels_detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
     held = form.peak_bytes
     return [
         PlanStep(
@@ -192,7 +197,7 @@ def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
             contour + leverages,
             contour / (SCORING_SHARE * rate) + leverages / (small * rate),
         ),
-        PlanStep("label issues", f"{n} x {n} kernel", held, labels, labels / (LABEL_SHARE * rate)),
+        PlanStep("label issues", labels_detail, held, labels, labels / (LABEL_SHARE * rate)),
     ]
 
 
