@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 from linearizations import linearization, random_jacobians
 from sklearn.metrics import roc_auc_score
 
+import datassay as da
 from datassay.act.removal_curve import RANDOM, RemovalCurve, removal_curve
 from datassay.act.rivals import auroc, detection_contest, removal_contest
-from datassay.act.summarize import summarize
+from datassay.act.summarize import summarize, suspects_first
 from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.score.baselines import baselines
 from datassay.score.information import sample_information
+from datassay.score.label_issues import LabelIssues
 
 
 def lin_of(n=40, seed=0):
@@ -175,3 +177,38 @@ def test_baselines_average_over_networks():
         is_classification=False,
     )
     assert target.margin[0] == -3.0
+
+
+def test_suspects_first():
+    train, val = da.load("digits")
+    train, val = train.subset(np.arange(120)), val.subset(np.arange(50))
+    train = da.add_label_noise(train, 0.2)
+    lin = da.collect(da.build_model("mlp:width=32", train), train, val)
+    information, issues = da.sample_information(lin).information, da.label_issues(lin)
+    order = suspects_first(information, issues)
+    n = int(issues.is_issue.sum())
+    assert sorted(order) == list(range(120))
+    assert 5 < n < 60
+    assert issues.is_issue[order[:n]].all()
+    assert (np.diff(issues.score[order[:n]]) <= 0).all()
+    assert (np.diff(information[order[n:]]) >= 0).all()
+
+
+def test_summarize_drops_suspects_before_anything_else():
+    lin = lin_of()
+    suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
+    score = np.where(suspect, 1.0 + np.arange(40) / 40, -1.0)
+    issues = LabelIssues(
+        score=score,
+        suggested_label=np.zeros(40, dtype=int),
+        is_issue=suspect,
+        held_out=np.zeros((40, 1)),
+        weight=np.ones(40),
+        ridge=1.0,
+        ids=lin.ids,
+    )
+    found = summarize(lin, 0.5, issues=issues)
+    assert list(found.removed[:5]) == list(np.argsort(-score)[:5])
+    assert len(found.keep) == 20 and not suspect[found.keep].any()
+    few = summarize(lin, 0.95, issues=issues)
+    assert list(few.removed) == list(np.argsort(-score)[:2])

@@ -230,7 +230,7 @@ BAD = {
     "data twice": ([*GOOD, "--data", "good.npz"], r"DATA must be given once"),
     "empty data": (["run", ""], r"existing path; got ''"),
     "unknown model": ([*GOOD, "--model", "nope"], r"model must be one of .*; got 'nope'"),
-    "missing module": ([*GOOD, "--model", "nope_at_all:f"], r"importable module"),
+    "missing module": ([*GOOD, "--model", "nope_at_all:f"], r"can be imported from"),
     "model's shape": ([*GOOD, "--model", "lenet5"], r"\[4\]|shape"),
     "output count": (
         [*GOOD, "--model", "own_networks:three_outputs"],
@@ -254,7 +254,7 @@ BAD = {
     "noise": ([*GOOD, "--noise", "2"], r"must lie in \[0, 1\].*got 2\.0"),
     "noise kind": ([*GOOD, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
     "pickled weights": ([*GOOD, "--weights", "pickled.pt"], r"pickled\.pt must be a \.safetensors"),
-    "missing weights": ([*GOOD, "--weights", "none.pt"], r"none\.pt .*cannot be read"),
+    "missing weights": ([*GOOD, "--weights", "none.pt"], r"none\.pt .*No such file"),
     "fraction": (["summarize", "good.npz", "--fraction", "1.5"], r"\(0, 1\]; got 1\.5"),
     "few left": (["summarize", "good.npz", "--fraction", "0.01"], r"at least 2 samples; 0\.01"),
 }

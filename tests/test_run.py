@@ -15,7 +15,6 @@ from datassay.run import (
     keep_set,
     run,
     starting_networks,
-    suspects_first,
 )
 
 SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
@@ -123,20 +122,6 @@ def test_too_little_memory_is_logged_before_and_kept_after(caplog):
         found = run(train, val, replace(SETTINGS, curve_seeds=0, memory=1e4))
     assert any("GB are free" in w for w in found.warnings)
     assert [r.getMessage() for r in caplog.records] == list(found.warnings)
-
-
-def test_suspects_first():
-    train, val = small_digits(120, 50)
-    train = da.add_label_noise(train, 0.2)
-    lin = da.collect(da.build_model("mlp:width=32", train), train, val)
-    information, issues = da.sample_information(lin).information, da.label_issues(lin)
-    order = suspects_first(information, issues)
-    n = int(issues.is_issue.sum())
-    assert sorted(order) == list(range(120))
-    assert 5 < n < 60
-    assert issues.is_issue[order[:n]].all()
-    assert (np.diff(issues.score[order[:n]]) <= 0).all()
-    assert (np.diff(information[order[n:]]) >= 0).all()
 
 
 def test_keep_set_says_what_it_did():

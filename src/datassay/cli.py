@@ -237,6 +237,9 @@ def summarize(
     iterative: Annotated[
         bool, typer.Option("--iterative", help="Score again after every 5 % removed.")
     ] = False,
+    drop_suspects: Annotated[
+        bool, typer.Option("--drop-suspects", help="Remove likely label errors first.")
+    ] = False,
     model: Model = "mlp",
     out: Out = Path("summary"),
     lr: Lr = "auto",
@@ -260,7 +263,7 @@ def summarize(
     Examples:
       datassay summarize digits --fraction 0.5 --out half
 
-      datassay summarize digits --fraction 0.1 --iterative --out tenth
+      datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
     """
     import pyarrow.parquet as pq
 
@@ -284,7 +287,9 @@ def summarize(
     check_writable(out, KEPT_FILES)
     train, val = _load(data, data_option, target, ids, task, val_fraction, seed)
     with ProgressDisplay(err_console) as progress:
-        kept, facts = keep_set(train, val, settings, fraction, iterative, progress)
+        kept, facts = keep_set(
+            train, val, settings, fraction, iterative, drop_suspects, progress=progress
+        )
     table, text = kept.to_table(), json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     writers = (lambda to: pq.write_table(table, to), lambda to: to.write_text(text, "utf-8"))
     write_files(dict(zip(KEPT_FILES, writers, strict=True)), out)

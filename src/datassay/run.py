@@ -16,7 +16,7 @@ import numpy as np
 
 from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
 from datassay.act.rivals import Contest, detection_contest, removal_contest
-from datassay.act.summarize import KeepSet, summarize
+from datassay.act.summarize import KeepSet, summarize, suspects_first
 from datassay.collect.collect import collect
 from datassay.collect.linearization import Linearization
 from datassay.collect.training import sample_losses
@@ -191,6 +191,7 @@ def keep_set(
     settings: RunSettings,
     fraction: float,
     iterative: bool,
+    drop_suspects: bool = False,
     progress: Progress = silent,
 ) -> tuple[KeepSet, dict[str, Any]]:
     """Everything `datassay summarize` computes, without writing anything.
@@ -201,6 +202,7 @@ def keep_set(
         settings: how to collect and to train the linearised network.
         fraction: of the samples to keep.
         iterative: score again after every 5 % removed.
+        drop_suspects: remove likely label errors before anything else.
         progress: called with (step, units done, units in all).
 
     Returns:
@@ -214,7 +216,8 @@ def keep_set(
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = _collected(model, train, val, settings, progress)
     run_ = settings.dynamics_settings
-    kept = summarize(lin, fraction, iterative=iterative, progress=progress, **run_)
+    issues = label_issues(lin) if drop_suspects else None
+    kept = summarize(lin, fraction, iterative=iterative, issues=issues, progress=progress, **run_)
     facts = {
         "command": settings.command,
         "data": train.name,
@@ -222,6 +225,7 @@ def keep_set(
         "kept": len(kept.keep),
         "fraction": fraction,
         "iterative": iterative,
+        "suspects_dropped": 0 if issues is None else int(issues.is_issue.sum()),
         "seed": settings.seed,
         "version": version("datassay"),
         "warnings": list(lin.warnings),
@@ -278,24 +282,6 @@ def _retrain(models, train, val, information, issues, settings, progress) -> _Re
     )
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     return _Retrained(rivals, curve, tuple(contests), {"Retraining": updates})
-
-
-def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
-    """The order of removal that drops likely label errors, then what informs least.
-
-    A wrong label is informative, so removing the lowest information alone would keep it to the end.
-
-    Args:
-        information: [n], nats.
-        issues: the label scores.
-
-    Returns:
-        [n] positions, suspects first, the most suspect of them first.
-    """
-    lowest = np.argsort(information, kind="stable")
-    suspects = np.flatnonzero(issues.is_issue)
-    suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
-    return np.concatenate([suspects, lowest[~issues.is_issue[lowest]]])
 
 
 def _float_tensor(x: np.ndarray):

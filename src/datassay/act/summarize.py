@@ -12,6 +12,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.information import sample_information
+from datassay.score.label_issues import LabelIssues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +41,24 @@ class KeepSet:
         return pa.table({"position": self.keep, "id": self.kept_ids})
 
 
+def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
+    """The order of removal that drops likely label errors, then what informs least.
+
+    A wrong label is informative, so removing the lowest information alone would keep it to the end.
+
+    Args:
+        information: [n], nats.
+        issues: the label scores.
+
+    Returns:
+        [n] positions, suspects first, the most suspect of them first.
+    """
+    lowest = np.argsort(information, kind="stable")
+    suspects = np.flatnonzero(issues.is_issue)
+    suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
+    return np.concatenate([suspects, lowest[~issues.is_issue[lowest]]])
+
+
 def summarize(
     lin: Linearization,
     fraction: float,
@@ -47,6 +66,7 @@ def summarize(
     iterative: bool = False,
     step: float = 0.05,
     smoothing: str = "functional",
+    issues: LabelIssues | None = None,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> KeepSet:
@@ -59,6 +79,8 @@ def summarize(
             a sample grows when another that says the same is gone.
         step: fraction of what remains that one step removes, in (0, 1).
         smoothing: of `sample_information`.
+        issues: label scores; suspects are then removed before anything else, since a wrong label is
+            informative and would otherwise be kept to the end. None: by information alone.
         progress: called with (step, samples removed, samples to remove).
         run: lr, steps, weight_decay, reduction, dynamics of `leave_one_out`.
 
@@ -69,7 +91,8 @@ def summarize(
         SettingError: fraction or step is out of range, or fewer than 2 samples would remain.
 
     Cost: one `leave_one_out`; iterative: one a step, log(fraction)/log(1 − step) of them.
-    Source: S1 §6, "Data summarization" (Fig. 2c), which removes 5 % of what remains at a time.
+    Source: S1 §6, "Data summarization" (Fig. 2c), which removes 5 % of what remains at a time;
+    removing suspects first is ours.
     """
     if not 0 < fraction <= 1:
         raise SettingError(f"fraction must lie in (0, 1]; got {fraction}.")
@@ -79,9 +102,13 @@ def summarize(
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
-    keep, removed = np.arange(n), np.empty(0, dtype=int)
+    removed = np.empty(0, dtype=int)
+    if issues is not None:
+        n_suspects = int(issues.is_issue.sum())
+        removed = suspects_first(np.zeros(n), issues)[: min(n_suspects, n - target)]
+    keep = np.setdiff1d(np.arange(n), removed)
     while len(keep) > target:
-        size = max(1, round(step * len(keep))) if iterative else n
+        size = max(1, round(step * len(keep))) if iterative else len(keep)
         size = min(size, len(keep) - target)
         part = lin if len(keep) == n else lin.subset(keep)
         information = sample_information(part, smoothing=smoothing, **run).information  # pyright: ignore[reportArgumentType]

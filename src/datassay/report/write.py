@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from datassay.errors import SettingError
 from datassay.report.findings import Findings
 from datassay.report.page import render_page
@@ -131,21 +129,3 @@ WRITERS: dict[str, Callable[[Findings, Path], None]] = {
     "summary.json": _write_summary,
     "index.html": _write_page,
 }
-
-
-def write_table(table: pa.Table, path: Path) -> Path:
-    """Write one Parquet table, or leave what was there.
-
-    Args:
-        table: what to write.
-        path: of the file; its folder is made where it does not exist.
-
-    Returns:
-        The path.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    import pyarrow.parquet as pq
-
-    return write_files({path.name: lambda to: pq.write_table(table, to)}, path.parent) / path.name
