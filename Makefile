@@ -6,6 +6,8 @@ PYTHON ?= python3
 OUT ?= report
 
 PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
+# Here, because a comma would end an argument of `call`.
+DEVELOP := '.[dev,docs]'
 # Oldest versions meet neither a browser nor the large data sets: those test the same code again.
 OLDEST_TESTS := not browser and not real_data
 
@@ -29,7 +31,7 @@ oldest: .venv-oldest/installed
 	$(call set_up,.venv,-c constraints.txt .)
 
 .venv-dev/installed: constraints.txt pyproject.toml
-	$(call set_up,.venv-dev,-c constraints.txt -e '.[dev,docs]')
+	$(call set_up,.venv-dev,-c constraints.txt -e $(DEVELOP))
 
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml
 	$(call set_up,.venv-oldest,-c constraints-oldest.txt -e '.[dev]')
