@@ -6,8 +6,6 @@ PYTHON ?= python3
 OUT ?= report
 
 PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
-# Here, because a comma would end an argument of `call`.
-DEVELOP := '.[dev,docs]'
 # Oldest versions meet neither a browser nor the large data sets: those test the same code again.
 OLDEST_TESTS := not browser and not real_data
 
@@ -27,24 +25,28 @@ check: .venv-dev/installed
 oldest: .venv-oldest/installed
 	.venv-oldest/bin/python -m pytest -m '$(OLDEST_TESTS)'
 
+# A variable and not an argument of a function, where make would split at the comma.
+.venv/installed: INSTALLED = -c constraints.txt .
+.venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs]'
+.venv-oldest/installed: INSTALLED = -c constraints-oldest.txt -e '.[dev]'
+
 .venv/installed: constraints.txt $(PACKAGE)
-	$(call set_up,.venv,-c constraints.txt .)
+	$(set_up)
 
 .venv-dev/installed: constraints.txt pyproject.toml
-	$(call set_up,.venv-dev,-c constraints.txt -e $(DEVELOP))
+	$(set_up)
 
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml
-	$(call set_up,.venv-oldest,-c constraints-oldest.txt -e '.[dev]')
+	$(set_up)
 
-# $(1): folder of the virtual environment, $(2): what pip installs into it.
 define set_up
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo 'Error: datassay needs Python 3.11 or newer; name one, as in: make PYTHON=python3.12' >&2; exit 1; }
-@echo 'Setting up $(1); the first time takes some minutes.'
-@$(PYTHON) -m venv $(1)
-@$(1)/bin/python -m pip install --quiet $(2)
+@echo 'Setting up $(@D); the first time takes some minutes.'
+@$(PYTHON) -m venv $(@D)
+@$(@D)/bin/python -m pip install --quiet $(INSTALLED)
 @touch $@
 endef
 
 clean:
-	rm -rf .venv .venv-dev .venv-oldest
+	rm -rf .venv .venv-dev .venv-oldest .site

@@ -38,6 +38,14 @@ class _Rows(torch.nn.Linear):
 
 def rank_three():
     return _Rows(4, 1)
+
+
+def raises():
+    raise RuntimeError("no luck")
+
+
+def needs_more(width):
+    return torch.nn.Linear(width, 1)
 """
 
 
@@ -209,6 +217,7 @@ def spoil(folder):
     (folder / "cut.npz").write_bytes((folder / "good.npz").read_bytes()[:400])
     (folder / "ragged.csv").write_text('a,b,c\n1,2,3\n"1,2\n')
     (folder / "taken").write_text("a file, not a folder")
+    (folder / "broken_networks.py").write_text("def factory(:")
     torch.save(torch.nn.Linear(4, 1), folder / "pickled.pt")
 
 
@@ -230,7 +239,11 @@ BAD = {
     "data twice": ([*GOOD, "--data", "good.npz"], r"DATA must be given once"),
     "empty data": (["run", ""], r"existing path; got ''"),
     "unknown model": ([*GOOD, "--model", "nope"], r"model must be one of .*; got 'nope'"),
-    "missing module": ([*GOOD, "--model", "nope_at_all:f"], r"can be imported from"),
+    "missing module": ([*GOOD, "--model", "nope_at_all:f"], r"nope_at_all"),
+    "factory raises": ([*GOOD, "--model", "own_networks:raises"], r"own_networks:raises.*no luck"),
+    "factory's arguments": ([*GOOD, "--model", "own_networks:needs_more"], r"needs_more"),
+    "no module's name": ([*GOOD, "--model", ":factory"], r":factory"),
+    "not Python": ([*GOOD, "--model", "broken_networks:factory"], r"broken_networks"),
     "model's shape": ([*GOOD, "--model", "lenet5"], r"\[4\]|shape"),
     "output count": (
         [*GOOD, "--model", "own_networks:three_outputs"],
@@ -254,7 +267,7 @@ BAD = {
     "noise": ([*GOOD, "--noise", "2"], r"must lie in \[0, 1\].*got 2\.0"),
     "noise kind": ([*GOOD, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
     "pickled weights": ([*GOOD, "--weights", "pickled.pt"], r"pickled\.pt must be a \.safetensors"),
-    "missing weights": ([*GOOD, "--weights", "none.pt"], r"none\.pt .*No such file"),
+    "missing weights": ([*GOOD, "--weights", "none.pt"], r"none\.pt must be .*No such file"),
     "fraction": (["summarize", "good.npz", "--fraction", "1.5"], r"\(0, 1\]; got 1\.5"),
     "few left": (["summarize", "good.npz", "--fraction", "0.01"], r"at least 2 samples; 0\.01"),
 }
