@@ -26,7 +26,8 @@ def table() -> str:
     """The table in Markdown."""
     r = latest()
     speed, exponents = r["speed/leave_one_out n=1000"], r["speed/exponents"]
-    truth, memory = r["truth/digits 4 vs 9"], r["memory/digits auto"]
+    truth, memory = r["truth/digits 4 vs 9, width 1024"], r["memory/digits auto"]
+    narrow, footprint = r["truth/digits 4 vs 9, width 64"], r["footprint/base install"]
     uniform, pair = r["labels/digits 10% uniform"], r["labels/digits 30% pair"]
     worst = max(
         r[f"exactness/{k}"]["error_share_of_allowed"] for k in ("flow", "descent", "converged")
@@ -52,15 +53,24 @@ def table() -> str:
             f"{speed['ratio']:.0f} times faster",
             "speed.py",
         ),
-        (
-            f"Digits 4 vs 9, prediction change against {truth['retrained']} real retrainings",
-            f"Pearson {truth['prediction_pearson']:.5f}",
-            "truth.py",
-        ),
+        *[
+            (
+                f"Digits 4 vs 9, MLP({x['width']}), {x['steps']} steps: prediction change against "
+                f"{x['retrained']} real retrainings",
+                f"Pearson {x['prediction_pearson']:.{digits}f}",
+                "truth.py",
+            )
+            for x, digits in ((truth, 5), (narrow, 2))
+        ],
         (
             "Digits, 1797 samples x 10 outputs: peak memory of collecting and scoring",
             f"{memory['peak_mib']:.0f} MiB",
             "memory.py",
+        ),
+        (
+            "What the base install adds to torch; `import datassay`",
+            f"{footprint['added_megabytes']:.0f} MB; {footprint['import_seconds']:.2f} s",
+            "footprint.py",
         ),
         *[
             (
