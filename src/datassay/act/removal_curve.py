@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.progress import Progress, silent
+from datassay.progress import Progress, part_of, silent
 
 RANDOM = "random"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -65,7 +65,7 @@ def removal_curve(
         recipe: how to train; None takes the defaults for the task.
         trained: the networks trained on all samples, one a seed, if they are there already.
         seed: of the random order and of the batches.
-        progress: called with (step, networks trained, networks in all).
+        progress: called with (step, updates done, updates in all).
 
     Returns:
         Accuracy (or R²) by ranking, fraction and seed.
@@ -92,9 +92,12 @@ def removal_curve(
         removed = round(fraction * len(train))
         kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
         subsets = torch.as_tensor(np.stack(kept))
-        networks = train_networks([*models] * len(orders), train, subsets, recipe, seed=seed)
+        before, total = (f - 1) * recipe.steps, (len(fractions) - 1) * recipe.steps
+        part = part_of(progress, "retrain on what is kept", before, total)
+        networks = train_networks(
+            [*models] * len(orders), train, subsets, recipe, seed=seed, progress=part
+        )
         score[:, f] = validation_score(networks, val).reshape(len(orders), -1)
-        progress("retrain on what is kept", f, len(fractions) - 1)
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 
