@@ -38,6 +38,8 @@ def sample_sets(
             f"{source.name} is a {source.task} set; got task='{task}'. Leave task out, or pass "
             "its arrays as (x, y)."
         )
+    if np.ndim(source.train.y) and len(source.train.y) == 1:
+        raise DataError("at least 2 training samples are needed; got 1. Add samples.")
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
