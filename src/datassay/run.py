@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
 from datassay.act.rivals import Contest, detection_contest, removal_contest
@@ -252,7 +253,7 @@ def starting_networks(train: SampleSet, settings: RunSettings) -> list:
 def _retrain(models, train, val, information, issues, settings, progress) -> _Retrained:
     recipe = task_recipe(train)
     trained = train_all(models, train, recipe, settings.seed, progress)
-    outputs = trained.outputs(_float_tensor(train.x))
+    outputs = trained.outputs(torch.as_tensor(train.x).float())
     losses = sample_losses(outputs, train, recipe)
     rivals = baselines(
         outputs.numpy(),
@@ -282,12 +283,6 @@ def _retrain(models, train, val, information, issues, settings, progress) -> _Re
     )
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     return _Retrained(rivals, curve, tuple(contests), {"Retraining": updates})
-
-
-def _float_tensor(x: np.ndarray):
-    import torch
-
-    return torch.as_tensor(x).float()
 
 
 def _label_contests(

@@ -95,9 +95,7 @@ def results_table(findings: Findings) -> list[RenderableType]:
         What to print, in order.
     """
     order = np.argsort(-findings.information.information, kind="stable")
-    issues = findings.issues
-    suspects = np.flatnonzero(issues.is_issue)
-    suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
+    suspects = findings.issues.suspects
     shown: list[RenderableType] = [
         _samples("Most informative", findings, order[:N_SHOWN]),
         _samples("Least informative", findings, order[::-1][:N_SHOWN]),

@@ -54,9 +54,7 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
         [n] positions, suspects first, the most suspect of them first.
     """
     lowest = np.argsort(information, kind="stable")
-    suspects = np.flatnonzero(issues.is_issue)
-    suspects = suspects[np.argsort(-issues.score[suspects], kind="stable")]
-    return np.concatenate([suspects, lowest[~issues.is_issue[lowest]]])
+    return np.concatenate([issues.suspects, lowest[~issues.is_issue[lowest]]])
 
 
 def summarize(
@@ -104,8 +102,7 @@ def summarize(
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
     removed = np.empty(0, dtype=int)
     if issues is not None:
-        n_suspects = int(issues.is_issue.sum())
-        removed = suspects_first(np.zeros(n), issues)[: min(n_suspects, n - target)]
+        removed = issues.suspects[: n - target]
     keep = np.setdiff1d(np.arange(n), removed)
     while len(keep) > target:
         size = max(1, round(step * len(keep))) if iterative else len(keep)

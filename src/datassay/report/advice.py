@@ -65,7 +65,7 @@ def label_advice(findings: Findings) -> Advice:
         One piece of advice.
     """
     issues, n = findings.issues, len(findings.samples)
-    suspects = np.flatnonzero(issues.is_issue)
+    suspects = issues.suspects
     truth = _truth_sentence(findings)
     if not len(suspects):
         return Advice(
@@ -74,7 +74,6 @@ def label_advice(findings: Findings) -> Advice:
             headline="No suspected label errors",
             sentence=f"No label issue score is above 0 among {count(n, 'sample')}." + truth,
         )
-    order = suspects[np.argsort(-issues.score[suspects], kind="stable")]
     top = np.argsort(-findings.information.information, kind="stable")[: min(100, n)]
     overlap = np.isin(top, suspects).sum()
     return Advice(
@@ -87,7 +86,7 @@ def label_advice(findings: Findings) -> Advice:
             f"{overlap} {'is' if overlap == 1 else 'are'} suspected: wrong labels are "
             f"informative too, so check before calling a sample valuable.{truth}"
         ),
-        ids=tuple(str(i) for i in findings.samples.ids[order[:N_CHECK_FIRST]]),
+        ids=tuple(str(i) for i in findings.samples.ids[suspects[:N_CHECK_FIRST]]),
     )
 
 

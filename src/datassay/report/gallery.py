@@ -64,9 +64,8 @@ def chosen(findings: Findings) -> dict[int, tuple[View, ...]]:
     Returns:
         At most 400 positions, most informative first.
     """
-    score, information = findings.issues.score, findings.information.information
-    suspects = np.flatnonzero(findings.issues.is_issue)
-    suspects = suspects[np.argsort(-score[suspects], kind="stable")][:N_ISSUES]
+    information = findings.information.information
+    suspects = findings.issues.suspects[:N_ISSUES]
     views: dict[int, list[View]] = {int(i): ["issues"] for i in suspects}
     for position, view in _by_rank(findings):
         if position in views:

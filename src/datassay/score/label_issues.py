@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.collect.form import LARGEST_EIGENPROBLEM
@@ -49,6 +49,12 @@ class LabelIssues:
     weight: Float[np.ndarray, " n"]
     ridge: float
     ids: np.ndarray
+
+    @property
+    def suspects(self) -> Int[np.ndarray, " suspects"]:
+        """Positions of the flagged samples, the most suspect first."""
+        flagged = np.flatnonzero(self.is_issue)
+        return flagged[np.argsort(-self.score[flagged], kind="stable")]
 
     def to_table(self) -> pa.Table:
         """One row per sample: id, label_issue_score, suggested_label, is_issue."""

@@ -62,7 +62,8 @@ def removals(
     Source: METHODS §2, beyond S1, which downdates a decomposition a sample. Error of the contour:
     see `resolvents`.
     """
-    trained = filter_values(basis.eigenvalues, run)[:, None] * basis.project(residual)  # [p, c]
+    projected = basis.project(residual)  # [p, c]
+    trained = filter_values(basis.eigenvalues, run)[:, None] * projected
     if run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS:
         for start in range(0, len(residual), chunk):
             without = _iterate(basis, residual, run_without, start, chunk)
@@ -74,7 +75,7 @@ def removals(
     else:
         terms = resolvents(run_without, basis.largest)
         v = held_out_residuals(basis, residual, terms.shifts)
-    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * basis.project(residual)
+    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
     for start in range(0, len(residual), chunk):
         part = slice(start, start + chunk)
         coordinates = _coordinates(basis.rows[part], basis.eigenvalues, terms, v[:, part])
