@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from datassay.collect.batches import Batch, batches
 from datassay.collect.jacobian import frozen_copy
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -26,6 +27,8 @@ class Recipe:
         steps: parameter updates, the same for every subset size.
         batch_size: samples an update; None is full-batch.
         loss: "cross_entropy" (one output: binary) or "mse" (½ squared error, summed over outputs).
+        weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
+        precision: "float32" or "float64", of inputs and weights while they train.
     """
 
     optimizer: str = "adam"
@@ -33,6 +36,8 @@ class Recipe:
     steps: int = 300
     batch_size: int | None = 64
     loss: str = "cross_entropy"
+    weight_decay: float = 0.0
+    precision: str = "float32"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,18 +90,25 @@ def train_networks(
     two moments) and the activations of one batch.
     """
     _check_training(models, samples, subsets, recipe)
-    copies = [frozen_copy(m, torch.float32) for m in models]
+    dtype = getattr(torch, recipe.precision)
+    copies = [frozen_copy(m, dtype) for m in models]
     template = copies[0]
-    weights, buffers = stack_module_state(copies)
-    weights = {name: w.detach().requires_grad_() for name, w in weights.items()}
+    start, buffers = stack_module_state(copies)
+    start = {name: w.detach() for name, w in start.items()}
+    weights = {name: w.clone().requires_grad_() for name, w in start.items()}
     optimizer = _optimizer(recipe, list(weights.values()))
-    x = torch.as_tensor(samples.x).float()
-    y = _train_targets(samples, recipe, _n_outputs(template, x[:1]))
-    forward = vmap(lambda w, b, batch: functional_call(template, {**w, **b}, (batch,)))
-    for step, batch in enumerate(_batches(subsets, recipe, seed)):
+    x = torch.as_tensor(samples.x).to(dtype)
+    y = _train_targets(samples, recipe, _n_outputs(template, x[:1]), dtype)
+    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
+    for step, batch in enumerate(draw):
         optimizer.zero_grad(set_to_none=True)
+        outputs = _forward(template, {**weights, **buffers}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
-        _loss(forward(weights, buffers, x[batch]), y[batch], recipe.loss).sum().backward()
+        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *y.shape[1:]), recipe)
+        (losses * batch.weights).sum().backward()
+        for name, w in weights.items() if recipe.weight_decay else ():
+            assert w.grad is not None
+            w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
         optimizer.step()
         progress("retrain networks", step + 1, recipe.steps)
     return TrainedNetworks(template, {n: w.detach() for n, w in weights.items()} | buffers)
@@ -115,8 +127,8 @@ def sample_losses(
     Returns:
         Nats (cross-entropy) or half squared target units (mse).
     """
-    y = _train_targets(samples, recipe, outputs.shape[2])
-    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe.loss)
+    y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
+    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
@@ -126,6 +138,10 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
         raise SettingError(f"loss must be {' or '.join(losses)} for {task}; got {recipe.loss!r}.")
     if recipe.optimizer not in {"adam", "sgd"}:
         raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
+    if recipe.precision not in {"float32", "float64"}:
+        raise SettingError(f"precision must be 'float32' or 'float64'; got {recipe.precision!r}.")
+    if not recipe.weight_decay >= 0:
+        raise SettingError(f"weight_decay must be at least 0; got {recipe.weight_decay}.")
     for name in ("lr", "steps", "batch_size"):
         value = getattr(recipe, name)
         if value is not None and not value > 0:
@@ -154,42 +170,36 @@ def _n_outputs(model: nn.Module, x: Tensor) -> int:
         return model(x.clone()).shape[1]
 
 
-def _train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int) -> Tensor:
+def _train_targets(
+    samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype
+) -> Tensor:
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
-        return y.float().reshape(len(y), -1)
+        return y.to(dtype).reshape(len(y), -1)
     if recipe.loss == "mse":
-        one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).float()
+        one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
         return one_hot[:, 1:] if n_outputs == 1 else one_hot
     return y.long()
 
 
-def _batches(subsets: Int[Tensor, "S kept"], recipe: Recipe, seed: int):
-    """[S, batch] positions an update; every network reshuffles its own subset each epoch."""
-    n_networks, kept = subsets.shape
-    size = min(recipe.batch_size or kept, kept)
-    streams = [torch.Generator().manual_seed(1_000_003 * seed + s) for s in range(n_networks)]
-    order, used = subsets, 0
-    for step in range(recipe.steps):
-        if recipe.batch_size is not None and (step == 0 or used + size > kept):
-            order = torch.stack([
-                row[torch.randperm(kept, generator=g)]
-                for row, g in zip(subsets, streams, strict=True)
-            ])
-            used = 0
-        yield order[:, used : used + size]
-        used = used + size if recipe.batch_size is not None else 0
+def _forward(
+    template: nn.Module, state: dict[str, Tensor], batch: Batch
+) -> Float[Tensor, "S samples k"]:
+    if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
+        x = batch.x if batch.shared else batch.x[0]
+        return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
+    inputs = None if batch.shared else 0
+    call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))
+    return call(state, batch.x)
 
 
-def _loss(outputs: Float[Tensor, "S n k"], y: Tensor, loss: str) -> Float[Tensor, " S"]:
-    return _sample_loss(outputs, y, loss).mean(1)
-
-
-def _sample_loss(outputs: Float[Tensor, "S n k"], y: Tensor, loss: str) -> Float[Tensor, "S n"]:
-    if loss == "mse":
+def _sample_loss(
+    outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
+) -> Float[Tensor, "S n"]:
+    if recipe.loss == "mse":
         return 0.5 * (outputs - y).square().sum(2)
     if outputs.shape[2] == 1:
         return torch.nn.functional.binary_cross_entropy_with_logits(
-            outputs[..., 0], y.float(), reduction="none"
+            outputs[..., 0], y.to(outputs.dtype), reduction="none"
         )
     return torch.nn.functional.cross_entropy(outputs.mT, y, reduction="none")

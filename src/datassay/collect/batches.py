@@ -1,0 +1,94 @@
+"""The samples of every update: shared by all networks, their own subsets, or minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# From this share of the samples on, full-batch networks share one pass over all of them, with
+# weights 0 where a network lacks a sample: no copies, and one product serves all first layers.
+SHARED_FROM = 0.8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """The samples of one update of S networks.
+
+    Attributes:
+        x: inputs, [n, ...] (shared by all networks) or [S, batch, ...].
+        y: targets, the same leading axes.
+        weights: [S, n] or [S, batch]: of each sample in its network's loss, summing to 1.
+        shared: whether x and y are.
+    """
+
+    x: Tensor
+    y: Tensor
+    weights: Float[Tensor, "S samples"]
+    shared: bool
+
+
+def batches(
+    x: Float[Tensor, "n ..."],
+    y: Tensor,
+    subsets: Int[Tensor, "S kept"],
+    steps: int,
+    batch_size: int | None,
+    seed: int,
+) -> Iterator[Batch]:
+    """The batches of S networks, network s drawing from subsets[s].
+
+    Args:
+        x: inputs of all n samples.
+        y: their targets.
+        subsets: positions of each network's samples; repeated ones count as often.
+        steps: updates.
+        batch_size: samples an update, reshuffled every epoch; None is all of a subset.
+        seed: of the order; network s uses the stream (seed, s).
+
+    Yields:
+        One batch an update; the losses are to be weighted by its weights and summed.
+
+    Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
+    subsets hold most samples (then S n instead of S kept samples pass through the networks).
+    """
+    if batch_size is None:
+        whole = _full_batch(x, y, subsets)
+        for _ in range(steps):
+            yield whole
+        return
+    size = min(batch_size, subsets.shape[1])
+    weights = torch.full((len(subsets), size), 1 / size, dtype=x.dtype)
+    for chosen in _shuffled(subsets, steps, size, seed):
+        yield Batch(x[chosen], y[chosen], weights, shared=False)
+
+
+def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"]) -> Batch:
+    n_networks, kept = subsets.shape
+    if kept < SHARED_FROM * len(x):
+        weights = torch.full((n_networks, kept), 1 / kept, dtype=x.dtype)
+        return Batch(x[subsets], y[subsets], weights, shared=False)
+    weights = torch.zeros(n_networks, len(x), dtype=x.dtype)
+    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / kept, dtype=x.dtype))
+    return Batch(x, y, weights, shared=True)
+
+
+def _shuffled(
+    subsets: Int[Tensor, "S kept"], steps: int, size: int, seed: int
+) -> Iterator[Int[Tensor, "S size"]]:
+    """[S, size] positions an update; every network reshuffles its own subset each epoch."""
+    n_networks, kept = subsets.shape
+    streams = [torch.Generator().manual_seed(1_000_003 * seed + s) for s in range(n_networks)]
+    order, used = subsets, kept
+    for _ in range(steps):
+        if used + size > kept:
+            order = torch.stack([
+                row[torch.randperm(kept, generator=g)]
+                for row, g in zip(subsets, streams, strict=True)
+            ])
+            used = 0
+        yield order[:, used : used + size]
+        used += size

@@ -1,0 +1,146 @@
+"""Finished pieces of long work, one file a piece, so that an interrupted call goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from datassay.collect.training import Recipe
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "run.json"
+
+
+class ResultStore:
+    """Named groups of arrays, in memory or in a folder of .npz files.
+
+    A file is written beside its place and moved there, so a name stands for a whole piece or for
+    nothing; a file that does not read (its checksum differs) counts as missing and is told.
+    """
+
+    def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):
+        """Open or create.
+
+        Args:
+            folder: where to keep the pieces; None keeps them in memory.
+            manifest: what the pieces belong to, plain JSON values.
+
+        Raises:
+            SettingError: the folder holds the pieces of something else, or is no store.
+        """
+        self._folder = None if folder is None else Path(folder)
+        self._held: dict[str, dict[str, np.ndarray]] = {}
+        if self._folder is not None:
+            _claim(self._folder, dict(manifest))
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self._held and self._folder is not None:
+            arrays = _read(self._folder / f"{name}.npz")
+            if arrays is not None:
+                self._held[name] = arrays
+        return name in self._held
+
+    def get(self, name: str) -> dict[str, np.ndarray]:
+        """The piece of this name.
+
+        Returns:
+            Its arrays by name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if name not in self:
+            raise KeyError(name)
+        return self._held[name]
+
+    def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep a piece; on disk before this returns."""
+        self._held[name] = dict(arrays)
+        if self._folder is None:
+            return
+        part = self._folder / f".{name}.{os.getpid()}.part"
+        with part.open("wb") as file:
+            np.savez(file, **self._held[name])  # pyright: ignore[reportArgumentType]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self._folder / f"{name}.npz")
+
+
+def fingerprint(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
+) -> dict[str, object]:
+    """What decides the results of training: weights, samples, settings, torch's version.
+
+    Args:
+        model: at its starting weights.
+        train: the training samples.
+        val: the queries, or None.
+        recipe: the run on all samples.
+
+    Returns:
+        Plain JSON values, one entry a cause.
+    """
+    state = {name: t.detach().cpu().numpy() for name, t in model.state_dict().items()}
+    return {
+        "model": str(model),
+        "weights": _digest(state),
+        "training samples": _digest({"x": train.x, "y": train.y}),
+        "validation inputs": "none" if val is None else _digest({"x": val.x}),
+        **asdict(recipe),
+        "torch": torch.__version__,
+    }
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _claim(folder: Path, manifest: dict[str, object]) -> None:
+    path = folder / MANIFEST
+    if not path.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise SettingError(
+                f"store must be an empty folder or one that an earlier run made; got {folder}, "
+                f"which holds files but no {MANIFEST}. Name another folder."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = {}
+    differing = sorted(k for k in {*manifest, *found} if manifest.get(k) != found.get(k))
+    if differing:
+        raise SettingError(
+            f"store must belong to this run; {folder} was made with another "
+            f"{' and another '.join(differing)}. Name another folder, or delete that one."
+        )
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        logger.warning("%s is damaged (%s) and is computed again.", path, error)
+        return None
