@@ -95,6 +95,7 @@ def collect(
         **_kernel_or_features(blocks, n, form, with_val=val is not None),
         form=form,
         warnings=notes,
+        val_targets=val_targets,
     )
 
 

@@ -32,6 +32,7 @@ class Linearization:
         val_kernel: Θ(X_val, X), [m b, n b], or None.
         val_features: [m b, p], or None.
         form: how it was collected and why: exact or projected, joint or averaged, precision.
+        val_targets: of the validation samples, [m, k], as targets; None where they are not known.
         warnings: what the user should know about these numbers; empty when nothing.
     """
 
@@ -47,6 +48,7 @@ class Linearization:
     val_features: Float[Tensor, "val_rows p"] | None
     form: Form
     warnings: tuple[str, ...] = ()
+    val_targets: Float[Tensor, "m k"] | None = None
 
     def __len__(self) -> int:
         return len(self.outputs)

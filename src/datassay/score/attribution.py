@@ -1,0 +1,267 @@
+"""Which training samples made the network say this: the signed effect of each on each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.score.dynamics import Dynamics, check_dynamics, filter_values
+from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.outcome import Outcome, outcome
+from datassay.score.removal import removals
+
+# Up to this many values (256 MiB) the whole matrix is kept; beyond it the largest a query.
+LARGEST_MATRIX = 2**25
+DEFAULT_TOP = 20
+# Values that the changed outputs of one chunk of samples may hold, 128 MiB.
+CHUNK_VALUES = 2**24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopEffects:
+    """The samples with the largest effects on each query.
+
+    Attributes:
+        raising: [m, t], positions of the training samples whose presence raises the query's
+            outcome most, largest first.
+        raising_effect: [m, t], their effects.
+        lowering: [m, t], those whose presence lowers it most, most negative first.
+        lowering_effect: [m, t], their effects.
+    """
+
+    raising: Int[np.ndarray, "m t"]
+    raising_effect: Float[np.ndarray, "m t"]
+    lowering: Int[np.ndarray, "m t"]
+    lowering_effect: Float[np.ndarray, "m t"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attribution:
+    """Effect of every training sample on every query: its outcome with the sample minus without.
+
+    Attributes:
+        effect: [n, m], outcome unit; None where only the largest were kept (`top`).
+        top: the largest effects a query, kept always.
+        total: Σ_j effect, [n], over all queries.
+        prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared.
+        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared.
+        outcome: [m], with all samples.
+        of: "output", "margin" or "loss"; see `Outcome`.
+        method: how the removal was computed.
+        ids: [n], the training samples' ids.
+    """
+
+    effect: Float[np.ndarray, "n m"] | None
+    top: TopEffects
+    total: Float[np.ndarray, " n"]
+    prediction_change: Float[np.ndarray, " n"]
+    weight_change: Float[np.ndarray, " n"]
+    outcome: Float[np.ndarray, " m"]
+    of: str
+    method: str
+    ids: np.ndarray
+
+    def to_table(self) -> pa.Table:
+        """One row per query and top sample: query (position), direction, rank, id, effect."""
+        t = self.top
+        m, k = t.raising.shape
+        both = [(t.raising, t.raising_effect, "raises"), (t.lowering, t.lowering_effect, "lowers")]
+        return pa.concat_tables([
+            pa.table({
+                "query": np.repeat(np.arange(m), k),
+                "direction": [word] * (m * k),
+                "rank": np.tile(np.arange(1, k + 1), m),
+                "id": self.ids[samples.ravel()],
+                "effect": effects.ravel(),
+            })
+            for samples, effects, word in both
+        ])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputChanges:
+    """What removing one chunk of samples changes, by whatever method.
+
+    Attributes:
+        start: position of the chunk's first sample.
+        outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
+        weights: ‖w − w₋ᵢ‖², [chunk].
+    """
+
+    start: int
+    outputs: Float[Tensor, "chunk m k"]
+    weights: Float[Tensor, " chunk"]
+
+
+def attribution(
+    lin: Linearization,
+    *,
+    of: str = "output",
+    top: int | None = None,
+    lr: float | str = "auto",
+    steps: int = 2000,
+    weight_decay: float = 0.0,
+    reduction: str = "sum",
+    dynamics: str = "flow",
+    progress: Progress = silent,
+) -> Attribution:
+    """Effect of each training sample on each query, in the linearised network.
+
+    effect_ij = g_j(f(x_j)) − g_j(f₋ᵢ(x_j)),  g the outcome, f₋ᵢ exactly as in `leave_one_out`
+
+    Args:
+        lin: the linearisation; its validation samples are the queries (the training samples where
+            it has none).
+        of: "output" (of the predicted class), "margin" (of the given label) or "loss".
+        top: keep only this many samples a query and direction; None keeps the whole matrix up to
+            n m = 2^25 values, and beyond that the 20 largest.
+        lr: as in `leave_one_out`, and so for the next four.
+        steps: t.
+        weight_decay: penalty towards w₀.
+        reduction: "sum" or "mean".
+        dynamics: "flow", "descent" or "converged".
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The effects. Under squared error margins and outputs add up over samples only to first
+        order: each effect is that of removing one sample alone.
+
+    Raises:
+        SettingError: a setting is out of range, or the outcome does not suit the task.
+
+    Cost: that of `leave_one_out`, with 2 m b p c operations a sample; n m values, or 4 m top.
+    Source: METHODS §2, "the same pass gives attribution". Exact for the linearised network.
+    """
+    basis = eigenbasis(lin)
+    run = check_dynamics(
+        basis.largest,
+        len(lin),
+        lr=lr,
+        steps=steps,
+        weight_decay=weight_decay,
+        reduction=reduction,
+        kind=dynamics,
+    )
+    rows = _query_rows(basis)
+    trained = filter_values(basis.eigenvalues, run)[:, None] * basis.project(lin.residual)
+    start = lin.outputs if lin.val_outputs is None else lin.val_outputs
+    outputs = start.double() + (rows @ trained).reshape(start.shape)
+    targets = lin.targets if lin.val_outputs is None else lin.val_targets
+    measured = outcome(of, "mse", outputs, targets, is_classification=lin.labels is not None)
+    changes = _changes(lin, basis, run, run.without_one(len(lin), reduction), rows)
+    told = _told(changes, len(lin), progress)
+    return assemble(told, outputs, measured, lin.ids, f"linearized {dynamics}", top)
+
+
+def assemble(
+    changes: Iterable[OutputChanges],
+    outputs: Float[Tensor, "m k"],
+    measured: Outcome,
+    ids: np.ndarray,
+    method: str,
+    top: int | None,
+) -> Attribution:
+    """Put an attribution together from a stream of changed outputs.
+
+    Args:
+        changes: chunks in sample order, covering all n samples.
+        outputs: f on the queries, with all samples.
+        measured: the outcome.
+        ids: [n].
+        method: to note in the result.
+        top: as in `attribution`.
+
+    Returns:
+        The attribution.
+
+    Raises:
+        SettingError: top is less than 1.
+    """
+    n, m = len(ids), len(outputs)
+    if top is not None and top < 1:
+        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
+    whole = top is None and n * m <= LARGEST_MATRIX
+    effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
+    leaders = _Leaders(min(top or DEFAULT_TOP, n))
+    with_all = measured(outputs)
+    total, prediction, weight = (torch.empty(n, dtype=torch.float64) for _ in range(3))
+    for part in changes:
+        here = slice(part.start, part.start + len(part.outputs))
+        effect = with_all - measured(outputs - part.outputs)  # [chunk, m]
+        if whole:
+            effects[here] = effect
+        leaders.see(effect, part.start)
+        total[here] = effect.sum(1)
+        prediction[here] = part.outputs.square().sum((1, 2))
+        weight[here] = part.weights
+    return Attribution(
+        effect=effects.numpy() if whole else None,
+        top=leaders.top(),
+        total=total.numpy(),
+        prediction_change=prediction.numpy(),
+        weight_change=weight.numpy(),
+        outcome=with_all.numpy(),
+        of=measured.of,
+        method=method,
+        ids=ids,
+    )
+
+
+class _Leaders:
+    """The largest and smallest effects a query so far."""
+
+    def __init__(self, keep: int):
+        self._keep = keep
+        self._held: list[tuple[Tensor, Tensor]] = []  # largest, smallest: values [t, m], samples
+
+    def see(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
+        samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
+        for side, largest in enumerate((True, False)):
+            values, positions = effect, samples
+            if len(self._held) > side:
+                values = torch.cat([self._held[side][0], values])
+                positions = torch.cat([self._held[side][1], positions])
+            best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
+            found = (best, positions.gather(0, where))
+            if len(self._held) > side:
+                self._held[side] = found
+            else:
+                self._held.append(found)
+
+    def top(self) -> TopEffects:
+        (raising, who), (lowering, whom) = self._held
+        return TopEffects(who.T.numpy(), raising.T.numpy(), whom.T.numpy(), lowering.T.numpy())
+
+
+def _query_rows(basis: Eigenbasis) -> Float[Tensor, "rows p"]:
+    if basis.val_rows is not None:
+        return basis.val_rows
+    return (basis.rows * basis.metric).flatten(0, 1)
+
+
+def _changes(
+    lin: Linearization, basis: Eigenbasis, run: Dynamics, without: Dynamics, rows: Tensor
+) -> Iterator[OutputChanges]:
+    _, b, c = lin.residual.shape
+    size, queries = len(basis.eigenvalues), len(rows)
+    chunk = max(1, min(len(lin), CHUNK_VALUES // (c * max(size * (b + 2), 2 * queries))))
+    for part in removals(basis, lin.residual, run, without, chunk):
+        moved = part.coordinates  # [p, chunk, c]
+        outputs = (rows @ moved.flatten(1)).reshape(-1, b, *moved.shape[1:])  # [m, b, chunk, c]
+        weights = (basis.metric[:, None, None] * moved.square()).sum((0, 2))
+        yield OutputChanges(part.start, outputs.permute(2, 0, 1, 3).flatten(2), weights)
+
+
+def _told(changes: Iterator[OutputChanges], n: int, progress: Progress) -> Iterator[OutputChanges]:
+    for part in changes:
+        yield part
+        progress("attribute", part.start + len(part.outputs), n)
