@@ -89,9 +89,9 @@ def test_retraining_agrees_to_first_order():
         change, weights = retrained(train, val, 1, range(8))
         errors[n] = np.abs(found.effect[:8] - change[..., 0]).max() / np.abs(change).max()
         np.testing.assert_allclose(
-            found.prediction_change[:8], np.square(change).sum((1, 2)), rtol=12 / n
+            found.prediction_change[:8], np.square(change).sum((1, 2)), rtol=20 / n
         )
-        np.testing.assert_allclose(found.weight_change[:8], weights, rtol=12 / n)
+        np.testing.assert_allclose(found.weight_change[:8], weights, rtol=20 / n)
     assert errors[160] < 0.05
     assert 2.5 < errors[40] / errors[160] < 6.5  # 4 in the limit
 
@@ -160,14 +160,14 @@ def test_exact_is_the_formula():
     ("method", "settings"),
     [
         ("cg", {"tolerance": 1e-12}),
-        ("lissa", {"depth": 3000, "scale": 1.0, "batch_size": None}),
+        ("lissa", {"depth": 120, "scale": 1.0, "batch_size": None}),
     ],
 )
 def test_solvers_agree_with_exact(method, settings):
     train, val = samples(30, 3), samples(7, 3, m_seed=1)
     model = fitted(train, outputs=3)
-    exact = run(model, train, val)
-    found = run(model, train, val, method=method, **settings)
+    exact = run(model, train, val, damping=0.2)
+    found = run(model, train, val, method=method, damping=0.2, **settings)
     np.testing.assert_allclose(found.effect, exact.effect, rtol=1e-8, atol=1e-13)
     np.testing.assert_allclose(found.weight_change, exact.weight_change, rtol=1e-8)
     assert found.warnings == ()
@@ -198,12 +198,11 @@ def test_chunks_of_samples_do_not_matter(monkeypatch):
 def test_lissa_on_batches_approaches_exact_with_repeats():
     train, val = samples(60), samples(7, m_seed=1)
     model = fitted(train)
-    exact = run(model, train, val)
+    exact = run(model, train, val, damping=0.2)
+    settings = {"method": "lissa", "depth": 40, "scale": 2.0, "batch_size": 10, "damping": 0.2}
     errors = []
     for repeats in (1, 16):
-        found = run(
-            model, train, val, method="lissa", depth=400, scale=5.0, batch_size=10, repeats=repeats
-        )
+        found = run(model, train, val, repeats=repeats, **settings)
         errors.append(np.abs(found.effect - exact.effect).mean() / np.abs(exact.effect).mean())
     assert errors[1] < 0.6 * errors[0] and errors[1] < 0.1
 
@@ -306,7 +305,7 @@ def test_units_of_tracin():
         ("exact", {}),
         ("cg", {"tolerance": 1e-10}),
         ("tracin", {}),
-        ("lissa", {"batch_size": None, "depth": 300, "scale": 2.0}),
+        ("lissa", {"batch_size": None, "depth": 60, "scale": 2.0}),
     ],
 )
 def test_sample_order_does_not_matter(method, settings):

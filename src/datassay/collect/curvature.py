@@ -26,7 +26,7 @@ from datassay.errors import ModelError, SettingError
 # Values that one batch of flat weight vectors may hold, 128 MiB in float64.
 VECTOR_VALUES = 2**24
 # Values that the activations of one vectorised pass may hold.
-ACTIVATION_VALUES = 2**24
+ACTIVATION_VALUES = 2**25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
