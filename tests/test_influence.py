@@ -9,8 +9,12 @@ import torch
 from torch import nn
 
 from datassay.collect.curvature import hessian, loss_at, loss_gradients
+from datassay.collect.retrain import retrain
+from datassay.collect.training import Recipe, train_networks
+from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.models.networks import mlp
 from datassay.score.influence import influence
 
 CURVATURE = sys.modules[loss_at.__module__]  # `datassay.collect` is the function
@@ -315,6 +319,33 @@ def test_sample_order_does_not_matter(method, settings):
     after = run(model, train.subset(order), val, method=method, **settings)
     np.testing.assert_allclose(after.effect, before.effect[order], rtol=1e-8, atol=1e-12)
     assert after.ids.tolist() == train.ids[order].tolist()
+
+
+def test_s1_table_1_small():
+    """S1 Table 1, MLP with weight decay: Pearson .990 for predictions, with retraining.
+
+    Theirs is MNIST 4 vs 9 and a width of 1024; here 100 of scikit-learn's digits, a width of 32 and
+    16 retrained networks. Weights (theirs .978) are at .68 here: so narrow a ReLU network switches
+    units when a sample goes, which hardly shows in the outputs.
+    """
+    train, val = (four_or_nine(part) for part in load("digits", val_fraction=0.5))
+    train, removed = train.subset(np.arange(100)), np.arange(16)
+    torch.manual_seed(0)
+    model = mlp(train.input_shape, 1, width=32)
+    recipe = Recipe("sgd", 0.1, 300, None, "mse", 0.02)
+    networks = train_networks([model], train, torch.arange(100)[None], recipe)
+    after = copy.deepcopy(model)
+    after.load_state_dict({name: t[0] for name, t in networks.state.items()})
+    truth = retrain(model, train, val, lr=0.1, steps=300, weight_decay=0.02, removed=removed)
+    found = influence(after, train, val, loss="mse", method="cg", weight_decay=0.02)
+    pearson = np.corrcoef(found.prediction_change[removed], truth.prediction_change)[0, 1]
+    assert pearson > 0.97
+
+
+def four_or_nine(part):
+    keep = np.isin(part.y, (4, 9))
+    y = (part.y[keep] == 9).astype("int64")
+    return SampleSet(x=part.x[keep], y=y, ids=part.ids[keep], class_names=("4", "9"))
 
 
 def test_several_models_are_averaged():

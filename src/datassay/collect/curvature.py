@@ -187,12 +187,16 @@ def hessian_products(
     x, y = (at.x, at.y) if subset is None else (at.x[subset], at.y[subset])
     tangents = _named(at, vectors)
     rows = max(1, ACTIVATION_VALUES // (len(vectors) * at.activations))
-    total = torch.zeros_like(vectors)
+    total: Tensor | None = None  # as long as the vectors: no copy more than needed
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
         slope = grad(partial(_mean_loss, at, x=part_x, y=part_y))
         with _vectorized():
-            product = vmap(lambda v, slope=slope: jvp(slope, (at.weights,), (v,))[1])(tangents)
-        total += _flat(product) * (len(part_x) / len(x))
+            by_name = vmap(lambda v, slope=slope: jvp(slope, (at.weights,), (v,))[1])(tangents)
+        product = _flat(by_name)
+        if len(part_x) < len(x):
+            product.mul_(len(part_x) / len(x))
+        total = product if total is None else total.add_(product)
+    assert total is not None
     return total
 
 

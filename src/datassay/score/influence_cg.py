@@ -90,5 +90,6 @@ def _negative(along: Tensor, curvature: Tensor, problem: Problem) -> str:
     return (
         f"the Hessian with damping must be positive definite; its curvature is {worst:.3g} along "
         f"one direction at damping + weight_decay = {problem.penalty:g}. Raise damping above "
-        f"{problem.penalty - worst:.3g}, or train until the loss is at a minimum."
+        f"{problem.penalty - worst:.3g} (other directions may need more), or train until the loss "
+        "is at a minimum."
     )
