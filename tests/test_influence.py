@@ -322,24 +322,24 @@ def test_sample_order_does_not_matter(method, settings):
 
 
 def test_s1_table_1_small():
-    """S1 Table 1, MLP with weight decay: Pearson .990 for predictions, with retraining.
+    """S1 Table 1, MLP with weight decay: Pearson .990 (predictions) and .978 (weights).
 
     Theirs is MNIST 4 vs 9 and a width of 1024; here 100 of scikit-learn's digits, a width of 32 and
-    16 retrained networks. Weights (theirs .978) are at .68 here: so narrow a ReLU network switches
-    units when a sample goes, which hardly shows in the outputs.
+    16 retrained networks. The weights need a minimum: after a seventh of this training they are at .68.
     """
     train, val = (four_or_nine(part) for part in load("digits", val_fraction=0.5))
     train, removed = train.subset(np.arange(100)), np.arange(16)
     torch.manual_seed(0)
     model = mlp(train.input_shape, 1, width=32)
-    recipe = Recipe("sgd", 0.1, 300, None, "mse", 0.02)
+    recipe = Recipe("sgd", 0.2, 1000, None, "mse", 0.02)
     networks = train_networks([model], train, torch.arange(100)[None], recipe)
     after = copy.deepcopy(model)
     after.load_state_dict({name: t[0] for name, t in networks.state.items()})
-    truth = retrain(model, train, val, lr=0.1, steps=300, weight_decay=0.02, removed=removed)
+    truth = retrain(model, train, val, lr=0.2, steps=1000, weight_decay=0.02, removed=removed)
     found = influence(after, train, val, loss="mse", method="cg", weight_decay=0.02)
-    pearson = np.corrcoef(found.prediction_change[removed], truth.prediction_change)[0, 1]
-    assert pearson > 0.97
+    for name, least in (("prediction_change", 0.98), ("weight_change", 0.96)):
+        ours, theirs = getattr(found, name)[removed], getattr(truth, name)
+        assert np.corrcoef(ours, theirs)[0, 1] > least
 
 
 def four_or_nine(part):
