@@ -325,7 +325,7 @@ def test_s1_table_1_small():
     """S1 Table 1, MLP with weight decay: Pearson .990 (predictions) and .978 (weights).
 
     Theirs is MNIST 4 vs 9 and a width of 1024; here 100 of scikit-learn's digits, a width of 32 and
-    16 retrained networks. The weights need a minimum: after a seventh of this training they are at .68.
+    16 retrained networks. The weights need a minimum: after a seventh of this training, .68.
     """
     train, val = (four_or_nine(part) for part in load("digits", val_fraction=0.5))
     train, removed = train.subset(np.arange(100)), np.arange(16)
