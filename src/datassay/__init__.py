@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from datassay.act.summarize import summarize
     from datassay.collect.collect import collect
     from datassay.collect.linearization import Linearization
+    from datassay.collect.retrain import retrain
     from datassay.data.load import load
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DataError, DatassayError, ModelError, SettingError
     from datassay.models.build import build_model
+    from datassay.score.attribution import attribution
+    from datassay.score.influence import influence
     from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
     from datassay.score.learning_curve import learning_curve
@@ -33,13 +36,16 @@ __all__ = [
     "SettingError",
     "__version__",
     "add_label_noise",
+    "attribution",
     "build_model",
     "collect",
+    "influence",
     "label_issues",
     "learning_curve",
     "leave_one_out",
     "load",
     "removal_curve",
+    "retrain",
     "sample_information",
     "summarize",
 ]
@@ -54,13 +60,16 @@ _HOMES = {
     "SampleSet": "data.samples",
     "SettingError": "errors",
     "add_label_noise": "data.noise",
+    "attribution": "score.attribution",
     "build_model": "models.build",
     "collect": "collect.collect",
+    "influence": "score.influence",
     "label_issues": "score.label_issues",
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
     "removal_curve": "act.removal_curve",
+    "retrain": "collect.retrain",
     "sample_information": "score.information",
     "summarize": "act.summarize",
 }

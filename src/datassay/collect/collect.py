@@ -76,7 +76,7 @@ def collect(
     sets = [train] if val is None else [train, val]
     f0, blocks = _pass(frozen, layers, sets, form, seed, progress)
     n = len(train)
-    val_targets = None if val is None else _targets(val, layers.n_outputs)
+    val_targets = None if val is None else network_targets(val, layers.n_outputs)
     notes += initial_fit_warning(
         f0[:n],
         targets,
@@ -122,14 +122,24 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
 def _plan(
     model: nn.Module, train: SampleSet, val: SampleSet | None, settings: dict
 ) -> tuple[Layers, Tensor, Form]:
-    _check_samples(train, val)
+    check_sets(train, val)
     layers = _inspect(model, train)
-    targets = _targets(train, layers.n_outputs)
+    targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     return layers, targets, choose_form(layers, sizes, **settings)
 
 
-def _check_samples(train: SampleSet, val: SampleSet | None) -> None:
+def check_sets(train: SampleSet, val: SampleSet | None) -> None:
+    """Refuse sets that nothing can be learned from, or that do not belong together.
+
+    Args:
+        train: the training samples.
+        val: the validation samples, or None.
+
+    Raises:
+        DataError: fewer than 2 samples, one class only, an empty val, or shapes or classes that
+            differ between the sets.
+    """
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
@@ -163,7 +173,19 @@ def _inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
     return torch.tensor(x, dtype=dtype, device=device)
 
 
-def _targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
+def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
+    """What a network of so many outputs is to predict.
+
+    Args:
+        samples: n samples.
+        n_outputs: k.
+
+    Returns:
+        Targets in float64; classes are one-hot, two classes with one output are {0, 1}.
+
+    Raises:
+        ModelError: k suits neither the classes nor the regression targets.
+    """
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
         y = y.long()

@@ -58,6 +58,7 @@ class Attribution:
         of: "output", "margin" or "loss"; see `Outcome`.
         method: how the removal was computed.
         ids: [n], the training samples' ids.
+        warnings: what the user should know about these numbers; empty when nothing.
     """
 
     effect: Float[np.ndarray, "n m"] | None
@@ -69,6 +70,7 @@ class Attribution:
     of: str
     method: str
     ids: np.ndarray
+    warnings: tuple[str, ...] = ()
 
     def to_table(self) -> pa.Table:
         """One row per query and top sample: query (position), direction, rank, id, effect."""
@@ -100,6 +102,23 @@ class OutputChanges:
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """What removing one chunk of samples means for the queries' outcome.
+
+    Attributes:
+        start: position of the chunk's first sample.
+        effect: outcome with minus without, [chunk, m].
+        prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk].
+        weight: ‖w − w₋ᵢ‖², [chunk].
+    """
+
+    start: int
+    effect: Float[Tensor, "chunk m"]
+    prediction: Float[Tensor, " chunk"]
+    weight: Float[Tensor, " chunk"]
 
 
 def attribution(
@@ -186,23 +205,72 @@ def assemble(
     Raises:
         SettingError: top is less than 1.
     """
-    n, m = len(ids), len(outputs)
+    with_all = measured(outputs)
+    return gather(effects_of(changes, outputs, measured), with_all, measured.of, ids, method, top)
+
+
+def effects_of(
+    changes: Iterable[OutputChanges], outputs: Float[Tensor, "m k"], measured: Outcome
+) -> Iterator[Effects]:
+    """Turn changed outputs into effects, chunk by chunk.
+
+    Args:
+        changes: chunks in sample order.
+        outputs: f on the queries, with all samples.
+        measured: the outcome.
+
+    Yields:
+        The effects of each chunk.
+    """
+    with_all = measured(outputs)
+    for part in changes:
+        yield Effects(
+            start=part.start,
+            effect=with_all - measured(outputs - part.outputs),
+            prediction=part.outputs.square().sum((1, 2)),
+            weight=part.weights,
+        )
+
+
+def gather(
+    parts: Iterable[Effects],
+    with_all: Float[Tensor, " m"],
+    of: str,
+    ids: np.ndarray,
+    method: str,
+    top: int | None,
+) -> Attribution:
+    """Put an attribution together from a stream of effects.
+
+    Args:
+        parts: chunks in sample order, covering all n samples.
+        with_all: the outcome of each query with all samples.
+        of: which outcome.
+        ids: [n].
+        method: to note in the result.
+        top: as in `attribution`.
+
+    Returns:
+        The attribution.
+
+    Raises:
+        SettingError: top is less than 1.
+    """
+    n, m = len(ids), len(with_all)
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
     whole = top is None and n * m <= LARGEST_MATRIX
     effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
-    with_all = measured(outputs)
     total, prediction, weight = (torch.empty(n, dtype=torch.float64) for _ in range(3))
-    for part in changes:
-        here = slice(part.start, part.start + len(part.outputs))
-        effect = with_all - measured(outputs - part.outputs)  # [chunk, m]
+    for part in parts:
+        here = slice(part.start, part.start + len(part.effect))
         if whole:
-            effects[here] = effect
-        leaders.see(effect, part.start)
-        total[here] = effect.sum(1)
-        prediction[here] = part.outputs.square().sum((1, 2))
-        weight[here] = part.weights
+            effects[here] = part.effect
+        leaders.see(part.effect, part.start)
+        total[here] = part.effect.sum(1)
+        prediction[here] = part.prediction
+        weight[here] = part.weight
     return Attribution(
         effect=effects.numpy() if whole else None,
         top=leaders.top(),
@@ -210,7 +278,7 @@ def assemble(
         prediction_change=prediction.numpy(),
         weight_change=weight.numpy(),
         outcome=with_all.numpy(),
-        of=measured.of,
+        of=of,
         method=method,
         ids=ids,
     )
