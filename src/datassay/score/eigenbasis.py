@@ -7,6 +7,7 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -48,6 +49,26 @@ class Eigenbasis:
     def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
         return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
+
+    def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
+        """‖Δw‖² of coordinates, summed over columns."""
+        return (self.metric[:, None, None] * w.square()).sum((0, 2))
+
+    def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
+        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs.
+
+        Returns:
+            A function of W, prepared once for many chunks: from the rows or, where it is smaller,
+            their triangular factor.
+        """
+        rows = self.val_rows
+        if rows is None:
+            rows = (self.rows * self.metric).flatten(0, 1)
+            if self.complete:  # QℓQᵀQℓ = ℓ², diagonal
+                return lambda w: (self.metric.square()[:, None, None] * w.square()).sum((0, 2))
+        if len(rows) > rows.shape[1]:
+            rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
+        return lambda w: (rows @ w.flatten(1)).square().reshape(-1, *w.shape[1:]).sum((0, 2))
 
 
 _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
