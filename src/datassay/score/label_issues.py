@@ -125,9 +125,8 @@ def _choose_ridge(lin: Linearization) -> tuple[Tensor, float, Float[Tensor, "n k
     best = (float("inf"), lin.outputs, 0.0, lin.outputs)
     for offset in (torch.zeros_like(lin.outputs), lin.outputs):
         target = (lin.targets - offset).double().reshape(lin.residual.shape)
-        residuals = held_out_residuals(
-            basis, sample_blocks(basis, target), shifts
-        ).real  # [q, n, b, c]
+        blocks = sample_blocks(basis, target)
+        residuals = held_out_residuals(basis, blocks, shifts).real  # [q, n, b, c]
         error = residuals.square().mean((1, 2, 3))
         q = int(error.argmin())
         if float(error[q]) < best[0]:

@@ -107,7 +107,7 @@ def leave_one_out(
     )
     basis, run = training.basis, training.run
     changes = _changes(training, progress)
-    outputs = lin.targets.double() - training.trained_residual().flatten(1)
+    outputs = lin.outputs.double() + training.moved().flatten(1)
     val = lin.val_outputs
     return LeaveOneOut(
         held_out=(outputs - changes.own).numpy(),

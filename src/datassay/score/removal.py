@@ -1,6 +1,7 @@
-"""What removing one sample, or one group of samples, does to the trained weights, in coordinates.
+"""What removing one sample, or one group, does to the trained weights, in coordinates.
 
-A sample is b rows of the basis, a group of s samples s b rows: one formula serves both. W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
+A sample is b rows of the basis, a group of s samples s b rows: one formula serves both.
+W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
 T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b): METHODS §2.
 """
 

@@ -37,9 +37,9 @@ class TrainingRun:
         values = filter_values(self.basis.eigenvalues, self.run)
         return values[:, None] * self.basis.project(self.residual)
 
-    def trained_residual(self) -> Float[Tensor, "n b c"]:
-        """Y − f(X) after the run on all samples, output unit."""
-        return self.residual - (self.basis.rows * self.basis.metric) @ self.trained()
+    def moved(self) -> Float[Tensor, "n b c"]:
+        """f(X) − f₀(X) after the run on all samples, output unit."""
+        return (self.basis.rows * self.basis.metric) @ self.trained()
 
 
 def training_run(
