@@ -102,12 +102,12 @@ def _decompose(lin: Linearization) -> Eigenbasis:
         val_kernel = None if lin.val_features is None else lin.val_features.double() @ features.T
     if kernel is not None:
         eigenvalues, vectors = torch.linalg.eigh(kernel)
-        eigenvalues = _null_to_zero(eigenvalues)
+        eigenvalues = null_to_zero(eigenvalues)
         val_rows = None if val_kernel is None else val_kernel @ vectors
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val_rows, True)
     assert lin.features is not None
     eigenvalues, vectors = torch.linalg.eigh(gram(lin.features))
-    eigenvalues = _null_to_zero(eigenvalues)
+    eigenvalues = null_to_zero(eigenvalues)
     rows = (lin.features.double() @ vectors).reshape(n, b, -1)
     val_rows = None if lin.val_features is None else lin.val_features.double() @ vectors
     return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val_rows, False)
@@ -134,6 +134,14 @@ def gram(features: Float[Tensor, "rows p"], max_bytes: float = 2**28) -> Float[T
     return total
 
 
-def _null_to_zero(eigenvalues: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+def null_to_zero(eigenvalues: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    """Eigenvalues with those that are rounding set to exactly 0.
+
+    Args:
+        eigenvalues: ascending, of a matrix without negative ones.
+
+    Returns:
+        The same, 0 where at most p · 2⁻⁵² · λ_max.
+    """
     threshold = len(eigenvalues) * torch.finfo(torch.float64).eps * eigenvalues[-1]
     return torch.where(eigenvalues > threshold, eigenvalues, 0.0)

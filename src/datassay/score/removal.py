@@ -35,11 +35,22 @@ class Blocks:
         rows: [g, b, p], the b rows of the basis that block i takes out.
         residual: [g, b, c], Y − f₀ of these rows.
         projected: [p, c], rowsᵀ (Y − f₀) over ALL samples, not only these.
+        shared: where many blocks share few rows: those rows, [u, p], and the place of each block's
+            rows among them, [g, b]. Their products are then computed once.
     """
 
     rows: Float[Tensor, "g b p"]
     residual: Float[Tensor, "g b c"]
     projected: Float[Tensor, "p c"]
+    shared: tuple[Tensor, Tensor] | None = None
+
+    def weighted(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
+        """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+        if self.shared is None:
+            return weighted_blocks(self.rows, weights)
+        rows, at = self.shared
+        products = weighted_blocks(rows[None], weights)[:, 0]  # [q, u, u]
+        return products[:, at[:, :, None], at[:, None, :]]
 
 
 def sample_blocks(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Blocks:
@@ -189,7 +200,7 @@ def held_out_residuals(
     remaining = remain[:, :, None] * blocks.projected  # [q, p, c]
     right = _real_times_complex(blocks.rows, remaining) + base * blocks.residual
     size = blocks.residual.shape[1]
-    left = weighted_blocks(blocks.rows, remain) + base * torch.eye(size)
+    left = blocks.weighted(remain) + base * torch.eye(size)
     return right / left if size == 1 else torch.linalg.solve(left, right)
 
 
@@ -243,8 +254,8 @@ def _at_zero(basis: Eigenbasis, blocks: Blocks) -> tuple[Resolvents, Complex[Ten
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
     rows, projected = blocks.rows, blocks.projected
-    hat, gramian = weighted_blocks(
-        rows, torch.stack([basis.metric * inverse, basis.metric * inverse**2])
+    hat, gramian = blocks.weighted(
+        torch.stack([basis.metric * inverse, basis.metric * inverse**2])
     )  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [g, b, b]
     h, directions = torch.linalg.eigh(hat)
     alone = h > 1 - SPANNED_ALONE
