@@ -19,8 +19,10 @@ from datassay.score.eigenbasis import null_to_zero
 from datassay.score.removal import Blocks, deleted, deletion, iterate, takes_few_steps
 from datassay.score.training_run import TrainingRun
 
-# Operations of an eigendecomposition of size e, over e³, in units of a matrix product's.
+# Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
+# in units of a matrix product's; as timed on one core at sizes 100 to 1000.
 EIGH_OPERATIONS = 40
+BLOCK_SOLVE_OPERATIONS = 80
 # Values of one chunk of groups, 256 MiB in float64.
 CHUNK_VALUES = 2**25
 # Products of rows that many groups share are held whole up to this many rows.
@@ -55,7 +57,7 @@ def group_removals(
     Raises:
         SettingError: descent without a group is unstable, as its step grows under a mean loss.
 
-    Cost: a group of s samples, S = s b rows of N: the least of 4 q S² p + 3 q S³ (q shifts) and
+    Cost: a group of s samples, S = s b rows of N: the least of 4 q S² p + 80 q S³ (q shifts) and
     40 e³ + 2 (N − S) e p with e = min(N − S, p).
     Source: METHODS §2, beyond S1. Exact, as `removals`.
     """
@@ -88,7 +90,8 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
         return _iterate if iterated < refit else _refit
     pinned = run.kind == "converged"
     shifts = 1 if pinned else len(resolvents(run, basis.largest).shifts)
-    return _delete if shifts * (4 * gone**2 * p + 3 * gone**3) < refit else _refit
+    deletion_cost = shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
+    return _delete if deletion_cost < refit else _refit
 
 
 def _chunk(training: TrainingRun, size: int) -> int:
