@@ -162,6 +162,22 @@ def steady_state_information(
     return torch.cat(information).numpy(), state
 
 
+def check_batch_size(batch_size: int) -> None:
+    """Check the batch size of SGD.
+
+    Args:
+        batch_size: b.
+
+    Raises:
+        SettingError: it is not a whole number of at least 1.
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise SettingError(
+            f"batch_size must be a whole number of at least 1; got {batch_size!r}. "
+            "Give the batch size of the training that you ask about."
+        )
+
+
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
     """SGD's steady state around the trained weights, one Gaussian a column of outputs.
 
@@ -177,11 +193,7 @@ def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianN
 
     Cost: c · (2 p² n b + 10 p³) operations.
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise SettingError(
-            f"batch_size must be a whole number of at least 1 for smoothing='sgd'; got "
-            f"{batch_size!r}. Give the batch size of the training that you ask about."
-        )
+    check_batch_size(batch_size)
     n = len(training.residual)
     curvature = training.basis.eigenvalues[training.basis.eigenvalues > 0] + training.run.penalty
     scale = n**2 * training.run.step / batch_size
