@@ -36,7 +36,7 @@ FIGURE = Path(__file__).parent / "figures" / "s1_toy.svg"
 
 
 def draw(n: int, g: torch.Generator):
-    """n points of each class, [2 n, 2], labels 0 and 1."""
+    """Points of two classes, n of each, [2 n, 2], labels 0 and 1."""
     x = torch.randn(2, n, 2, generator=g, dtype=torch.float64)
     x = x * torch.tensor(SPREADS)[:, None] + torch.tensor(CENTRES)[:, None]
     return x.flatten(0, 1), torch.tensor([0.0, 1.0]).double().repeat_interleave(n)
