@@ -43,6 +43,10 @@ class Dynamics:
         """τ = η t, inverse kernel unit."""
         return self.step * self.steps
 
+    def without_one(self, n: int, reduction: str) -> Dynamics:
+        """The run on n − 1 samples."""
+        return self.without(1, n, reduction)
+
     def without(self, removed: int, n: int, reduction: str) -> Dynamics:
         """The run on n − removed samples: under a mean loss its step grows by n/(n − removed)."""
         return self if reduction == "sum" else replace(self, step=self.step * n / (n - removed))
@@ -91,7 +95,7 @@ def check_dynamics(
         raise SettingError(f"lr must be finite and positive, or 'auto'; got {lr}.")
     step = lr / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    fastest = run.without(1, n_samples, reduction).step * scale
+    fastest = run.without_one(n_samples, reduction).step * scale
     if kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "

@@ -90,7 +90,7 @@ def sample_information(
             SGD no noise, or run settings stand beside loo.
 
     Cost: that of `leave_one_out`; n values more with loo. "fisher" and "sgd" repeat its removals,
-    and "sgd" decomposes Σ, 10 p³ operations (k of them with averaged outputs).
+    and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs).
     Source: S1 Prop. 3.2, eqs. 8 and 16 (whose printed norm lacks its square), §5 and Prop. 5.1 (eq.
     14 with the factor n² that a sum loss needs). Exact for the linearised network; "sgd" in the
     limit of small steps, with Λ and Σ held constant when a sample is removed. Joint outputs can

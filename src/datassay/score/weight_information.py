@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -137,8 +138,8 @@ def steady_state_information(
         SettingError: batch_size is not a whole number of at least 1, or the run fits every sample
             exactly, so that SGD has no noise.
 
-    Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 2 p²
-    operations a sample and column.
+    Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 4 p²
+    operations a sample and column; c p² values held.
     Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     """
     noises = steady_state_noise(training, batch_size)
@@ -171,7 +172,7 @@ def check_batch_size(batch_size: int) -> None:
     Raises:
         SettingError: it is not a whole number of at least 1.
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
         raise SettingError(
             f"batch_size must be a whole number of at least 1; got {batch_size!r}. "
             "Give the batch size of the training that you ask about."
