@@ -44,8 +44,12 @@ class Dynamics:
         return self.step * self.steps
 
     def without_one(self, n: int, reduction: str) -> Dynamics:
-        """The run on n − 1 samples: under a mean loss its step grows by n / (n − 1)."""
-        return self if reduction == "sum" else replace(self, step=self.step * n / (n - 1))
+        """The run on n − 1 samples."""
+        return self.without(1, n, reduction)
+
+    def without(self, removed: int, n: int, reduction: str) -> Dynamics:
+        """The run on n − removed samples: under a mean loss its step grows by n/(n − removed)."""
+        return self if reduction == "sum" else replace(self, step=self.step * n / (n - removed))
 
 
 def check_dynamics(

@@ -7,6 +7,7 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -49,6 +50,26 @@ class Eigenbasis:
         """rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
         return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
 
+    def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
+        """‖Δw‖² of coordinates, summed over columns."""
+        return (self.metric[:, None, None] * w.square()).sum((0, 2))
+
+    def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
+        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs.
+
+        Returns:
+            A function of W, prepared once for many chunks: from the rows or, where it is smaller,
+            their triangular factor.
+        """
+        rows = self.val_rows
+        if rows is None:
+            rows = (self.rows * self.metric).flatten(0, 1)
+            if self.complete:  # QℓQᵀQℓ = ℓ², diagonal
+                return lambda w: (self.metric.square()[:, None, None] * w.square()).sum((0, 2))
+        if len(rows) > rows.shape[1]:
+            rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
+        return lambda w: (rows @ w.flatten(1)).square().reshape(-1, *w.shape[1:]).sum((0, 2))
+
 
 _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
 
@@ -81,12 +102,12 @@ def _decompose(lin: Linearization) -> Eigenbasis:
         val_kernel = None if lin.val_features is None else lin.val_features.double() @ features.T
     if kernel is not None:
         eigenvalues, vectors = torch.linalg.eigh(kernel)
-        eigenvalues = _null_to_zero(eigenvalues)
+        eigenvalues = null_to_zero(eigenvalues)
         val_rows = None if val_kernel is None else val_kernel @ vectors
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val_rows, True)
     assert lin.features is not None
     eigenvalues, vectors = torch.linalg.eigh(gram(lin.features))
-    eigenvalues = _null_to_zero(eigenvalues)
+    eigenvalues = null_to_zero(eigenvalues)
     rows = (lin.features.double() @ vectors).reshape(n, b, -1)
     val_rows = None if lin.val_features is None else lin.val_features.double() @ vectors
     return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val_rows, False)
@@ -113,6 +134,14 @@ def gram(features: Float[Tensor, "rows p"], max_bytes: float = 2**28) -> Float[T
     return total
 
 
-def _null_to_zero(eigenvalues: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+def null_to_zero(eigenvalues: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    """Eigenvalues with those that are rounding set to exactly 0.
+
+    Args:
+        eigenvalues: ascending, of a matrix without negative ones.
+
+    Returns:
+        The same, 0 where at most p · 2⁻⁵² · λ_max.
+    """
     threshold = len(eigenvalues) * torch.finfo(torch.float64).eps * eigenvalues[-1]
     return torch.where(eigenvalues > threshold, eigenvalues, 0.0)

@@ -14,7 +14,7 @@ from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.score.eigenbasis import eigenbasis, gram
-from datassay.score.removal import held_out_residuals
+from datassay.score.removal import held_out_residuals, sample_blocks
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, 33, dtype=torch.float64)
@@ -125,7 +125,8 @@ def _choose_ridge(lin: Linearization) -> tuple[Tensor, float, Float[Tensor, "n k
     best = (float("inf"), lin.outputs, 0.0, lin.outputs)
     for offset in (torch.zeros_like(lin.outputs), lin.outputs):
         target = (lin.targets - offset).double().reshape(lin.residual.shape)
-        residuals = held_out_residuals(basis, target, shifts).real  # [q, n, b, c]
+        blocks = sample_blocks(basis, target)
+        residuals = held_out_residuals(basis, blocks, shifts).real  # [q, n, b, c]
         error = residuals.square().mean((1, 2, 3))
         q = int(error.argmin())
         if float(error[q]) < best[0]:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
-from datassay.score.dynamics import Dynamics, check_dynamics, filter_values
-from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.dynamics import Dynamics
 from datassay.score.removal import removals
+from datassay.score.training_run import TrainingRun, training_run
 
 # Values that one chunk of removals may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25
@@ -34,6 +34,7 @@ class LeaveOneOut:
         n_queries: inputs that prediction_change sums over.
         on_training_inputs: whether those are the training inputs.
         run: the training run, in the sum-loss convention.
+        reduction: "sum" or "mean", which says how the runs without a sample differ.
         largest_eigenvalue: λ_max(Θ); run.step times it is η·λ_max.
         rank: non-null eigenvalues of Θ.
         ids: [n], the samples' ids.
@@ -46,6 +47,7 @@ class LeaveOneOut:
     n_queries: int
     on_training_inputs: bool
     run: Dynamics
+    reduction: str
     largest_eigenvalue: float
     rank: int
     ids: np.ndarray
@@ -95,20 +97,17 @@ def leave_one_out(
     Source: METHODS §2, beyond S1 §5, which downdates once per sample. Exact for the linearised
     network up to 1e-8 (|value| + 1e-6 max|value|); deviates nowhere.
     """
-    basis = eigenbasis(lin)
-    run = check_dynamics(
-        basis.largest,
-        len(lin),
+    training = training_run(
+        lin,
         lr=lr,
         steps=steps,
         weight_decay=weight_decay,
         reduction=reduction,
-        kind=dynamics,
+        dynamics=dynamics,
     )
-    residual = lin.residual
-    changes = _changes(basis, residual, run, run.without_one(len(lin), reduction), progress)
-    trained = filter_values(basis.eigenvalues, run)[:, None] * basis.project(residual)
-    outputs = lin.outputs.double() + ((basis.rows * basis.metric) @ trained).flatten(1)
+    basis, run = training.basis, training.run
+    changes = _changes(training, progress)
+    outputs = lin.outputs.double() + training.moved().flatten(1)
     val = lin.val_outputs
     return LeaveOneOut(
         held_out=(outputs - changes.own).numpy(),
@@ -118,6 +117,7 @@ def leave_one_out(
         n_queries=len(lin) if val is None else len(val),
         on_training_inputs=val is None,
         run=run,
+        reduction=reduction,
         largest_eigenvalue=basis.largest,
         rank=basis.rank,
         ids=lin.ids,
@@ -131,30 +131,19 @@ class _Changes:
     weight: Float[Tensor, " n"]
 
 
-def _changes(basis, residual, run, run_without, progress: Progress) -> _Changes:
-    n, b, c = residual.shape
+def _changes(training: TrainingRun, progress: Progress) -> _Changes:
+    basis = training.basis
+    n, b, c = training.residual.shape
     size = len(basis.eigenvalues)
     # A chunk holds W [p, chunk, c], the sum over resolvents [p, chunk, b, c] and two copies.
     chunk = max(1, min(n, CHUNK_VALUES // (size * c * (b + 2))))
-    measure = _prediction_measure(basis)
+    measure = basis.squared_predictions()
     own, prediction, weight = [], [], []
-    for part in removals(basis, residual, run, run_without, chunk):
+    for part in removals(basis, training.residual, training.run, training.without(1), chunk):
         change = part.coordinates  # [p, chunk, c]
         rows = basis.rows[part.start : part.start + chunk] * basis.metric  # [chunk, b, p]
         own.append(torch.einsum("iap,pic->iac", rows, change).flatten(1))
         prediction.append(measure(change))
-        weight.append((basis.metric[:, None, None] * change.square()).sum((0, 2)))
+        weight.append(basis.squared_weights(change))
         progress("leave each sample out", part.start + change.shape[1], n)
     return _Changes(torch.cat(own), torch.cat(prediction), torch.cat(weight))
-
-
-def _prediction_measure(basis: Eigenbasis):
-    """W [p, chunk, c] → Σ_j ‖Δf(x_j)‖², from the rows or their triangular factor."""
-    rows = basis.val_rows
-    if rows is None:
-        rows = (basis.rows * basis.metric).flatten(0, 1)
-        if basis.complete:  # QℓQᵀQℓ = ℓ², diagonal
-            return lambda w: (basis.metric.square()[:, None, None] * w.square()).sum((0, 2))
-    if len(rows) > rows.shape[1]:
-        rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
-    return lambda w: (rows @ w.flatten(1)).square().reshape(-1, *w.shape[1:]).sum((0, 2))

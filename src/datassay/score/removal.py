@@ -1,5 +1,6 @@
-"""What removing one sample does to the trained weights, for every sample, in coordinates.
+"""What removing one sample, or one group, does to the trained weights, in coordinates.
 
+A sample is b rows of the basis, a group of s samples s b rows: one formula serves both.
 W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
 T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b): METHODS §2.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from datassay.score.dynamics import (
@@ -24,6 +25,45 @@ from datassay.score.eigenbasis import Eigenbasis
 
 # A leverage within this of 1 means that no other sample spans that direction.
 SPANNED_ALONE = 1e-8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """What is removed, block by block: each sample, or each of some groups of equal size.
+
+    Attributes:
+        rows: [g, b, p], the b rows of the basis that block i takes out.
+        residual: [g, b, c], Y − f₀ of these rows.
+        projected: [p, c], rowsᵀ (Y − f₀) over ALL samples, not only these.
+        shared: where many blocks share few rows: those rows, [u, p], and the place of each block's
+            rows among them, [g, b]. Their products are then computed once.
+    """
+
+    rows: Float[Tensor, "g b p"]
+    residual: Float[Tensor, "g b c"]
+    projected: Float[Tensor, "p c"]
+    shared: tuple[Tensor, Tensor] | None = None
+
+    def weighted(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
+        """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+        if self.shared is None:
+            return weighted_blocks(self.rows, weights)
+        rows, at = self.shared
+        products = weighted_blocks(rows[None], weights)[:, 0]  # [q, u, u]
+        return products[:, at[:, :, None], at[:, None, :]]
+
+
+def sample_blocks(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Blocks:
+    """Every sample as a block of its own.
+
+    Args:
+        basis: the eigenbasis of all n samples.
+        residual: Y − f₀.
+
+    Returns:
+        n blocks.
+    """
+    return Blocks(basis.rows, residual, basis.project(residual))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,33 +102,67 @@ def removals(
     Source: METHODS §2, beyond S1, which downdates a decomposition a sample. Error of the contour:
     see `resolvents`.
     """
-    projected = basis.project(residual)  # [p, c]
-    trained = filter_values(basis.eigenvalues, run)[:, None] * projected
-    if run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS:
+    blocks = sample_blocks(basis, residual)
+    trained = filter_values(basis.eigenvalues, run)[:, None] * blocks.projected
+    if takes_few_steps(run):
         for start in range(0, len(residual), chunk):
-            without = _iterate(basis, residual, run_without, start, chunk)
+            alone = torch.arange(start, min(start + chunk, len(residual)))
+            without = iterate(basis, residual, run_without, alone[:, None])
             yield Removals(start, trained[:, None] - without)
         return
-    pinned = run.kind == "converged" and run.penalty == 0
-    if pinned:
-        terms, v = _at_zero(basis, residual)
-    else:
-        terms = resolvents(run_without, basis.largest)
-        v = held_out_residuals(basis, residual, terms.shifts)
-    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
+    terms, v = deletion(basis, blocks, run_without)
+    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * blocks.projected
     for start in range(0, len(residual), chunk):
         part = slice(start, start + chunk)
-        coordinates = _coordinates(basis.rows[part], basis.eigenvalues, terms, v[:, part])
+        coordinates = deleted(basis.rows[part], basis.eigenvalues, terms, v[:, part])
         yield Removals(start, coordinates + (trained - same_data)[:, None])
 
 
-def _coordinates(
+def takes_few_steps(run: Dynamics) -> bool:
+    """Whether the run is too short for the contour, so that it is iterated."""
+    return run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS
+
+
+def deletion(
+    basis: Eigenbasis, blocks: Blocks, run: Dynamics
+) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
+    """The filter's resolvents, and each block's residual under them without the block.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        blocks: what is taken out.
+        run: the run without it; not one of few steps.
+
+    Returns:
+        The resolvents, and v for `deleted`.
+
+    Cost: that of `held_out_residuals`.
+    """
+    if run.kind == "converged" and run.penalty == 0:
+        return _at_zero(basis, blocks)
+    terms = resolvents(run, basis.largest)
+    return terms, held_out_residuals(basis, blocks, terms.shifts)
+
+
+def deleted(
     rows: Float[Tensor, "chunk b p"],
     eigenvalues: Float[Tensor, " p"],
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product."""
+    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product.
+
+    Args:
+        rows: of a chunk of blocks.
+        eigenvalues: ℓ.
+        terms: the resolvents.
+        v: from `deletion`, of the same blocks.
+
+    Returns:
+        W of w − w₋ᵢ, both under the run without the block.
+
+    Cost: 4 q p b c operations a block.
+    """
     poles = terms.shifts + eigenvalues[:, None]  # [p, q]
     # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
@@ -101,21 +175,21 @@ def _coordinates(
 
 
 def held_out_residuals(
-    basis: Eigenbasis, residual: Float[Tensor, "n b c"], shifts: Complex[Tensor, " q"]
-) -> Complex[Tensor, "q n b c"]:
-    """Residual of each sample under the ridge fit that never saw it, at every penalty.
+    basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"]
+) -> Complex[Tensor, "q g b c"]:
+    """Residual of each block under the ridge fit that never saw it, at every penalty.
 
     v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
 
     Args:
         basis: the eigenbasis.
-        residual: Y − f₀.
+        blocks: samples, or groups of samples.
         shifts: not 0, real part positive or imaginary part not 0.
 
     Returns:
         v, in the residual's unit.
 
-    Cost: 2 q n b p (b + c) operations, four times that for complex shifts.
+    Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
     Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     """
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
@@ -123,10 +197,11 @@ def held_out_residuals(
         remain, base = shifts[:, None] / poles, 0.0
     else:
         remain, base = -basis.metric / poles, 1.0
-    remaining = remain[:, :, None] * basis.project(residual)  # [q, p, c]
-    right = _real_times_complex(basis.rows, remaining) + base * residual
-    left = weighted_blocks(basis.rows, remain) + base * torch.eye(residual.shape[1])
-    return right / left if residual.shape[1] == 1 else torch.linalg.solve(left, right)
+    remaining = remain[:, :, None] * blocks.projected  # [q, p, c]
+    right = _real_times_complex(blocks.rows, remaining) + base * blocks.residual
+    size = blocks.residual.shape[1]
+    left = blocks.weighted(remain) + base * torch.eye(size)
+    return right / left if size == 1 else torch.linalg.solve(left, right)
 
 
 def _real_times_complex(
@@ -166,9 +241,7 @@ def weighted_blocks(
     return torch.stack([(rows * w) @ rows.mT for w in weights])
 
 
-def _at_zero(
-    basis: Eigenbasis, residual: Float[Tensor, "n b c"]
-) -> tuple[Resolvents, Complex[Tensor, "q n b c"]]:
+def _at_zero(basis: Eigenbasis, blocks: Blocks) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
     """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
 
     With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
@@ -180,37 +253,51 @@ def _at_zero(
     """
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
-    blocks = weighted_blocks(
-        basis.rows, torch.stack([basis.metric * inverse, basis.metric * inverse**2])
-    )
-    hat, gramian = blocks[0], blocks[1]  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [n, b, b]
+    rows, projected = blocks.rows, blocks.projected
+    hat, gramian = blocks.weighted(
+        torch.stack([basis.metric * inverse, basis.metric * inverse**2])
+    )  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [g, b, b]
     h, directions = torch.linalg.eigh(hat)
     alone = h > 1 - SPANNED_ALONE
-    projected = basis.project(residual)
     scaled = basis.metric[:, None] * projected
     fitted = inverse[:, None] * scaled  # Z C⁺ b, per mode
     if basis.complete:
-        unfitted = basis.rows @ torch.where(ell > 0, 0.0, 1.0)[:, None].mul(projected)
+        unfitted = rows @ torch.where(ell > 0, 0.0, 1.0)[:, None].mul(projected)
     else:
-        unfitted = residual - basis.rows @ fitted
+        unfitted = blocks.residual - rows @ fitted
     shrink = torch.where(alone, 0.0, 1 / torch.where(alone, 1.0, 1 - h))
-    v = directions @ (shrink[..., None] * (directions.mT @ unfitted))  # [n, b, c]
+    v = directions @ (shrink[..., None] * (directions.mT @ unfitted))  # [g, b, c]
     only = directions @ (alone[..., None] * directions.mT)  # projector on h = 1
-    target = only @ (basis.rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
+    target = only @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
     v = v + torch.linalg.pinv(only @ gramian @ only, hermitian=True, rtol=1e-10) @ target
     zero = torch.zeros(1, dtype=torch.complex128)
     return Resolvents(zero, torch.ones_like(zero)), v[None].to(torch.complex128)
 
 
-def _iterate(
-    basis: Eigenbasis, residual: Float[Tensor, "n b c"], run: Dynamics, start: int, chunk: int
+def iterate(
+    basis: Eigenbasis,
+    residual: Float[Tensor, "n b c"],
+    run: Dynamics,
+    gone: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Descent step by step, each column of a chunk without its own sample."""
+    """Descent step by step, each column of a chunk without its own samples.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        residual: Y − f₀.
+        run: the run without them.
+        gone: the samples that each column lacks.
+
+    Returns:
+        Coordinates of the weights trained without them, from w₀.
+
+    Cost: 4 n b p c operations a step and column; n b c values a column.
+    """
     rows = basis.rows.flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
-    size = min(chunk, n - start)
+    size = len(gone)
     keep = torch.ones(n, b, size, 1, dtype=torch.float64)
-    keep[start + torch.arange(size), :, torch.arange(size)] = 0
+    keep[gone, :, torch.arange(size)[:, None]] = 0
     keep = keep.reshape(n * b, size, 1)
     coordinates = torch.zeros(rows.shape[1], size, c, dtype=torch.float64)
     target = residual.reshape(n * b, 1, c)

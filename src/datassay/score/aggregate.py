@@ -1,0 +1,144 @@
+"""Per-class and per-source sums of a score, and whether the groups really differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int, Shaped
+from scipy import stats
+
+from datassay.errors import SettingError
+
+# Bootstrap samples held at once, as values.
+CHUNK_VALUES = 2**24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """A score summed up by label, one row per label, sorted by label.
+
+    Attributes:
+        names: [g], the labels.
+        count: [g], samples.
+        total: [g], the score's unit (nats for information).
+        mean: [g], per sample.
+        mean_interval: [g, 2], 95 % bootstrap interval of the mean.
+        median: [g], per sample.
+        share: [g], of the total over all labels; it adds up to 1 (0 where the total is 0).
+        p_value: of the hypothesis that all labels have the same distribution, by ranks:
+            Mann-Whitney for two labels, Kruskal-Wallis for more, 1 where there is nothing to
+            compare.
+        superiority: [g], the probability that a random sample of the label scores higher than a
+            random sample of the others, ties counting half; 0.5: no difference.
+    """
+
+    names: Shaped[np.ndarray, " g"]
+    count: Int[np.ndarray, " g"]
+    total: Float[np.ndarray, " g"]
+    mean: Float[np.ndarray, " g"]
+    mean_interval: Float[np.ndarray, "g 2"]
+    median: Float[np.ndarray, " g"]
+    share: Float[np.ndarray, " g"]
+    p_value: float
+    superiority: Float[np.ndarray, " g"]
+
+    def to_table(self) -> pa.Table:
+        """One row per label."""
+        return pa.table({
+            "label": self.names,
+            "count": self.count,
+            "total": self.total,
+            "mean": self.mean,
+            "mean_low": self.mean_interval[:, 0],
+            "mean_high": self.mean_interval[:, 1],
+            "median": self.median,
+            "share": self.share,
+            "superiority": self.superiority,
+        })
+
+
+def aggregate(
+    information: Float[np.ndarray, " n"],
+    labels: Shaped[np.ndarray, " labelled"],
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Aggregate:
+    """Total, mean, median, count and share of a score by label, and a test of the difference.
+
+    Args:
+        information: one value a sample, such as `SampleInformation.information`.
+        labels: the samples' classes or sources.
+        resamples: bootstrap samples of each label's mean.
+        seed: of the bootstrap.
+
+    Returns:
+        One row a label. The sum of the samples' informations is not the information of the group:
+        see `group_information`.
+
+    Raises:
+        SettingError: there are no samples, as many labels as values are not given, a value is not
+            finite, or resamples is below 1.
+
+    Cost: n · resamples values, a chunk at a time.
+    Source: percentile bootstrap (Efron, 1979); rank tests of scipy.
+    """
+    _check(information, labels, resamples)
+    names = np.unique(labels)
+    parts = [information[labels == name] for name in names]
+    g = np.random.default_rng(seed)
+    total = np.array([part.sum() for part in parts])
+    whole = total.sum()
+    ranks = stats.rankdata(information)
+    return Aggregate(
+        names=names,
+        count=np.array([len(part) for part in parts]),
+        total=total,
+        mean=np.array([part.mean() for part in parts]),
+        mean_interval=np.stack([_interval(part, resamples, g) for part in parts]),
+        median=np.array([np.median(part) for part in parts]),
+        share=total / whole if whole != 0 else np.zeros(len(names)),
+        p_value=_p_value(parts),
+        superiority=np.array([_superiority(ranks, labels == name) for name in names]),
+    )
+
+
+def _check(information: np.ndarray, labels: np.ndarray, resamples: int) -> None:
+    if len(information) == 0:
+        raise SettingError("information must hold at least one sample; got none.")
+    if len(labels) != len(information):
+        raise SettingError(
+            f"labels must hold one label a sample; got {len(labels)} for {len(information)}."
+        )
+    if not np.isfinite(information).all():
+        wrong = int((~np.isfinite(information)).sum())
+        raise SettingError(f"information must be finite to be summed; got {wrong} that are not.")
+    if resamples < 1:
+        raise SettingError(f"resamples must be at least 1; got {resamples}.")
+
+
+def _interval(values: np.ndarray, resamples: int, g: np.random.Generator) -> np.ndarray:
+    chunk = max(1, CHUNK_VALUES // len(values))
+    means = []
+    for start in range(0, resamples, chunk):
+        shape = (min(chunk, resamples - start), len(values))
+        means.append(values[g.integers(0, len(values), shape)].mean(1))
+    return np.quantile(np.concatenate(means), [0.025, 0.975])
+
+
+def _p_value(parts: list[np.ndarray]) -> float:
+    everything = np.concatenate(parts)
+    if len(parts) < 2 or (everything == everything[0]).all():
+        return 1.0
+    if len(parts) == 2:
+        return float(stats.mannwhitneyu(parts[0], parts[1]).pvalue)
+    return float(stats.kruskal(*parts).pvalue)
+
+
+def _superiority(ranks: np.ndarray, inside: np.ndarray) -> float:
+    count, others = int(inside.sum()), int((~inside).sum())
+    if others == 0:
+        return 0.5
+    return float((ranks[inside].sum() - count * (count + 1) / 2) / (count * others))
