@@ -114,7 +114,8 @@ def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor,
         features = basis.rows.flatten(0, 1) * root
         inverse = torch.where(root > 0, 1 / torch.where(root > 0, root, 1.0), 0.0)
         queries = features if basis.val_rows is None else basis.val_rows * inverse
-    return tuple(f.reshape(-1, k, f.shape[1]) for f in (features, queries))
+    size = features.shape[1]
+    return features.reshape(-1, k, size), queries.reshape(-1, k, size)
 
 
 def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[Tensor, "n k p"]:

@@ -17,6 +17,7 @@ from datassay.progress import Progress, part_of, silent
 from datassay.score.attribution import Attribution, Effects, OutputChanges, effects_of, gather
 from datassay.score.influence_cg import conjugate_gradients
 from datassay.score.influence_exact import exact
+from datassay.score.influence_gauss_newton import leveraged
 from datassay.score.influence_lissa import lissa
 from datassay.score.influence_problem import Problem
 from datassay.score.influence_tracin import tracin
@@ -24,6 +25,7 @@ from datassay.score.outcome import Outcome, outcome
 
 # A new method is one function from a problem and its own settings to changed outputs, and one line.
 METHODS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
+    "gauss_newton": leveraged,
     "exact": exact,
     "cg": conjugate_gradients,
     "lissa": lissa,
@@ -36,7 +38,7 @@ def influence(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    method: str = "exact",
+    method: str = "gauss_newton",
     loss: str = "cross_entropy",
     of: str = "output",
     damping: float = 0.01,
@@ -56,7 +58,8 @@ def influence(
             seeds: their effects are averaged.
         train: n samples.
         val: the queries; None takes the training samples.
-        method: "exact" (the whole Hessian, small models), "cg" (conjugate gradients: `tolerance`,
+        method: "gauss_newton" (to second order, by each sample's leverage; small models or few
+            samples), "exact" (the whole Hessian, small models), "cg" (conjugate gradients: `tolerance`,
             `iterations`), "lissa" (`depth`, `scale`, `batch_size`, `repeats`) or "tracin" (no
             Hessian: `lr`, `checkpoints`).
         loss: what the model was trained with, "cross_entropy" (one output: binary) or "mse".
