@@ -64,7 +64,8 @@ def read_table(
         )
     if target is None or not inputs or target in {ids, sources}:
         raise DataError(
-            f"{path} must hold a target and at least one feature beside ids and sources; got "
+            f"{path} must hold a target column and at least one feature beside ids and sources; "
+            "got "
             f"{', '.join(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and sources."
         )
