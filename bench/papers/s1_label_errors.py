@@ -30,7 +30,7 @@ from svg import histogram
 import datassay as da
 from datassay.act.removal_curve import task_recipe, train_all
 from datassay.act.rivals import auroc
-from datassay.collect.training import Recipe, sample_losses, train_networks
+from datassay.collect.training import sample_losses, train_networks
 from datassay.data.samples import SampleSet
 
 NETWORKS = 5
@@ -105,14 +105,9 @@ def information(noisy: SampleSet, lin) -> np.ndarray:
 
 def final_loss(noisy: SampleSet, network: str, seed: int) -> np.ndarray:
     models = [da.build_model(network, noisy, seed=10 * seed + s) for s in range(NETWORKS)]
-    trained = train_all(models, noisy, recipe(noisy), seed)
+    trained = train_all(models, noisy, task_recipe(noisy), seed)
     outputs = trained.outputs(torch.as_tensor(noisy.x).float())
-    return sample_losses(outputs, noisy, recipe(noisy)).mean(0).numpy()
-
-
-def recipe(noisy: SampleSet) -> Recipe:
-    """The library's: five passes over 4000 samples, 13 over digits."""
-    return task_recipe(noisy)
+    return sample_losses(outputs, noisy, task_recipe(noisy)).mean(0).numpy()
 
 
 def logistic_probabilities(noisy: SampleSet, seed: int) -> np.ndarray:
@@ -131,7 +126,7 @@ def network_probabilities(noisy: SampleSet, network: str, seed: int) -> np.ndarr
     size = min(int((held != f).sum()) for f in range(FOLDS))
     subsets = np.stack([np.flatnonzero(held != f)[:size] for f in range(FOLDS)])
     models = [da.build_model(network, noisy, seed=10 * seed + f) for f in range(FOLDS)]
-    trained = train_networks(models, noisy, torch.as_tensor(subsets), recipe(noisy), seed=seed)
+    trained = train_networks(models, noisy, torch.as_tensor(subsets), task_recipe(noisy), seed=seed)
     outputs = trained.outputs(torch.as_tensor(noisy.x).float())[held, torch.arange(n)]
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
@@ -152,7 +147,10 @@ def hits(flags: np.ndarray, wrong: np.ndarray) -> tuple[float, float]:
     return float(found / max(1, flags.sum())), float(found / wrong.sum())
 
 
-def measure(samples: SampleSet, network: str, noise, seed: int) -> dict[str, float]:
+def measure(
+    samples: SampleSet, network: str, noise, seed: int
+) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
+    """Figures, and the information and the truth to draw."""
     noisy = samples
     if noise is not None:
         noisy = da.add_label_noise(samples, noise[1], kind=noise[0], seed=seed)
@@ -162,12 +160,11 @@ def measure(samples: SampleSet, network: str, noise, seed: int) -> dict[str, flo
     issues = da.label_issues(lin)
     seconds = time.perf_counter() - start
     fsi = information(noisy, lin)
-    measure.shown = (noisy, fsi, wrong)
     logistic = confident(noisy, logistic_probabilities(noisy, seed))
     deep = confident(noisy, network_probabilities(noisy, network, seed))
     best = max((logistic, deep), key=lambda found: auroc(wrong, found[0]))
     ours, theirs = hits(issues.is_issue, wrong), hits(best[1], wrong)
-    return {
+    figures = {
         "share_wrong": float(wrong.mean()),
         "auroc": auroc(wrong, issues.score),
         "precision": ours[0],
@@ -181,12 +178,14 @@ def measure(samples: SampleSet, network: str, noise, seed: int) -> dict[str, flo
         "confident_recall": theirs[1],
         "seconds": seconds,
     }
+    return figures, fsi, wrong
 
 
 def main() -> None:
     for case in sys.argv[1:] or CASES:
         sample, network, noise, seeds = CASES[case]
-        rows = [measure(sample(seed), network, noise, seed) for seed in range(seeds)]
+        found = [measure(sample(seed), network, noise, seed) for seed in range(seeds)]
+        rows = [figures for figures, _, _ in found]
         means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         n = len(sample(0))
         lowest = min(row["auroc"] for row in rows)
@@ -205,7 +204,7 @@ def main() -> None:
             lead_over_best_rival_lowest_seed=min(leads),
         )
         if case in {"4 vs 9 10% uniform", "cats vs dogs 10% uniform"}:
-            _, fsi, wrong = measure.shown
+            _, fsi, wrong = found[0]
             histogram(
                 f"s1_label_errors_{'8a' if case.startswith('4') else '8b'}",
                 f"S1 Fig. 8: {case} noise",
