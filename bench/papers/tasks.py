@@ -8,6 +8,7 @@ import lzma
 import os
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,12 @@ def usps(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     ]
     padded = np.pad(np.stack(images), ((0, 0), (4, 4), (4, 4))).clip(0, 1)
     return padded[:, None], found[f"y_{part}"].astype(np.int64)
+
+
+def halved(samples: SampleSet) -> SampleSet:
+    """The images at half their size: each pixel the mean of 2 x 2."""
+    n, c, h, w = samples.x.shape
+    return replace(samples, x=samples.x.reshape(n, c, h // 2, 2, w // 2, 2).mean((3, 5)))
 
 
 def draw(
