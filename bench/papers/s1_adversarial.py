@@ -4,7 +4,7 @@ As in the paper, a pretrained network is fine-tuned on the 1000 samples, 10 % of
 by successful adversarial examples of it, and information is computed at the pretrained weights.
 No ImageNet network is in the data folder: ours is the 4-layer CNN pretrained on the 2000 cats and
 dogs of the other part, which the samples are not among. Beside it the same from random weights.
-ε is in units of pixel values in [0, 1].
+Photographs halved to 32 x 32; ε is in units of pixel values in [0, 1].
 
     python papers/s1_adversarial.py
 """
@@ -48,8 +48,10 @@ def main() -> None:
     start = time.perf_counter()
     for seed in range(SEEDS):
         names = ("cat", "dog")
-        train, val = tasks.draw(tasks.cats_dogs, (1000, 500), seed, names=names)
-        (other,) = tasks.draw(tasks.cats_dogs, (2000,), seed, "test", names=names)
+        train, val = map(tasks.halved, tasks.draw(tasks.cats_dogs, (1000, 500), seed, names=names))
+        (other,) = map(
+            tasks.halved, tasks.draw(tasks.cats_dogs, (2000,), seed, "test", names=names)
+        )
         base, networks = trained(da.build_model("cnn", other, seed=seed), other, Recipe(), seed)
         tuned, _ = trained(base, train, FINE_TUNING, seed)
         found = add_adversarial(train, tuned, 0.1, epsilon=0.01, seed=seed)

@@ -6,7 +6,7 @@ folder. Instead: networks from random weights, which have seen nothing; and the 
 that was trained on CIFAR-10 itself, so its features have seen these very images with the names cat
 and dog: an upper bound, no evidence of finding what nobody labelled.
 
-    python papers/s1_subclasses.py
+    python papers/s1_subclasses.py [case ...]
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def features(samples: SampleSet) -> SampleSet:
 def main() -> None:
     cases = {
         "MLP(1024) from scratch": ("mlp:width=1024", lambda s: s),
-        "CNN from scratch": ("cnn", lambda s: s),
+        "LeNet-5 from scratch": ("lenet5", lambda s: s),
         "linear head of ResNet-20 trained on CIFAR-10": ("linear", features),
         "MLP(1024) on ResNet-20 features": ("mlp:width=1024", features),
     }
@@ -115,9 +115,10 @@ def main() -> None:
         [pets_and_deer(part, seed) for part in ("train_cat_deer_dog", "test")]
         for seed in range(SEEDS)
     ]
-    for case, (network, prepare) in cases.items():
+    for case in sys.argv[1:] or cases:
+        network, prepare = cases[case]
         rows, start = [], time.perf_counter()
-        for seed, pair in enumerate(sets[: 1 if network == "cnn" else SEEDS]):
+        for seed, pair in enumerate(sets):
             train, val = map(prepare, pair)
             lin = da.collect(da.build_model(network, train, seed=seed), train, val)
             information = da.sample_information(lin).information

@@ -113,7 +113,7 @@ class _Frame:
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
         return (
-            LEFT + across * (WIDTH - LEFT - 12),
+            LEFT + across * (WIDTH - LEFT - 24),
             HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP - 18),
         )
 
