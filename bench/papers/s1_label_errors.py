@@ -10,6 +10,7 @@ better figure counts. No method sees a clean label, and no test or validation la
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -74,6 +75,32 @@ def human(column: str) -> Callable[[int], SampleSet]:
     return sample
 
 
+def judged(name: str, images: Callable[[], tuple[np.ndarray, ...]]) -> Callable[[int], SampleSet]:
+    """Errors of a test set: those that three of five workers did not label as given.
+
+    The workers were shown what confident learning suspected, so the rivals choose the questions.
+    """
+
+    def sample(seed: int) -> SampleSet:
+        x, y = images()[:2]
+        file = tasks.folder() / "label_noise" / f"cleanlab_{name}_mturk.json"
+        answers = json.loads(file.read_text(encoding="utf-8"))
+        shown = np.array([a["id"] for a in answers])
+        others = np.setdiff1d(np.arange(len(y)), shown)
+        rest = np.random.default_rng(seed).choice(others, 3000 - len(shown), replace=False)
+        truth = y.copy()
+        for a in answers:
+            if a["mturk"]["given"] < 3:
+                truth[a["id"]] = a["our_guessed_label"]
+        some = np.sort(np.concatenate([shown, rest]))
+        names = tuple(map(str, range(10)))
+        return SampleSet(
+            x[some], y[some], some, names, "image", true_y=truth[some], name=f"{name} test"
+        )
+
+    return sample
+
+
 # name → (samples, network, kind and rate of the noise or None where people made it, seeds)
 CASES: dict[str, tuple] = {
     "digits 30% pair": (digits, "mlp", ("pair", 0.3), 5),
@@ -93,6 +120,13 @@ CASES: dict[str, tuple] = {
     "cats vs dogs 10% uniform": (pets, "cnn", ("uniform", 0.1), 3),
     "cifar10n worse": (human("worse_label"), "mlp", None, 3),
     "cifar10n aggregate": (human("aggre_label"), "mlp", None, 3),
+    "mnist test errors": (
+        judged("mnist", lambda: tasks.idx_images("mnist", "test")),
+        "mlp",
+        None,
+        2,
+    ),
+    "cifar10 test errors": (judged("cifar10", lambda: tasks.cifar10("test")), "mlp", None, 2),
 }
 
 
