@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from datassay.data.idx import read_idx
 from datassay.data.samples import SampleSet
 
 
@@ -31,14 +31,10 @@ def folder() -> Path:
 def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Images [n, 1, 28, 28] in [0, 1] and labels of MNIST or Fashion-MNIST."""
 
-    def read(kind: str) -> np.ndarray:
-        file = folder() / name / f"{'t10k' if part == 'test' else part}-{kind}-ubyte.gz"
-        raw = gzip.decompress(file.read_bytes())
-        shape = [int.from_bytes(raw[4 * i : 4 * i + 4], "big") for i in range(1, 1 + raw[3])]
-        return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
-
-    images = read("images-idx3")[:, None].astype(np.float32) / 255
-    return images, read("labels-idx1").astype(np.int64)
+    stem = folder() / name / ("t10k" if part == "test" else part)
+    images = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))
+    labels = read_idx(Path(f"{stem}-labels-idx1-ubyte.gz"))
+    return images[:, None].astype(np.float32) / 255, labels.astype(np.int64)
 
 
 @cache
