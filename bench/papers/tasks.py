@@ -30,7 +30,6 @@ def folder() -> Path:
 @cache
 def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Images [n, 1, 28, 28] in [0, 1] and labels of MNIST or Fashion-MNIST."""
-
     stem = folder() / name / ("t10k" if part == "test" else part)
     images = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))
     labels = read_idx(Path(f"{stem}-labels-idx1-ubyte.gz"))
