@@ -17,6 +17,7 @@ def samples(n=6, **changes):
         "class_names": ("a", "b"),
         "texts": np.array([f"text {i}" for i in range(n)]),
         "true_y": np.zeros(n, dtype=np.int64),
+        "source": np.array([f"lab {i % 3}" for i in range(n)]),
     }
     return SampleSet(**(fields | changes))
 
@@ -29,7 +30,7 @@ def test_a_subset_keeps_every_column_of_its_samples(n, data):
     twice = whole.subset(chosen).subset(np.arange(len(chosen))[::-1])
     position = np.array([int(i[1:]) for i in twice.ids])
     assert np.array_equal(position, chosen[::-1])
-    for name in ("x", "y", "texts", "true_y"):
+    for name in ("x", "y", "texts", "true_y", "source"):
         assert np.array_equal(getattr(twice, name), getattr(whole, name)[position])
 
 
@@ -49,6 +50,7 @@ def test_what_a_set_says_of_itself():
     [
         ({"y": np.zeros(5, dtype=int)}, "y must have one entry a sample; got 5 for 6"),
         ({"texts": np.array(["a"])}, "texts must have one entry"),
+        ({"source": np.array(["a"])}, "source must have one entry a sample; got 1 for 6"),
         ({"ids": np.array([1, 2, 3, 3, 3, 4])}, "unique; 3 occurs 3 times"),
         ({"x": np.full((6, 2), np.nan)}, "x must be finite; 6 of 6"),
         ({"y": np.full(6, np.inf), "class_names": ()}, "y must be finite"),

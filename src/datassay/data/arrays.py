@@ -11,12 +11,13 @@ from datassay.data.source import Part, Source
 from datassay.errors import DataError
 
 
-def read_arrays(arrays: Sequence[Any], ids: object = None) -> Source:
+def read_arrays(arrays: Sequence[Any], ids: object = None, sources: object = None) -> Source:
     """A source from (x, y) or (x, y, x_val, y_val).
 
     Args:
         arrays: two or four array-likes; x [n, ...] numbers or [n] texts, y [n] or [n, k].
         ids: [n], one for each sample of x; None: the row number.
+        sources: [n], where each sample of x came from; None: unknown.
 
     Returns:
         The source, with a validation part when four arrays are given.
@@ -31,7 +32,12 @@ def read_arrays(arrays: Sequence[Any], ids: object = None) -> Source:
         )
     names = ("x", "y", "x_val", "y_val")
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
-    train = Part(values[0], values[1], None if ids is None else to_numpy(ids, "ids"))
+    train = Part(
+        values[0],
+        values[1],
+        None if ids is None else to_numpy(ids, "ids"),
+        source=None if sources is None else to_numpy(sources, "sources"),
+    )
     return Source(
         name="data",
         train=train,

@@ -79,6 +79,7 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         kind=source.kind or _kind(x.shape),
         feature_names=source.feature_names if len(source.feature_names) == width else (),
         texts=texts,
+        source=None if part.source is None else _origins(part.source),
         name=source.name,
     )
 
@@ -114,6 +115,15 @@ def _ids(ids: np.ndarray) -> np.ndarray:
             "another id column, or leave ids out to number the rows."
         )
     return ids
+
+
+def _origins(source: np.ndarray) -> np.ndarray:
+    if source.dtype.kind not in "iuU" or source.ndim != 1:
+        raise DataError(
+            f"source must be [n] strings or integers; got {source.dtype} in shape {source.shape}. "
+            "Name where each sample came from, or leave source out."
+        )
+    return source.astype(str)
 
 
 def _check_pair(train: SampleSet, val: SampleSet) -> None:

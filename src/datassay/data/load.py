@@ -27,6 +27,7 @@ def load(
     *,
     target: str | None = None,
     ids: Any = None,
+    sources: Any = None,
     task: str | None = None,
     val_fraction: float = 0.2,
     seed: int = 0,
@@ -41,13 +42,15 @@ def load(
 
     Args:
         source: one of: digits, breast_cancer, wine, iris, diabetes, moons (a built-in name wins
-            over a file of that name); a path to .npz (x, y, and x_val, y_val, ids, class_names if
-            there), .csv, .tsv or .parquet; a folder of IDX files, or of class-named folders of
-            images; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of (x, y), or
-            (train, val) Datasets.
+            over a file of that name); a path to .npz (x, y, and x_val, y_val, ids, class_names,
+            source, source_val if there), .csv, .tsv or .parquet; a folder of IDX files, or of
+            class-named folders of images; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of
+            (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: row numbers, or the paths of image files.
+        sources: the column of a table that says where each row came from (no feature then); for
+            arrays and Datasets [n] strings or integers. None: unknown.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
             a class; other numbers are quantities.
@@ -71,25 +74,25 @@ def load(
             "all samples in training, give a validation part of your own."
         )
     check_seed(seed)
-    read = _read(source, target, ids)
+    read = _read(source, target, ids, sources)
     return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
 
 
-def _read(source: Any, target: str | None, ids: Any) -> Source:
+def _read(source: Any, target: str | None, ids: Any, sources: Any) -> Source:
     if isinstance(source, str | Path):
-        return _read_named(source, target, ids)
-    if target is not None or isinstance(ids, str):
+        return _read_named(source, target, ids, sources)
+    if target is not None or isinstance(ids, str) or isinstance(sources, str):
         raise DataError(
-            f"target and ids name columns of a table; got a {type(source).__name__}. Pass the "
-            "targets as y, and ids as an array."
+            "target, ids and sources name columns of a table; got a "
+            f"{type(source).__name__}. Pass the targets as y, ids and sources as arrays."
         )
     parts = list(source) if isinstance(source, tuple | list) else []
     if isinstance(source, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
-        return read_datasets(*parts, ids=ids)
+        return read_datasets(*parts, ids=ids, sources=sources)
     if isinstance(source, tuple) or any(hasattr(p, "dtype") for p in parts):
-        return read_arrays(parts, ids)
+        return read_arrays(parts, ids, sources)
     if isinstance(source, list) or is_dataset(source):
-        return read_datasets(source, ids=ids)
+        return read_datasets(source, ids=ids, sources=sources)
     raise DataError(
         "source must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
         f"__getitem__; got a {type(source).__name__}. Pass arrays as a pair (x, y), and a "
@@ -97,13 +100,13 @@ def _read(source: Any, target: str | None, ids: Any) -> Source:
     )
 
 
-def _read_named(source: str | Path, target: str | None, ids: Any) -> Source:
+def _read_named(source: str | Path, target: str | None, ids: Any, sources: Any) -> Source:
     path = Path(source).expanduser()
     is_table = str(source) not in BUILTINS and path.suffix.lower() in _TABLES
-    if not is_table and (target is not None or ids is not None):
+    if not is_table and not (target is None and ids is None and sources is None):
         raise DataError(
-            f"target and ids name columns of a table ({', '.join(_TABLES)}); {source} is none. "
-            "Leave them out."
+            f"target, ids and sources name columns of a table ({', '.join(_TABLES)}); {source} is "
+            "none. Leave them out."
         )
     if isinstance(source, str) and source in BUILTINS:
         return read_builtin(source)
@@ -115,7 +118,7 @@ def _read_named(source: str | Path, target: str | None, ids: Any) -> Source:
     if path.is_dir():
         return _read_folder(path)
     if is_table:
-        return read_table(path, target, ids)
+        return read_table(path, target, ids, sources)
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(

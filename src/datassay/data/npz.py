@@ -1,4 +1,4 @@
-"""NumPy archives: x, y and, where there, x_val, y_val, ids, class_names."""
+"""NumPy archives: x, y and, where there, x_val, y_val, ids, class_names, source, source_val."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datassay.data.source import Part, Source, reading
 from datassay.errors import DataError
 
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
-_KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names")
+_KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names", "source", "source_val")
 
 
 def read_npz(path: Path) -> Source:
@@ -21,7 +21,8 @@ def read_npz(path: Path) -> Source:
         path: the file; other arrays in it are not read.
 
     Returns:
-        The source; ids name the samples of x, class_names the classes that y indexes or names.
+        The source; ids name the samples of x, class_names the classes that y indexes or names,
+        source and source_val where the samples of x and of x_val came from.
 
     Raises:
         DataError: an array is missing, pickled or unreadable.
@@ -34,11 +35,13 @@ def read_npz(path: Path) -> Source:
             f"{path} must hold the arrays {', '.join(sorted(needed))}; {', '.join(missing)} is "
             "missing. Write it with np.savez(path, x=..., y=...)."
         )
-    val = Part(arrays["x_val"], arrays["y_val"]) if "x_val" in arrays else None
+    val = None
+    if "x_val" in arrays:
+        val = Part(arrays["x_val"], arrays["y_val"], source=arrays.get("source_val"))
     names = arrays.get("class_names", np.array([], dtype=str))
     return Source(
         name=path.stem,
-        train=Part(arrays["x"], arrays["y"], arrays.get("ids")),
+        train=Part(arrays["x"], arrays["y"], arrays.get("ids"), source=arrays.get("source")),
         val=val,
         class_names=tuple(str(name) for name in names.ravel()),
     )

@@ -27,6 +27,7 @@ class SampleSet:
         feature_names: one string a column of a row; empty means x0, x1, ...
         texts: [n] strings to show where kind is "text"; None otherwise.
         true_y: [n], the labels before noise was added; None where no truth is known.
+        source: [n] strings, where each sample came from; None where that is unknown.
         name: what to call the set on a page.
     """
 
@@ -38,6 +39,7 @@ class SampleSet:
     feature_names: tuple[str, ...] = ()
     texts: np.ndarray | None = None
     true_y: np.ndarray | None = None
+    source: np.ndarray | None = None
     name: str = "data"
 
     def __post_init__(self) -> None:
@@ -70,6 +72,7 @@ class SampleSet:
             ids=self.ids[indices],
             texts=None if self.texts is None else self.texts[indices],
             true_y=None if self.true_y is None else self.true_y[indices],
+            source=None if self.source is None else self.source[indices],
         )
 
 
@@ -85,7 +88,7 @@ def check_samples(samples: SampleSet) -> None:
     """
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
-    for name, column in (*columns, ("true_y", samples.true_y)):
+    for name, column in (*columns, ("true_y", samples.true_y), ("source", samples.source)):
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
     unique, counts = np.unique(samples.ids, return_counts=True)

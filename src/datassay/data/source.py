@@ -44,12 +44,14 @@ class Part:
         y: [n] labels of any type, or [n] or [n, k] numbers.
         ids: [n]; None: the row number within this part.
         texts: [n] strings beside the numbers in x; None where there are none.
+        source: [n] names of where each sample came from; None where that is unknown.
     """
 
     x: np.ndarray
     y: np.ndarray
     ids: np.ndarray | None = None
     texts: np.ndarray | None = None
+    source: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -141,8 +141,8 @@ def _gallery_note(findings: Findings, n_shown: int) -> str:
 def _issue_note(findings: Findings) -> str:
     if findings.samples.is_classification:
         rule = (
-            "The score is the largest other held-out output minus that of the given label: "
-            "above 0, a fit that never saw the sample prefers another label."
+            "The score is the largest other held-out output minus that of the given label, minus "
+            "0.25: above 0, a fit that never saw the sample clearly prefers another label."
         )
     else:
         rule = (

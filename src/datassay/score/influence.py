@@ -59,9 +59,9 @@ def influence(
         train: n samples.
         val: the queries; None takes the training samples.
         method: "gauss_newton" (to second order, by each sample's leverage; small models or few
-            samples), "exact" (the whole Hessian, small models), "cg" (conjugate gradients: `tolerance`,
-            `iterations`), "lissa" (`depth`, `scale`, `batch_size`, `repeats`) or "tracin" (no
-            Hessian: `lr`, `checkpoints`).
+            samples), "exact" (the whole Hessian, small models), "cg" (conjugate gradients:
+            `tolerance`, `iterations`), "lissa" (`depth`, `scale`, `batch_size`, `repeats`) or
+            "tracin" (no Hessian: `lr`, `checkpoints`).
         loss: what the model was trained with, "cross_entropy" (one output: binary) or "mse".
         of: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.

@@ -1,4 +1,4 @@
-"""Removal with Gauss–Newton's H and each sample's own leverage, for trained networks of any loss."""
+"""Removal at trained weights with Gauss–Newton's H and each sample's own leverage."""
 
 from __future__ import annotations
 

@@ -23,6 +23,10 @@ OUTLIER_SCORE = 3.5
 # Beyond this many samples the [n, n] kernel gives way to the features.
 LARGEST_KERNEL = 3 * LARGEST_EIGENPROBLEM
 SMALLEST_WEIGHT = 1e-3
+# The other output must lead by this much of the distance 1 between two labels. At 0 every doubtful
+# sample is a suspect: of 2000 Fashion-MNIST samples with 10 % wrong labels 534 at precision 0.36,
+# at 0.25 345 at 0.54; MNIST with 30 % class pairs 0.79 and 0.94, recall 0.97 and 0.86 (seed 200).
+MARGIN = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +35,8 @@ class LabelIssues:
 
     Attributes:
         score: [n]; higher: more likely mislabelled. Classification: the largest other held-out
-            output minus that of the given label, output unit. Regression: the held-out residual's
-            modified z-score minus 3.5, unitless.
+            output minus that of the given label minus the margin, output unit. Regression: the
+            held-out residual's modified z-score minus 3.5, unitless.
         suggested_label: [n]; class index of the largest held-out output (int64), or the held-out
             output itself (regression, target unit; [n, k] for several targets).
         is_issue: [n] bool, score > 0.
@@ -66,24 +70,29 @@ class LabelIssues:
         })
 
 
-def label_issues(lin: Linearization, *, rounds: int = 1, temperature: float = 0.1) -> LabelIssues:
+def label_issues(
+    lin: Linearization, *, rounds: int = 1, temperature: float = 0.1, margin: float = MARGIN
+) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
 
     Kernel ridge regression on the labels, its penalty chosen by leave-one-out error, gives each
     sample outputs from a fit that never saw it. Suspects then lose weight,
-    w_i = 1/(1 + exp(score_i / temperature)), and one more fit judges by the cleaner data.
+    w_i = 1/(1 + exp(d_i / temperature)) with d_i = largest other output − that of the given label,
+    and one more fit judges by the cleaner data.
 
     Args:
         lin: the linearisation; k outputs share its output-averaged kernel, so k costs nothing.
         rounds: of reweighting; 0 keeps the first fit. More than one helps only where the noise is
             structured. Regression never reweights.
         temperature: of the reweighting, output unit, positive.
+        margin: by which the other output of a suspect must lead, output unit, at least 0. Smaller:
+            more suspects, fewer of them wrong. It moves every score alike; regression has its own.
 
     Returns:
         Score (higher: more likely mislabelled), suggested label, and the flag score > 0.
 
     Raises:
-        SettingError: rounds is negative or temperature is not positive.
+        SettingError: rounds or margin is negative or temperature is not positive.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 66 n² k operations, and n³ a round.
@@ -95,6 +104,8 @@ def label_issues(lin: Linearization, *, rounds: int = 1, temperature: float = 0.
         raise SettingError(f"rounds must be at least 0; got {rounds}.")
     if not temperature > 0:
         raise SettingError(f"temperature must be positive; got {temperature}.")
+    if not 0 <= margin < float("inf"):
+        raise SettingError(f"margin must be finite and at least 0; got {margin}.")
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     offset, ridge, held_out = _choose_ridge(lin)
     weight = torch.ones(len(lin), dtype=torch.float64)
@@ -102,11 +113,11 @@ def label_issues(lin: Linearization, *, rounds: int = 1, temperature: float = 0.
         return _outliers(lin, held_out, weight, ridge)
     labels = torch.as_tensor(lin.labels)
     for _ in range(rounds):
-        weight = torch.sigmoid(-_label_score(held_out, labels) / temperature)
+        weight = torch.sigmoid(-_lead(held_out, labels) / temperature)
         weight = weight.clamp_min(SMALLEST_WEIGHT)
         target = (lin.targets - offset).double().reshape(lin.residual.shape)
         held_out = lin.targets - _weighted_residual(lin, target, weight, ridge).flatten(1)
-    score = _label_score(held_out, labels)
+    score = _lead(held_out, labels) - margin
     return LabelIssues(
         score=score.numpy(),
         suggested_label=_by_class(held_out).argmax(1).numpy(),
@@ -168,7 +179,7 @@ def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
     return torch.cat([1 - held_out, held_out], 1) if held_out.shape[1] == 1 else held_out
 
 
-def _label_score(held_out: Float[Tensor, "n k"], labels: Tensor) -> Float[Tensor, " n"]:
+def _lead(held_out: Float[Tensor, "n k"], labels: Tensor) -> Float[Tensor, " n"]:
     """Largest other held-out output minus that of the given label."""
     by_class = _by_class(held_out)
     given = by_class.gather(1, labels[:, None])[:, 0]

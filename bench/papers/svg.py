@@ -1,0 +1,161 @@
+"""The papers' figures as small static SVG files: no library, no script, readable in any viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parent / "figures"
+# Okabe and Ito's colours, safe for colour-blind readers.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a94a0", "#cc79a7", "#e69f00")
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 460, 300, 56, 44, 34
+
+
+def histogram(
+    name: str, title: str, groups: Mapping[str, np.ndarray], *, x_title: str, log: bool = True
+) -> None:
+    """Share of each group's samples by value, groups side by side on one axis."""
+    values = {label: np.asarray(v, float) for label, v in groups.items()}
+    if log:
+        top = max(v.max() for v in values.values())
+        values = {k: np.log10(np.maximum(v, 1e-9 * top)) for k, v in values.items()}
+    everything = np.concatenate(list(values.values()))
+    edges = np.linspace(everything.min(), everything.max(), 33)
+    shares = {k: np.histogram(v, edges)[0] / len(v) for k, v in values.items()}
+    height = max(s.max() for s in shares.values())
+    frame = _Frame((edges[0], edges[-1]), (0.0, height), log)
+    body = []
+    for colour, (_, share) in zip(COLOURS, shares.items(), strict=False):
+        corners = [(edges[0], 0.0)]
+        for a, b, s in zip(edges[:-1], edges[1:], share, strict=True):
+            corners += [(a, s), (b, s)]
+        corners.append((edges[-1], 0.0))
+        body.append(
+            f'<path d="{frame.path(corners)}" fill="{colour}" fill-opacity=".35" '
+            f'stroke="{colour}"/>'
+        )
+    labels = [f"{k} ({len(v)})" for k, v in values.items()]
+    _write(name, title, [*body, *frame.axes(x_title, "share"), *_legend(labels)])
+
+
+def curves(
+    name: str,
+    title: str,
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x_title: str,
+    y_title: str,
+) -> None:
+    """Lines y(x)."""
+    xs = np.concatenate([np.asarray(x, float) for x, _ in lines.values()])
+    ys = np.concatenate([np.asarray(y, float) for _, y in lines.values()])
+    frame = _Frame((xs.min(), xs.max()), (ys.min(), ys.max()))
+    body = [
+        f'<path d="{frame.path(zip(x, y, strict=True))}" fill="none" stroke="{colour}" '
+        'stroke-width="2"/>'
+        for colour, (x, y) in zip(COLOURS, lines.values(), strict=False)
+    ]
+    _write(name, title, [*body, *frame.axes(x_title, y_title), *_legend(list(lines))])
+
+
+def heatmaps(
+    name: str, title: str, panels: Mapping[str, tuple[Sequence[str], np.ndarray]], cell: int = 52
+) -> None:
+    """Square matrices with their numbers, side by side."""
+    body, left, bottom = [], 0, 0
+    for label, (names, matrix) in panels.items():
+        margin = 7 * max(map(len, names)) + 8
+        body.append(_text(left + margin, 44, label, anchor="start"))
+        for i, row in enumerate(names):
+            y = 52 + cell * i
+            body.append(_text(left + margin - 4, y + cell / 2 + 4, row, anchor="end"))
+            column = left + margin + cell * i + cell / 2
+            body.append(_text(column, 52 + cell * len(names) + 14 + 12 * (i % 2), row))
+            for j, value in enumerate(matrix[i]):
+                x = left + margin + cell * j
+                body.append(
+                    f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="{COLOURS[0]}" '
+                    f'fill-opacity="{max(0.0, float(value)):.2f}" stroke="#fff"/>'
+                )
+                ink = "#fff" if value > 0.6 else "#1f2933"
+                body.append(_text(x + cell / 2, y + cell / 2 + 4, f"{value:.2f}", ink=ink))
+        left += margin + cell * len(names) + 24
+        bottom = max(bottom, 52 + cell * len(names) + 34)
+    _write(name, title, body, left, bottom)
+
+
+def galleries(name: str, title: str, rows: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Rows of pictures, each a data URI with its caption."""
+    size, body, y = 56, [], 40
+    for label, pictures in rows.items():
+        body.append(_text(4, y + 8, label, anchor="start"))
+        for i, (picture, caption) in enumerate(pictures):
+            x = 4 + i * (size + 4)
+            body.append(
+                f'<image x="{x}" y="{y + 14}" width="{size}" height="{size}" href="{picture}"/>'
+            )
+            body.append(_text(x + size / 2, y + size + 27, caption))
+        y += size + 44
+    width = max(4 + len(p) * (size + 4) for p in rows.values())
+    _write(name, title, body, max(width, 380), y)
+
+
+class _Frame:
+    """Data to pixels, and the axes."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], log: bool = False):
+        self.x, self.y, self.log = x, y, log
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
+        up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
+        return (
+            LEFT + across * (WIDTH - LEFT - 24),
+            HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP - 18),
+        )
+
+    def path(self, points) -> str:
+        return "M" + "L".join("{:.1f} {:.1f}".format(*self.at(*p)) for p in points)
+
+    def axes(self, x_title: str, y_title: str) -> list[str]:
+        corners = [(self.x[0], self.y[1]), (self.x[0], self.y[0]), (self.x[1], self.y[0])]
+        found = [f'<path d="{self.path(corners)}" fill="none" stroke="#5f6b7a"/>']
+        for value in np.linspace(*self.x, 5):
+            text = f"{10**value:.1e}" if self.log else f"{value:.3g}"
+            found.append(_text(self.at(value, 0)[0], HEIGHT - BOTTOM + 15, text))
+        for value in np.linspace(*self.y, 4):
+            found.append(_text(LEFT - 5, self.at(0, value)[1] + 4, f"{value:.3g}", anchor="end"))
+        found.append(_text((LEFT + WIDTH) / 2, HEIGHT - 10, x_title))
+        found.append(_text(4, TOP, y_title, anchor="start"))
+        return found
+
+
+def _legend(labels: Sequence[str]) -> list[str]:
+    found, x = [], LEFT + 60
+    for colour, label in zip(COLOURS, labels, strict=False):
+        found.append(f'<rect x="{x}" y="{TOP - 9}" width="9" height="9" fill="{colour}"/>')
+        found.append(_text(x + 12, TOP, label, anchor="start"))
+        x += 20 + 6 * len(label)
+    return found
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "middle", ink: str = "#1f2933") -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}"'
+    return f"<text {where}>{escape(text)}</text>"
+
+
+def _write(name: str, title: str, body: Sequence[str], width: int = WIDTH, height: int = HEIGHT):
+    FOLDER.mkdir(exist_ok=True)
+    text = "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="11">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        f'<text x="4" y="16" font-size="13" fill="#1f2933">{escape(title)}</text>',
+        *body,
+        "</svg>",
+    ])
+    (FOLDER / f"{name}.svg").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,113 @@
+"""Adversarial samples on purpose: inputs moved a little so that a trained network errs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed, is_fraction
+from datassay.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdversarialSamples:
+    """A sample set with some inputs replaced by adversarial ones.
+
+    Attributes:
+        samples: the set; y, ids and order stay.
+        replaced: [n] bool, which inputs are adversarial.
+        success: among the samples that the network classified rightly, the fraction whose label it
+            gets wrong after the step, in [0, 1].
+    """
+
+    samples: SampleSet
+    replaced: Bool[np.ndarray, " n"]
+    success: float
+
+
+def add_adversarial(
+    samples: SampleSet, model: nn.Module, fraction: float, *, epsilon: float = 0.01, seed: int = 0
+) -> AdversarialSamples:
+    """Replace a fraction of the samples by successful adversarial examples of a trained network.
+
+    x′ = x + ε sign(∂ cross-entropy(f(x), y) / ∂x), kept within the range of the samples' values
+
+    Args:
+        samples: a classification set.
+        model: the trained network to fool, [n, *input_shape] → [n, k] logits, or one logit for two
+            classes; left untouched and evaluated in evaluation mode.
+        fraction: of the samples to replace, in [0, 1].
+        epsilon: the largest change of an input value, input unit, positive.
+        seed: of the draw among the samples that can be replaced.
+
+    Returns:
+        The set with round(fraction · n) inputs replaced, drawn from those that the network
+        classified rightly before and wrongly after.
+
+    Raises:
+        DataError: a regression set, a setting outside its rule, or too few successful examples.
+
+    Cost: one forward and one backward pass over the inputs, and one forward pass more.
+    Source: Goodfellow et al. (2015), the fast gradient sign method; S1 App. A.7 replaces 10 % with
+    ε = 0.01. Deviates in clipping to the range of the samples.
+    """
+    if not samples.is_classification:
+        raise DataError(
+            f"adversarial samples need classes; {samples.name} is a regression set. Load it with "
+            "task='classification' if y holds labels."
+        )
+    if not is_fraction(fraction):
+        raise DataError(f"fraction must lie in [0, 1]; got {fraction!r}.")
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise DataError(f"epsilon must be finite and positive; got {epsilon!r}.")
+    check_seed(seed)
+    moved, right, wrong_after = _moved(samples, model, epsilon)
+    fooled = np.flatnonzero(right & wrong_after)
+    wanted = round(fraction * len(samples))
+    if len(fooled) < wanted:
+        raise DataError(
+            f"{wanted} samples must be replaced; the step fools the network on {len(fooled)}. "
+            "Raise epsilon or lower fraction."
+        )
+    chosen = np.random.default_rng(seed).choice(fooled, wanted, replace=False)
+    x, replaced = samples.x.copy(), np.zeros(len(samples), dtype=bool)
+    x[chosen], replaced[chosen] = moved[chosen], True
+    success = len(fooled) / max(1, int(right.sum()))
+    return AdversarialSamples(replace(samples, x=x), replaced, success)
+
+
+def _moved(
+    samples: SampleSet, model: nn.Module, epsilon: float, batch: int = 256
+) -> tuple[Float[np.ndarray, "n ..."], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Every input after its step, and whether the network was right before and wrong after."""
+    network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
+    low, high = float(samples.x.min()), float(samples.x.max())
+    moved, right, wrong = [], [], []
+    for start in range(0, len(samples), batch):
+        y = torch.as_tensor(samples.y[start : start + batch]).long()
+        x = torch.as_tensor(samples.x[start : start + batch]).float().requires_grad_()
+        logits = _logits(network(x))
+        loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
+        (slope,) = torch.autograd.grad(loss, x)
+        with torch.no_grad():
+            step = (x + epsilon * slope.sign()).clamp(low, high)
+            after = _logits(network(step)).argmax(1)
+        moved.append(step.numpy())
+        right.append((logits.argmax(1) == y).numpy())
+        wrong.append((after != y).numpy())
+    return (
+        np.concatenate(moved).astype(samples.x.dtype),
+        np.concatenate(right),
+        np.concatenate(wrong),
+    )
+
+
+def _logits(outputs: Tensor) -> Tensor:
+    """One logit f becomes (0, f)."""
+    return torch.cat([torch.zeros_like(outputs), outputs], 1) if outputs.shape[1] == 1 else outputs

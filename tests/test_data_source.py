@@ -1,0 +1,70 @@
+"""Where each sample came from: read beside it, kept through splits, never a feature."""
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.errors import DataError
+
+X = np.arange(40, dtype=np.float32).reshape(20, 2)
+Y = np.arange(20) % 2
+LAB = np.array(["north", "south"])[np.arange(20) // 10]
+
+
+def labs_of(samples):
+    return [LAB[i] for i in samples.ids]
+
+
+def test_a_split_keeps_the_source_of_each_sample():
+    train, val = da.load((X, Y), sources=LAB)
+    assert train.source.tolist() == labs_of(train) and val.source.tolist() == labs_of(val)
+    assert da.add_label_noise(train, 0.2).source is train.source
+
+
+def test_archives_name_the_sources_of_both_parts(tmp_path):
+    np.savez(tmp_path / "s.npz", x=X, y=Y, x_val=X, y_val=Y, source=LAB, source_val=LAB[::-1])
+    train, val = da.load(tmp_path / "s.npz")
+    assert train.source.tolist() == LAB.tolist() and val.source.tolist() == LAB[::-1].tolist()
+
+
+def test_numbered_sources_become_names(tmp_path):
+    np.savez(tmp_path / "s.npz", x=X, y=Y, source=np.arange(20) // 10)
+    train, _ = da.load(tmp_path / "s.npz")
+    assert set(train.source.tolist()) == {"0", "1"}
+
+
+def test_the_column_of_a_table_is_no_feature(tmp_path):
+    rows = [f"{a},{b},{lab},{y}" for (a, b), lab, y in zip(X, LAB, Y, strict=True)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,b,lab,y", *rows]))
+    train, _ = da.load(path, sources="lab")
+    assert train.feature_names == ("a", "b") and train.source.tolist() == labs_of(train)
+    assert da.load(path)[0].source is None
+
+
+def test_a_torch_dataset_takes_them_too():
+    train, _ = da.load(list(zip(X, Y, strict=True)), sources=LAB)
+    assert train.source.tolist() == labs_of(train)
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        (LAB[:3], "source must have one entry a sample; got 3 for 20"),
+        (np.ones(20), r"source must be \[n\] strings or integers; got float64"),
+        ("lab", "target, ids and sources name columns of a table; got a tuple"),
+    ],
+)
+def test_what_is_refused(sources, message):
+    with pytest.raises(DataError, match=message):
+        da.load((X, Y), sources=sources)
+
+
+def test_a_table_must_have_the_column(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n3,0\n")
+    with pytest.raises(DataError, match=r"sources must name a column of .*t\.csv; got 'lab'"):
+        da.load(tmp_path / "t.csv", sources="lab")
+    with pytest.raises(DataError, match="target, ids and sources name columns"):
+        da.load("digits", sources="lab")
+    with pytest.raises(DataError, match="at least one feature beside ids and sources"):
+        da.load(tmp_path / "t.csv", sources="a")
