@@ -80,7 +80,7 @@ def retrained(train, val, outputs, removed):
 
 
 def run(model, train, val=None, **settings):
-    given = {"damping": 0.0, "weight_decay": DECAY, **settings}
+    given = {"method": "exact", "damping": 0.0, "weight_decay": DECAY, **settings}
     return influence(model, train, val, **given)
 
 
@@ -154,7 +154,7 @@ def test_exact_is_the_formula():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
     moves = by_formula(model, train, 0.7)
-    found = influence(model, train, damping=0.5, weight_decay=0.2)
+    found = influence(model, train, method="exact", damping=0.5, weight_decay=0.2)
     np.testing.assert_allclose(found.weight_change, moves.square().sum(1), rtol=1e-6)
     assert found.method == "exact, damping 0.5" and found.warnings == ()
     assert found.ids.tolist() == train.ids.tolist()
