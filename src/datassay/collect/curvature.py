@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import torch
@@ -163,6 +163,54 @@ def loss_gradients(at: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"
     with _vectorized():
         found = each(at.weights, at.x[start:stop, None], at.y[start:stop, None])
     return _flat(found)
+
+
+def mean_gradient(at: LossAt) -> Float[Tensor, " d"]:
+    """Gradient of the mean loss of all samples.
+
+    Args:
+        at: the loss.
+
+    Returns:
+        ∇L, loss unit per weight unit.
+
+    Raises:
+        ModelError: torch.func cannot differentiate the model.
+
+    Cost: two passes over the samples.
+    """
+    rows = max(1, ACTIVATION_VALUES // at.activations)
+    total = torch.zeros_like(flat_weights(at))
+    for x, y in zip(at.x.split(rows), at.y.split(rows), strict=True):
+        with _vectorized():
+            slope = grad(partial(_mean_loss, at, x=x, y=y))(at.weights)
+        total += torch.cat([part.flatten() for part in slope.values()]) * (len(x) / len(at))
+    return total
+
+
+def flat_weights(at: LossAt) -> Float[Tensor, " d"]:
+    """The weights that train, flat.
+
+    Args:
+        at: the network.
+
+    Returns:
+        w, in the order of `named_parameters`.
+    """
+    return torch.cat([w.flatten() for w in at.weights.values()])
+
+
+def with_weights(at: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
+    """The same loss around other weights.
+
+    Args:
+        at: the loss.
+        weights: flat.
+
+    Returns:
+        The loss there.
+    """
+    return replace(at, weights={n: w[0] for n, w in _named(at, weights[None]).items()})
 
 
 def hessian_products(

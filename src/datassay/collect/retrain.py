@@ -111,7 +111,7 @@ def retrain(
     Source: S1 §6, "ground truth". float32 rounds differences of weights: changes below about
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """
-    chosen = _positions(removed, len(train))
+    chosen = positions(removed, len(train))
     full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     kept = ResultStore(store, fingerprint(model, train, val, full))
     missing = [i for i in chosen if f"without-{i}" not in kept]
@@ -143,7 +143,19 @@ def retrain(
     )
 
 
-def _positions(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
+def positions(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
+    """The samples to leave out.
+
+    Args:
+        removed: positions in 0..n−1, at least one; None is every one.
+        n: samples in all.
+
+    Returns:
+        Plain integers, in the order given.
+
+    Raises:
+        SettingError: a position is out of range, or there is none.
+    """
     chosen = list(range(n)) if removed is None else [int(i) for i in removed]
     if not chosen or not all(0 <= i < n for i in chosen):
         got = ", ".join(map(str, chosen[:5])) or "none"
@@ -175,8 +187,8 @@ def _train(
     recipe: Recipe,
     progress: Progress,
 ) -> TrainedNetworks:
-    positions = torch.arange(len(train))
-    subsets = torch.stack([positions if i is None else positions[positions != i] for i in left_out])
+    every = torch.arange(len(train))
+    subsets = torch.stack([every if i is None else every[every != i] for i in left_out])
     return train_networks([model] * len(left_out), train, subsets, recipe, progress=progress)
 
 
