@@ -454,3 +454,15 @@ def test_bad_models_and_data():
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SettingError, match="architecture"):
         patch.setattr(CURVATURE, "VECTOR_VALUES", 40)
         run([model, wide], train, damping=5.0)
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "exact", "cg", "tracin"])
+def test_some_samples_alone_give_their_rows(method):
+    train, val = samples(20, 3), samples(6, 3, m_seed=1)
+    own = {"lr": 0.1} if method == "tracin" else {}
+    every = influence(fitted(train, outputs=3), train, val, method=method, damping=0.2, **own)
+    some = influence(
+        fitted(train, outputs=3), train, val, method=method, damping=0.2, removed=[7, 2], **own
+    )
+    np.testing.assert_allclose(some.effect, every.effect[[7, 2]], rtol=1e-6, atol=1e-9)
+    assert some.ids.tolist() == every.ids[[7, 2]].tolist()

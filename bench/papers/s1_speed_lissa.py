@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from paper_data import mnist_pair
 from record import best_seconds, record
+from tasks import mnist_pair
 from torch import nn
 
 from datassay.collect.collect import collect

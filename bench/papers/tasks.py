@@ -36,6 +36,23 @@ def idx_images(name: str, part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     return images[:, None].astype(np.float32) / 255, labels.astype(np.int64)
 
 
+def mnist_pair(first: int, second: int, n: int, m: int, seed: int) -> tuple[SampleSet, SampleSet]:
+    """Training and validation images [28, 28] of two digits, from MNIST's own two parts.
+
+    Scaled as S1's code scales every image: (x − 0.456)/0.224.
+    """
+    sets = []
+    for part, size in (("train", n), ("t10k", m)):
+        x = read_idx(folder() / "mnist" / f"{part}-images-idx3-ubyte.gz")
+        y = read_idx(folder() / "mnist" / f"{part}-labels-idx1-ubyte.gz")
+        rng = np.random.default_rng((seed, len(y)))
+        chosen = rng.choice(np.flatnonzero(np.isin(y, (first, second))), size, replace=False)
+        images = ((x[chosen] / 255 - 0.456) / 0.224).astype(np.float32)
+        names = (str(first), str(second))
+        sets.append(SampleSet(images, (y[chosen] == second).astype(np.int64), chosen, names))
+    return sets[0], sets[1]
+
+
 @cache
 def cats_dogs(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Photographs [2000, 3, 64, 64] in [0, 1]; dog is class 1."""

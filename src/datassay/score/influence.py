@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from datassay.collect.collect import check_sets, network_targets
 from datassay.collect.curvature import inputs, loss_at, outputs_at
+from datassay.collect.retrain import positions
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
@@ -43,6 +45,7 @@ def influence(
     of: str = "output",
     damping: float = 0.01,
     weight_decay: float = 0.0,
+    removed: Sequence[int] | np.ndarray | None = None,
     top: int | None = None,
     precision: str = "float64",
     seed: int = 0,
@@ -66,6 +69,7 @@ def influence(
         of: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² beside the mean loss.
+        removed: positions of the samples to remove, one at a time; None is every one.
         top: keep only this many samples a query and direction, as in `attribution`.
         precision: "float64", or "float32" at half the memory and time.
         seed: of the batches of "lissa".
@@ -90,13 +94,14 @@ def influence(
     models = [model] if isinstance(model, nn.Module) else list(model)
     _check(method, settings, models, damping, weight_decay)
     check_sets(train, val)
+    chosen = None if removed is None else tuple(positions(removed, len(train)))
     problems = []
     for place, one in enumerate(models):
         told = _part(progress, place, len(models))
         at = loss_at(one, train, loss, precision)
         x = at.x if val is None else inputs(at.template, val)
         penalties = (float(damping), float(weight_decay))
-        problems.append(Problem(one, train, val, at, x, *penalties, precision, seed, told))
+        problems.append(Problem(one, train, val, at, x, *penalties, precision, chosen, seed, told))
     found = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
     measured = _outcome(of, loss, found, train if val is None else val)
     streams = [
@@ -105,7 +110,8 @@ def influence(
     ]
     with_all = torch.stack([measured(f) for f in found]).mean(0)
     named = method if method == "tracin" else f"{method}, damping {damping:g}"
-    result = gather(_averaged(streams), with_all, of, train.ids, named, top)
+    ids = train.ids if chosen is None else train.ids[list(chosen)]
+    result = gather(_averaged(streams), with_all, of, ids, named, top)
     warnings = dict.fromkeys(w for p in problems for w in p.warnings)
     return replace(result, warnings=tuple(warnings))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from datassay.collect.collect import collect
 from datassay.score.attribution import OutputChanges
 from datassay.score.gauss_newton import gauss_newton
@@ -35,4 +37,11 @@ def leveraged(problem: Problem) -> Iterator[OutputChanges]:
         allow_trained=True,
         progress=problem.progress,
     )
-    yield from gauss_newton(lin, problem.at.loss, problem.penalty)
+    chunks = gauss_newton(lin, problem.at.loss, problem.penalty)
+    if problem.removed is None:
+        yield from chunks
+        return
+    parts = list(chunks)  # the leverages of all samples come together anyway
+    chosen = torch.tensor(problem.removed)
+    outputs = torch.cat([part.outputs for part in parts])[chosen]
+    yield OutputChanges(0, outputs, torch.cat([part.weights for part in parts])[chosen])

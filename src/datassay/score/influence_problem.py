@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ class Problem:
         damping: added to the Hessian of the mean loss only to make it invertible.
         weight_decay: added to it because training had it.
         precision: of `at`.
+        removed: positions of the samples to remove, one at a time; None is every one.
         seed: of whatever a method draws.
         progress: called with (step, units done, units in all).
         warnings: a method appends what the user should know.
@@ -43,6 +45,7 @@ class Problem:
     damping: float
     weight_decay: float
     precision: str
+    removed: tuple[int, ...] | None = None
     seed: int = 0
     progress: Progress = silent
     warnings: list[str] = field(default_factory=list)
@@ -68,18 +71,22 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
-    """Gradients of all samples' losses, as many at once as memory is set aside for.
+    """Gradients of the losses of the samples to remove, as many at once as memory is set aside for.
 
     Args:
         problem: the network and its samples.
 
     Yields:
-        Position of the first sample, and the gradients.
+        Position of the first sample among those to remove, and the gradients.
     """
-    n, size = len(problem.at), problem.at.vectors_at_once
+    at = problem.at
+    if problem.removed is not None:
+        own = torch.tensor(problem.removed)
+        at = replace(at, x=at.x[own], y=at.y[own])
+    n, size = len(at), at.vectors_at_once
     for start in range(0, n, size):
         stop = min(start + size, n)
-        yield start, loss_gradients(problem.at, start, stop)
+        yield start, loss_gradients(at, start, stop)
         problem.progress("remove samples", stop, n)
 
 
