@@ -6,6 +6,8 @@ with the sum of the half's effects; mean over 300 queries. Leave-one-out: the ef
 against networks trained without each. Damping is chosen on other seeds than are reported.
 """
 
+import sys
+
 import numpy as np
 import torch
 from record import record
@@ -21,8 +23,10 @@ from datassay.score.unrolled import unrolled
 
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe("adam", 3e-3, 300, 64)
-DESCENT = {"lr": 0.1, "steps": 600}
-DAMPINGS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+# Full-batch descent that stays smooth: at lr 0.1 and 600 steps these networks train at the edge of
+# stability, two runs without the same sample part by rounding, and no derivative predicts them.
+DESCENT = {"lr": 0.05, "steps": 300}
+DAMPINGS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 0.3)
 N_SUBSETS, N_SEEDS, N_MODELS, N_REMOVED = 100, 5, 5, 100
 
 
@@ -31,8 +35,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     train = train.subset(np.sort(rng.permutation(len(train))[:1000]))
     queries = queries.subset(np.sort(rng.permutation(len(queries))[:300]))
-    datamodelling(train, queries)
-    leave_one_out(train, queries)
+    for case in sys.argv[1:] or ["datamodelling", "leave_one_out"]:
+        {"datamodelling": datamodelling, "leave_one_out": leave_one_out}[case](train, queries)
 
 
 def trained(train, seeds, subsets, recipe, order) -> TrainedNetworks:
