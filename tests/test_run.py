@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import datassay as da
+from datassay.comparison import FEWEST_SUSPECTS
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.run import (
-    FEWEST_SUSPECTS,
     RunSettings,
     check_settings,
     keep_set,

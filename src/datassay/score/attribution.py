@@ -164,6 +164,7 @@ def attribution(
     """
     settings = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
     scores = removal_scores(lin, of=of, top=top, dynamics=dynamics, progress=progress, **settings)
+    assert scores.attribution is not None
     return scores.attribution
 
 
@@ -173,13 +174,14 @@ class RemovalScores:
 
     Attributes:
         leave_one_out: held-out outputs, prediction and weight changes.
-        attribution: the effects on each query.
-        query_outputs: f_t on the queries, [m, k], output unit: of the run on all samples.
+        attribution: the effects on each query; None where they were not asked for.
+        query_outputs: f_t on the queries, [m, k], output unit: of the run on all samples; None as
+            well.
     """
 
     leave_one_out: LeaveOneOut
-    attribution: Attribution
-    query_outputs: Float[np.ndarray, "m k"]
+    attribution: Attribution | None
+    query_outputs: Float[np.ndarray, "m k"] | None
 
 
 def removal_scores(
