@@ -76,7 +76,7 @@ def _row(found: Aggregate, g: int, labels: np.ndarray, is_issue: np.ndarray) -> 
         number(found.mean[g]),
         f"{number(low)} to {number(high)}",
         number(found.median[g]),
-        percent(round(float(found.share[g]), 3)),
+        f"{100 * found.share[g]:.1f} %",
         f"{suspects:,}",
     )
     return GroupRow(str(found.names[g]), cells)
