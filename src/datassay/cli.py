@@ -130,7 +130,7 @@ def run(
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
 ) -> None:
-    """Score every training sample and write one page, one table and one summary.
+    """Score every training sample and write one page, two tables and one summary.
 
     Examples:
       datassay run digits --out report
@@ -144,7 +144,7 @@ def run(
       datassay run mnist/ --model cnn --plan
     """
     from datassay.report.write import check_writable, write_results
-    from datassay.run import RunSettings, command_line, with_adversarial
+    from datassay.run import RunSettings, command_line
     from datassay.run import run as run_job
     from datassay.terminal import ProgressDisplay, results_table
 
@@ -177,10 +177,7 @@ def run(
         _print_plan(noisy, val, settings)
         return
     with ProgressDisplay(err_console) as progress:
-        fooled = None
-        if adversarial != 0:  # the network to fool learns the true labels
-            fooled = with_adversarial(train, settings, adversarial, epsilon, progress)
-            noisy = replace(noisy, x=fooled.samples.x)
+        noisy, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
         findings = run_job(noisy, val, settings, progress, adversarial=fooled)
         page = write_results(findings, out)
     out_console.print(*results_table(findings), sep="\n")
@@ -322,6 +319,16 @@ def _with_noise(train, noise: float, kind: str, seed: int):
     if noise == 0:
         return train
     return add_label_noise(train, noise, kind=kind, seed=seed)
+
+
+def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
+    """The noisy samples with adversarial inputs; the network to fool learns the true labels."""
+    from datassay.run import with_adversarial
+
+    if fraction == 0:
+        return noisy, None
+    found = with_adversarial(train, settings, fraction, epsilon, progress)
+    return replace(noisy, x=found.samples.x), found
 
 
 def _print_plan(train, val, settings) -> None:

@@ -146,6 +146,8 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     """(name, value as text, share of a full bar), the largest first where there are many."""
     if len(names) == 2 and len(outputs) == 1:  # targets 0 and 1
         outputs = np.array([1 - outputs[0], outputs[0]])
+    elif len(outputs) == 1:  # the prediction itself
+        return []
     order = np.arange(len(outputs))
     if len(outputs) > N_OUTPUTS:
         order = np.argsort(-outputs, kind="stable")[:N_OUTPUTS]
@@ -199,9 +201,11 @@ def query_note(findings: Findings) -> str:
     n_wrong = int((chosen.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
     which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
-    which = f"{which} that are predicted wrongly" if n_wrong else "none is predicted wrongly"
+    first = f"{which} that are predicted wrongly, then " if n_wrong else ""
     rest = ", then others at random (seed 0)" if shown > min(n_wrong, N_WRONG) + n_close else ""
-    return f"{scope}: {which}, then the {n_close} right ones of smallest margin{rest}."
+    close = f"the {n_close} of smallest margin among those predicted rightly"
+    said = "" if n_wrong else " None is predicted wrongly."
+    return f"{scope}: {first}{close}{rest}.{said}"
 
 
 def effect_words(findings: Findings) -> tuple[str, str, str]:

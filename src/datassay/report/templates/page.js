@@ -132,6 +132,7 @@
 
   function explain(query) {
     const place = document.querySelector(".explained .query");
+    place.className = query.drawing.image ? "query" : "query plain";
     const said = make("p", query.wrong ? "said wrong" : "said", `predicted: ${query.predicted}`);
     place.replaceChildren(picture(query.drawing, query.id), make("p", "label", `given: ${query.label}`));
     place.append(said, make("p", "id", `validation id ${query.id}`), outputBars(query.outputs, query));
