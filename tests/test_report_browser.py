@@ -230,6 +230,21 @@ def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
     assert all(text[0] == "\N{MINUS SIGN}" for text in texts[5:])
 
 
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_no_effect_is_cut(browser, tmp_path, width):
+    found = make_findings()
+    top = found.attribution.top
+    tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
+    found = replace(found, attribution=replace(found.attribution, top=tiny))
+    path = tmp_path / "index.html"
+    path.write_text(render_page(found), encoding="utf-8")
+    opened(browser, path, width)
+    cut = """return [...document.querySelectorAll(".effect")].filter(
+      (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
+    assert len(browser.find_elements("css selector", ".effect")) == 10
+    assert browser.execute_script(cut) == 0
+
+
 @pytest.mark.parametrize("make", [digit_samples, text_samples], ids=["image", "text"])
 def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     path = tmp_path / "index.html"

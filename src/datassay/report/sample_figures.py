@@ -97,7 +97,7 @@ def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
         findings: one run's results.
 
     Returns:
-        None where there are not two.
+        Empty where there are not two.
     """
     source = findings.samples.source
     if source is None:
@@ -116,7 +116,7 @@ def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
         findings: one run's results.
 
     Returns:
-        None where nothing is known to be wrong.
+        Empty where nothing is known to be wrong.
     """
     wrong, adversarial = wrong_labels(findings.samples), findings.adversarial
     none = np.zeros(len(findings.samples), bool)
