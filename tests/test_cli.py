@@ -18,7 +18,7 @@ from datassay.cli import app
 
 COMMANDS = ["run", "score", "summarize"]
 SMALL = ["--model", "mlp:width=16"]
-FILES = ["index.html", "scores.parquet", "summary.json"]
+FILES = ["attribution.parquet", "index.html", "scores.parquet", "summary.json"]
 OWN = """
 import torch
 
@@ -77,7 +77,7 @@ def here(tmp_path, monkeypatch):
     sys.modules.pop("own_networks", None)
 
 
-def test_run_writes_three_files_and_names_the_page_last(here):
+def test_run_writes_its_files_and_names_the_page_last(here):
     result = succeed("run", "iris", *SMALL, "--curve-seeds", 1, "--out", "deep/report")
     assert sorted(p.name for p in Path("deep/report").iterdir()) == FILES
     assert result.stdout.splitlines()[-1] == "deep/report/index.html"
@@ -142,6 +142,99 @@ def test_summarize_keeps_the_fraction(here, how):
     facts = json.loads(Path("out/keep.json").read_text())
     assert (facts["kept"], facts["train"], facts["iterative"]) == (36, 120, bool(how))
     assert sorted(p.name for p in Path("out").iterdir()) == ["keep.json", "keep.parquet"]
+
+
+def test_attribution_joins_training_to_validation_samples(here):
+    options = ["--attribution", "loss", "--top", 3, *SMALL, "--out", "out"]
+    succeed("score", "good.csv", "--target", "answer", "--ids", "key", *options)
+    table, scores = columns("out/attribution.parquet"), columns("out/scores.parquet")
+    assert len(table["id"]) == 12 * 2 * 3
+    assert set(table["id"]) <= set(scores["id"])
+    assert not set(table["query_id"]) & set(scores["id"])
+    assert set(table["of"]) == {"loss"}
+    signs = {d: {np.sign(e) for e, way in zip(table["effect"], table["direction"], strict=True)
+                 if way == d} for d in ("raises", "lowers")}  # fmt: skip
+    assert signs == {"raises": {1.0}, "lowers": {-1.0}}
+
+
+def test_attribution_can_be_left_out(here):
+    succeed("score", "iris", *SMALL, "--attribution", "none", "--out", "out")
+    assert columns("out/attribution.parquet") == {
+        name: [] for name in ("query", "query_id", "direction", "rank", "id", "effect", "of")
+    }
+    assert "made the model say this" not in Path("out/index.html").read_text()
+
+
+def test_several_targets_are_attributed_by_their_loss(here):
+    draw = np.random.default_rng(1)
+    np.savez("two.npz", x=draw.normal(size=(40, 3)), y=draw.normal(size=(40, 2)))
+    succeed("score", "two.npz", "--model", "linear", "--out", "out")
+    assert set(columns("out/attribution.parquet")["of"]) == {"loss"}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--smoothing", "isotropic", "--sigma", 0.5],
+        ["--smoothing", "fisher"],
+        ["--smoothing", "sgd", "--batch-size", 8, "--weight-decay", 0.1],
+    ],
+    ids=["isotropic", "fisher", "sgd"],
+)
+def test_the_smoothing_decides_the_information(here, how):
+    succeed("score", "iris", *SMALL, "--weight-decay", 0.1, "--out", "plain")
+    succeed("score", "iris", *SMALL, *how, "--weight-decay", 0.1, "--out", "out")
+    plain, smoothed = columns("plain/scores.parquet"), columns("out/scores.parquet")
+    information = np.array(smoothed["information"])
+    assert smoothed["weight_change"] == plain["weight_change"]
+    assert ("outside" in smoothed) == ("sgd" in how)
+    if "isotropic" in how:
+        assert np.allclose(information, np.array(plain["weight_change"]) / (2 * 0.5**2))
+    elif "fisher" in how:
+        assert np.allclose(information, plain["information"], rtol=1e-6)
+    else:
+        assert not np.allclose(information, plain["information"], rtol=0.1)
+    assert f"{how[1]} smoothing" in Path("out/index.html").read_text()
+
+
+@pytest.mark.parametrize("data", ["sources.csv", "sources.npz"])
+def test_sources_are_compared_and_are_no_feature(here, data):
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(60, 2)), np.arange(60) % 2
+    x[:20] *= 9  # the first source is spread widely, and so informs more
+    names = np.where(np.arange(60) < 20, "wide", "narrow")
+    rows = [f"{a},{b},{s},{t}" for (a, b), s, t in zip(x, names, y, strict=True)]
+    Path("sources.csv").write_text("\n".join(["a,b,clinic,label", *rows]))
+    np.savez("sources.npz", x=x, y=y, source=names)
+    column = ["--source", "clinic"] if data.endswith("csv") else []
+    succeed("score", data, "--model", "logistic", *column, "--task", "classification")
+    summary = json.loads(Path("scores/summary.json").read_text())
+    by_source = {row["label"]: row for row in summary["groups"]["source"]}
+    assert sum(row["count"] for row in by_source.values()) == 48
+    assert by_source["wide"]["mean"] > by_source["narrow"]["mean"]
+    assert summary["group_p_values"]["source"] < 0.01
+    assert set(columns("scores/scores.parquet")["source"]) == {"wide", "narrow"}
+    assert "a random sample of source wide informs more" in Path("scores/index.html").read_text()
+    succeed("summarize", data, "--model", "logistic", *column, "--task", "classification")
+
+
+def test_adversarial_inputs_are_made_and_found(here):
+    fooled = ["--adversarial", 0.1, "--epsilon", 0.1, "--noise", 0.1]
+    succeed("run", "digits", "--model", "mlp:width=64", *fooled, "--curve-seeds", 1)
+    table = columns("report/scores.parquet")
+    replaced = np.array(table["is_adversarial"])
+    assert replaced.sum() == 144
+    information = np.array(table["information"])
+    assert np.median(information[replaced]) > np.median(information[~replaced])
+    summary = json.loads(Path("report/summary.json").read_text())
+    assert summary["counts"]["adversarial"] == 144
+    assert summary["counts"]["known_label_errors"] == 144
+    contest = next(c for c in summary["contests"] if "adversarial" in c["measure"])
+    assert contest["rankings"][:2] == ["information", "label issue score"]
+    assert max(contest["values"][:2]) > 0.8
+    page = Path("report/index.html").read_text()
+    assert "144 inputs were replaced on purpose" in page
+    assert 'id="figure-spoiled"' in page
 
 
 def test_the_same_seed_gives_the_same_table(here):
@@ -266,6 +359,44 @@ BAD = {
     "curve seeds": ([*GOOD, "--curve-seeds", "-1"], r"curve_seeds must be at least 0; got -1"),
     "noise": ([*GOOD, "--noise", "2"], r"must lie in \[0, 1\].*got 2\.0"),
     "noise kind": ([*GOOD, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
+    "adversarial": ([*GOOD, "--adversarial", "2"], r"fraction must lie in \[0, 1\]; got 2\.0"),
+    "epsilon": (
+        [*GOOD, "--adversarial", "0.1", "--epsilon", "-1"],
+        r"epsilon must be finite and positive; got -1\.0",
+    ),
+    "too few fooled": (
+        [*GOOD, *SMALL, "--adversarial", "0.9", "--epsilon", "1e-6"],
+        r"43 samples must be replaced; .* Raise epsilon or lower fraction",
+    ),
+    "adversarial regression": (
+        ["score", "diabetes", *SMALL, "--adversarial", "0.1"],
+        r"adversarial samples need classes",
+    ),
+    "smoothing": (["score", "good.npz", "--smoothing", "odd"], r"smoothing must be .*; got 'odd'"),
+    "sigma": (["score", "good.npz", "--sigma", "0"], r"sigma must be finite and positive; got 0"),
+    "no batch size": (["score", "good.npz", "--smoothing", "sgd"], r"batch_size must be given"),
+    "bad batch size": (
+        ["score", "good.npz", "--smoothing", "sgd", "--batch-size", "0"],
+        r"batch_size must be a whole number of at least 1; got 0",
+    ),
+    "stray batch size": (
+        ["score", "good.npz", "--batch-size", "8"],
+        r"batch_size belongs to smoothing='sgd'; got 8",
+    ),
+    "attribution": (
+        ["score", "good.npz", "--attribution", "logit"],
+        r"attribution must be one of auto, none, output, margin, loss; got 'logit'",
+    ),
+    "margin of a regression": (
+        ["score", "diabetes", *SMALL, "--attribution", "margin"],
+        r"of='margin' needs classes",
+    ),
+    "top": (["score", "good.npz", "--top", "0"], r"top must be at least 1.*; got 0"),
+    "missing source": (
+        ["score", "good.csv", "--source", "nope"],
+        r"sources must name a column of good\.csv; got 'nope'",
+    ),
+    "source of no table": (["score", "good.npz", "--source", "a"], r"good\.npz is none"),
     "pickled weights": ([*GOOD, "--weights", "pickled.pt"], r"pickled\.pt must be a \.safetensors"),
     "missing weights": ([*GOOD, "--weights", "none.pt"], r"none\.pt must be .*No such file"),
     "fraction": (["summarize", "good.npz", "--fraction", "1.5"], r"\(0, 1\]; got 1\.5"),

@@ -12,7 +12,7 @@ from datassay.run import RunSettings
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
-STEPS = ["collect", "decompose", "leave one out", "label issues", "retrain", "page"]
+STEPS = ["collect", "decompose", "leave one out", "attribution", "label issues", "retrain", "page"]
 
 
 def test_digits():
@@ -21,10 +21,11 @@ def test_digits():
     assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
     assert planned.peak_bytes == max(s.bytes for s in planned.steps) < 2e9
     assert planned.available_bytes > planned.peak_bytes
-    collect, decompose, leave, labels, retrain, _ = (s.detail for s in planned.steps)
+    collect, decompose, leave, effects, labels, retrain, _ = (s.detail for s in planned.steps)
     assert "exact averaged kernel, 1438 x 1438, float64" in collect
     assert "1438 x 1438 eigenproblem, dual" in decompose
     assert "1438 removals, 10 x 1 outputs" in leave
+    assert "1438 x 359 effects, the 5 largest" in effects
     assert "1438 x 1438 kernel" in labels
     assert "300 updates of 64 samples" in retrain
 
@@ -41,14 +42,14 @@ def test_without_retraining_that_step_is_gone():
 
 
 def test_more_seeds_cost_more():
-    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[4].flops for c in (1, 5))
+    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[5].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)
 
 
 def test_known_truth_saves_the_round_that_judges_the_suspects():
     train, val = DIGITS
     noisy = da.add_label_noise(train, 0.1)
-    assert plan(noisy, val, SETTINGS).steps[4].flops < plan(train, val, SETTINGS).steps[4].flops
+    assert plan(noisy, val, SETTINGS).steps[5].flops < plan(train, val, SETTINGS).steps[5].flops
 
 
 def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
@@ -82,3 +83,13 @@ def test_a_bad_setting_is_refused_as_the_run_would():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_matrix_rate_is_a_rate(dtype):
     assert 1e8 < matrix_rate(dtype, size=256) < 1e15
+
+
+def test_attribution_is_counted_only_where_it_is_asked_for():
+    steps = {s.name: s for s in plan(*DIGITS, SETTINGS).steps}
+    without = {s.name: s for s in plan(*DIGITS, replace(SETTINGS, attribution="none")).steps}
+    assert "attribution" not in without
+    # Fewer queries than modes: the same product, moved from one step to the other.
+    product = 2 * 1438 * 10 * 1438 * 359
+    assert steps["attribution"].flops == product
+    assert without["leave one out"].flops == steps["leave one out"].flops + product

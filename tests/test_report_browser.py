@@ -5,9 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_report_findings import EVIL, make_findings, row_samples, text_samples
+from test_report_findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    row_samples,
+    text_samples,
+    with_sources,
+)
 
 from datassay.report.page import render_page
+from datassay.report.queries import chosen_queries
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -19,7 +27,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
     "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
 ).split()
-VISIBLE = "[...document.querySelectorAll('.card:not([hidden])')]"
+VISIBLE = "[...document.querySelectorAll('#gallery .card:not([hidden])')]"
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +127,7 @@ def test_a_class_named_script_is_shown_and_does_not_run(browser, page):
     legends = browser.find_elements("css selector", "[data-figure=information] .legendtext")
     assert EVIL in [legend.text for legend in legends]
     choose(browser, **{"class": "1"})
-    labels = browser.find_elements("css selector", ".card:not([hidden]) .label")
+    labels = browser.find_elements("css selector", "#gallery .card:not([hidden]) .label")
     assert {label.get_attribute("textContent") for label in labels} == {EVIL}
 
 
@@ -182,10 +190,73 @@ def test_controls_work_from_the_keyboard(browser, page):
     opened(browser, page)
     browser.find_element("css selector", "[name=view]:checked").send_keys(Keys.ARROW_RIGHT)
     assert all("least" in views for views in visible(browser, "views"))
+    before = explained(browser)
+    browser.find_element("css selector", "[name=query]:checked").send_keys(Keys.ARROW_RIGHT)
+    assert explained(browser) != before
     unlabelled = (
         "return [...document.querySelectorAll('select, input')].filter(c => !c.labels.length)"
     )
     assert browser.execute_script(unlabelled) == []
+
+
+def explained(browser):
+    """What the section on single predictions shows: the query's id, and ids on both sides."""
+    return browser.execute_script(
+        """const ids = (side) =>
+          [...document.querySelectorAll(`[data-side=${side}] .card`)].map((c) => c.dataset.sample);
+        const id = document.querySelector(".query .id").textContent;
+        return [id, ids("raised"), ids("lowered")];"""
+    )
+
+
+def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
+    found = make_findings()
+    opened(browser, page)
+    top, positions = found.attribution.top, chosen_queries(found).positions
+    tiles = browser.find_elements("css selector", ".choices .tile")
+    assert len(tiles) == len(positions)
+    for k in (0, 7, len(positions) - 1):
+        browser.execute_script("arguments[0].click()", tiles[k])
+        i = positions[k]
+        expected = [
+            [str(found.samples.ids[p]) for p in who[i]] for who in (top.raising, top.lowering)
+        ]
+        assert explained(browser) == [f"validation id {found.validation.ids[i]}", *expected]
+        flags = browser.find_elements("css selector", "#why .card.suspect")
+        both = np.concatenate([top.raising[i], top.lowering[i]])
+        assert len(flags) == found.issues.is_issue[both].sum()
+    texts = [e.text for e in browser.find_elements("css selector", ".effect")]
+    assert all(text[0] == "+" for text in texts[:5])
+    assert all(text[0] == "\N{MINUS SIGN}" for text in texts[5:])
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_no_effect_is_cut(browser, tmp_path, width):
+    found = make_findings()
+    top = found.attribution.top
+    tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
+    found = replace(found, attribution=replace(found.attribution, top=tiny))
+    path = tmp_path / "index.html"
+    path.write_text(render_page(found), encoding="utf-8")
+    opened(browser, path, width)
+    cut = """return [...document.querySelectorAll(".effect")].filter(
+      (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
+    assert len(browser.find_elements("css selector", ".effect")) == 10
+    assert browser.execute_script(cut) == 0
+
+
+@pytest.mark.parametrize("make", [digit_samples, text_samples], ids=["image", "text"])
+def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
+    path = tmp_path / "index.html"
+    path.write_text(render_page(make_findings(with_sources(make()))), encoding="utf-8")
+    opened(browser, path)
+    for radio in browser.find_elements("css selector", "[name=query]"):
+        browser.execute_script("arguments[0].click()", radio)
+        inside = "return document.querySelectorAll('#why :is(script:not([id]), b, i)').length"
+        assert browser.execute_script(inside) == 0
+    shown = browser.execute_script("return document.querySelector('#why').textContent")
+    assert (EVIL if make is digit_samples else "b<i>") in shown
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -200,7 +271,7 @@ def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
 
 @pytest.mark.parametrize("make", [text_samples, row_samples], ids=["text", "row"])
 def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
-    samples = replace(make(), name="a_very_long_name_without_any_space_" * 4)
+    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
     path = tmp_path / "index.html"
     path.write_text(render_page(make_findings(samples)), encoding="utf-8")
     opened(browser, path, 390)

@@ -11,6 +11,8 @@ from datassay.act.rivals import Contest
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.report.findings import Findings
+from datassay.score.aggregate import aggregate
+from datassay.score.attribution import Attribution, TopEffects
 from datassay.score.baselines import Baselines
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
@@ -95,6 +97,37 @@ def simulated_removal_curve(rng, metric="accuracy"):
     return RemovalCurve(fractions, tuple(loss), score, metric)
 
 
+def simulated_attribution(samples, rng, top=5):
+    """Effects of the samples on each other, and outputs that are mostly right."""
+    n = len(samples)
+    effect = rng.normal(0, 0.01, (n, n))
+    order = np.argsort(-effect, axis=0)
+    raising, lowering = order[:top].T, order[::-1][:top].T
+    columns = np.arange(n)[:, None]
+    best = TopEffects(raising, effect[raising, columns], lowering, effect[lowering, columns])
+    if samples.is_classification:
+        outputs = np.eye(samples.n_classes)[samples.y] + rng.normal(0, 0.3, (n, samples.n_classes))
+    else:
+        outputs = samples.y.reshape(n, -1) + rng.normal(0, 30, (n, 1))
+    values = outputs.max(1)
+    attribution = Attribution(
+        None, best, *effect.sum(1)[None], *np.ones((2, n)), values, "output", "flow", samples.ids
+    )
+    return attribution, outputs
+
+
+def simulated_groups(samples, information):
+    labels = {"source": samples.source}
+    if samples.is_classification:
+        labels = {"class": np.array(samples.class_names)[samples.y], **labels}
+    return {by: aggregate(information, who) for by, who in labels.items() if who is not None}
+
+
+def with_sources(samples):
+    """The same samples from two places, one of which wants to be markup."""
+    return replace(samples, source=np.where(np.arange(len(samples)) % 3, "here", EVIL))
+
+
 def make_findings(samples=None, seed=0, **changes):
     """A run with heavy-tailed scores, as real ones have."""
     samples = digit_samples() if samples is None else samples
@@ -103,6 +136,7 @@ def make_findings(samples=None, seed=0, **changes):
     information = np.exp(rng.normal(-7, 1.3, n) + 1.5 * (issues.score > 0))
     if samples.is_classification:
         information = information * np.where(samples.y == min(8, samples.n_classes - 1), 4, 1)
+    attribution, outputs = simulated_attribution(samples, np.random.default_rng(seed + 1))
     contest = Contest(
         measure="finding the wrong labels (AUROC, higher is better)",
         rankings=("label issue score", "final loss", "margin", "random"),
@@ -119,6 +153,9 @@ def make_findings(samples=None, seed=0, **changes):
         weight_change=information**0.9,
         issues=issues,
         learning_curve=simulated_learning_curve(rng),
+        attribution=attribution,
+        query_outputs=outputs,
+        groups=simulated_groups(samples, information),
         baselines=Baselines(rng.exponential(0.1, n), rng.normal(3, 1, n), samples.ids),
         removal_curve=simulated_removal_curve(rng, "accuracy" if samples.n_classes else "R²"),
         contests=(contest,),
@@ -139,7 +176,7 @@ def make_findings(samples=None, seed=0, **changes):
     return replace(found, **changes)
 
 
-@pytest.mark.parametrize("name", ["information", "issues", "baselines"])
+@pytest.mark.parametrize("name", ["information", "issues", "baselines", "attribution"])
 def test_results_in_another_order_are_refused(name):
     found = make_findings()
     shuffled = replace(getattr(found, name), ids=found.samples.ids[::-1].copy())
@@ -150,3 +187,10 @@ def test_results_in_another_order_are_refused(name):
 def test_results_of_another_length_are_refused():
     with pytest.raises(DataError, match="prediction_change must have one value a sample; got 3"):
         make_findings(prediction_change=np.ones(3), weight_change=np.ones(3))
+
+
+def test_an_attribution_without_its_queries_is_refused():
+    with pytest.raises(DataError, match=r"attribution must come with .* 500 queries, 0 outputs"):
+        make_findings(query_outputs=None)
+    with pytest.raises(DataError, match="and 40 validation samples"):
+        make_findings(validation=digit_samples(40))

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from test_report_findings import (
@@ -13,6 +14,7 @@ from test_report_findings import (
     make_findings,
     regression_samples,
     row_samples,
+    with_sources,
 )
 
 from datassay.act.rivals import Contest
@@ -20,7 +22,7 @@ from datassay.errors import SettingError
 from datassay.report import write
 from datassay.report.write import check_writable, write_results
 
-NAMES = {"index.html", "scores.parquet", "summary.json"}
+NAMES = {"attribution.parquet", "index.html", "scores.parquet", "summary.json"}
 
 
 def names(folder):
@@ -87,6 +89,31 @@ def test_summary_is_plain_json_even_where_figures_are_missing(tmp_path):
     assert summary["facts"]["model"].startswith("mlp")
     assert summary["warnings"] == ["The validation part was split off: 20 % & stratified."]
     assert summary["advice"][0]["kind"] == "label errors"
+
+
+def test_table_says_where_a_sample_came_from_and_what_was_done_to_it(tmp_path):
+    samples = with_sources(digit_samples())
+    adversarial = np.arange(500) % 5 == 0
+    write_results(make_findings(samples, adversarial=adversarial), tmp_path)
+    table = pq.read_table(tmp_path / "scores.parquet")
+    assert table["source"].to_pylist() == samples.source.tolist()
+    assert np.array_equal(table["is_adversarial"], adversarial)
+    summary = strict_json(tmp_path / "summary.json")
+    assert summary["counts"]["adversarial"] == 100
+    assert [row["label"] for row in summary["groups"]["source"]] == [EVIL, "here"]
+
+
+def test_attribution_has_both_ids_and_the_sign_of_its_direction(tmp_path):
+    found = make_findings(row_samples())
+    write_results(found, tmp_path)
+    table = pq.read_table(tmp_path / "attribution.parquet")
+    assert table.num_rows == 178 * 2 * 5
+    row = table.filter((pc.field("query") == 7) & (pc.field("direction") == "lowers")).to_pylist()
+    assert [r["rank"] for r in row] == [1, 2, 3, 4, 5]
+    assert {r["query_id"] for r in row} == {found.validation.ids[7]}
+    assert [r["effect"] for r in row] == found.attribution.top.lowering_effect[7].tolist()
+    lowering = found.attribution.top.lowering[7]
+    assert [r["id"] for r in row] == found.samples.ids[lowering].tolist()
 
 
 def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import datassay as da
+from datassay.comparison import FEWEST_SUSPECTS
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.run import (
-    FEWEST_SUSPECTS,
     RunSettings,
     check_settings,
     keep_set,
@@ -81,6 +81,24 @@ def test_facts_name_what_was_run(findings):
     assert "Command" not in facts
 
 
+def test_each_validation_sample_is_attributed(noisy, findings):
+    found, (_, val) = findings[0], noisy
+    assert found.query_outputs.shape == (100, 10)
+    assert (found.query_outputs.argmax(1) == val.y).mean() > 0.8
+    assert found.attribution.of == "output"
+    assert found.attribution.top.raising.shape == (100, 5)
+    assert np.array_equal(found.attribution.prediction_change, found.prediction_change)
+    assert found.groups["class"].count.sum() == 300
+    assert list(found.groups) == ["class"]
+
+
+def test_attribution_changes_no_score(noisy, findings):
+    bare = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
+    assert bare.attribution is None
+    known = findings[0].information.information
+    np.testing.assert_allclose(bare.information.information, known, rtol=1e-9)
+
+
 def test_progress_ends_every_step(findings):
     _, steps = findings
     last = {step: (done, total) for step, done, total in steps}
@@ -140,6 +158,10 @@ def test_keep_set_says_what_it_did():
         ({"memory": float("nan")}, "memory must be a positive .* got nan"),
         ({"lr": -0.1}, "lr must be finite and positive"),
         ({"steps": 0}, "steps must be .* got 0"),
+        ({"attribution": "logit"}, "attribution must be one of auto, none, output, margin, loss"),
+        ({"smoothing": "sgd"}, "batch_size must be given for smoothing='sgd'"),
+        ({"sigma": 0.0}, "sigma must be finite and positive; got 0.0"),
+        ({"top": 0}, "top must be at least 1"),
         ({"reduction": "max"}, "reduction must be 'sum' or 'mean'; got 'max'"),
     ],
 )

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,38 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from datassay.errors import DatassayError, SettingError
+from datassay.options import (
+    Adversarial,
+    AllowTrained,
+    Attribution,
+    BatchSize,
+    CurveSeeds,
+    Data,
+    DataOption,
+    Dynamics,
+    Epsilon,
+    Ids,
+    Lr,
+    Memory,
+    Model,
+    Noise,
+    NoiseKind,
+    Out,
+    Outputs,
+    Projection,
+    Reduction,
+    Seed,
+    Sigma,
+    Smoothing,
+    SourceColumn,
+    Steps,
+    Target,
+    Task,
+    Top,
+    ValFraction,
+    WeightDecay,
+    Weights,
+)
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -34,42 +67,7 @@ app = typer.Typer(
 out_console = Console(markup=False, emoji=False, highlight=False)
 err_console = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
-DATA_HELP = (
-    "digits, breast_cancer, wine, iris, diabetes, moons, or a path: .npz, .csv, .parquet, a folder "
-    "of MNIST-style IDX files, a folder of class-named image folders."
-)
-MODEL_HELP = (
-    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
-)
 KEPT_FILES = ("keep.parquet", "keep.json")
-Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
-DataOption = Annotated[
-    str | None, typer.Option("--data", help="The same as DATA.", show_default=False)
-]
-Out = Annotated[Path, typer.Option(help="Folder for the results; made if it does not exist.")]
-Seed = Annotated[int, typer.Option(help="Of split, noise, weights, projection and batches.")]
-Target = Annotated[str | None, typer.Option(help="Label column of a table (default: the last).")]
-Ids = Annotated[str | None, typer.Option(help="Id column of a table (default: row numbers).")]
-Task = Annotated[str | None, typer.Option(help="classification or regression (default: by y).")]
-ValFraction = Annotated[float, typer.Option(help="Split off where there is no validation part.")]
-Noise = Annotated[float, typer.Option(help="Fraction of training labels to flip, truth kept.")]
-NoiseKind = Annotated[str, typer.Option(help="uniform, or pair (each class to the next).")]
-Model = Annotated[str, typer.Option(help=MODEL_HELP)]
-Weights = Annotated[
-    Path | None, typer.Option(help=".safetensors or state dict, trained on OTHER data.")
-]
-AllowTrained = Annotated[
-    bool, typer.Option("--allow-trained", help="Accept weights that have seen these labels.")
-]
-Lr = Annotated[str, typer.Option(help="Learning rate, or auto: 0.5/λ_max of the kernel.")]
-Steps = Annotated[int, typer.Option(help="Training steps of the linearised network.")]
-WeightDecay = Annotated[float, typer.Option(help="Penalty towards the initial weights.")]
-Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and decay refer to.")]
-Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
-Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
-Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
-Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
-CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
 
 
 def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
@@ -104,6 +102,8 @@ def run(
     out: Out = Path("report"),
     noise: Noise = 0.0,
     noise_kind: NoiseKind = "uniform",
+    adversarial: Adversarial = 0.0,
+    epsilon: Epsilon = 0.01,
     lr: Lr = "auto",
     steps: Steps = 2000,
     weight_decay: WeightDecay = 0.0,
@@ -111,12 +111,18 @@ def run(
     reduction: Reduction = "sum",
     weights: Weights = None,
     allow_trained: AllowTrained = False,
+    smoothing: Smoothing = "functional",
+    sigma: Sigma = 1.0,
+    batch_size: BatchSize = None,
+    attribution: Attribution = "auto",
+    top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
     memory: Memory = None,
     curve_seeds: CurveSeeds = 5,
     target: Target = None,
     ids: Ids = None,
+    source: SourceColumn = None,
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
@@ -124,14 +130,16 @@ def run(
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
 ) -> None:
-    """Score every training sample and write one page, one table and one summary.
+    """Score every training sample and write one page, two tables and one summary.
 
     Examples:
       datassay run digits --out report
 
       datassay run digits --noise 0.1 --noise-kind pair --out noisy
 
-      datassay run reviews.csv --target sentiment --ids review_id --model mlp:width=256
+      datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
+
+      datassay run reviews.csv --target sentiment --ids review_id --source shop
 
       datassay run mnist/ --model cnn --plan
     """
@@ -152,19 +160,25 @@ def run(
         projection=_projection(projection),
         outputs=outputs,
         memory=None if memory is None else memory * 1e9,
+        smoothing=smoothing,
+        sigma=sigma,
+        batch_size=batch_size,
+        attribution=attribution,
+        top=top,
         curve_seeds=curve_seeds,
         seed=seed,
         command=command_line(),
     )
     if not plan:
         check_writable(out)
-    train, val = _load(data, data_option, target, ids, task, val_fraction, seed)
-    train = _with_noise(train, noise, noise_kind, seed)
+    train, val = _load(data, data_option, target, ids, source, task, val_fraction, seed)
+    noisy = _with_noise(train, noise, noise_kind, seed)
     if plan:
-        _print_plan(train, val, settings)
+        _print_plan(noisy, val, settings)
         return
     with ProgressDisplay(err_console) as progress:
-        findings = run_job(train, val, settings, progress)
+        noisy, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
+        findings = run_job(noisy, val, settings, progress, adversarial=fooled)
         page = write_results(findings, out)
     out_console.print(*results_table(findings), sep="\n")
     out_console.print(str(page), soft_wrap=True)
@@ -179,6 +193,8 @@ def score(
     out: Out = Path("scores"),
     noise: Noise = 0.0,
     noise_kind: NoiseKind = "uniform",
+    adversarial: Adversarial = 0.0,
+    epsilon: Epsilon = 0.01,
     lr: Lr = "auto",
     steps: Steps = 2000,
     weight_decay: WeightDecay = 0.0,
@@ -186,46 +202,33 @@ def score(
     reduction: Reduction = "sum",
     weights: Weights = None,
     allow_trained: AllowTrained = False,
+    smoothing: Smoothing = "functional",
+    sigma: Sigma = 1.0,
+    batch_size: BatchSize = None,
+    attribution: Attribution = "auto",
+    top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
     memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
+    source: SourceColumn = None,
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
 ) -> None:
     """Score every sample without retraining any network, in seconds.
 
+    Takes what `run` takes and writes the same files.
+
     Examples:
       datassay score digits --out scores
 
-      datassay score table.parquet --target label --dynamics converged --weight-decay 0.1
+      datassay score table.parquet --target label --source clinic --attribution loss --top 20
+
+      datassay score digits --smoothing sgd --batch-size 64 --lr 0.0005 --weight-decay 0.01
     """
-    run(
-        data=data,
-        data_option=data_option,
-        model=model,
-        out=out,
-        noise=noise,
-        noise_kind=noise_kind,
-        lr=lr,
-        steps=steps,
-        weight_decay=weight_decay,
-        dynamics=dynamics,
-        reduction=reduction,
-        weights=weights,
-        allow_trained=allow_trained,
-        projection=projection,
-        outputs=outputs,
-        memory=memory,
-        curve_seeds=0,
-        target=target,
-        ids=ids,
-        task=task,
-        val_fraction=val_fraction,
-        seed=seed,
-    )
+    run(**locals(), curve_seeds=0)  # at this point locals() are the options above, no more
 
 
 @app.command()
@@ -252,6 +255,7 @@ def summarize(
     memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
+    source: SourceColumn = None,
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
@@ -285,7 +289,7 @@ def summarize(
         command=command_line(),
     )
     check_writable(out, KEPT_FILES)
-    train, val = _load(data, data_option, target, ids, task, val_fraction, seed)
+    train, val = _load(data, data_option, target, ids, source, task, val_fraction, seed)
     with ProgressDisplay(err_console) as progress:
         kept, facts = keep_set(
             train, val, settings, fraction, iterative, drop_suspects, progress=progress
@@ -297,14 +301,14 @@ def summarize(
     out_console.print(str(out / KEPT_FILES[0]), soft_wrap=True)
 
 
-def _load(data, data_option, target, ids, task, val_fraction, seed):
+def _load(data, data_option, target, ids, sources, task, val_fraction, seed):
     from datassay.data.load import load
 
     if (data is None) == (data_option is None):
         raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
-    source = data_option if data is None else data
-    settings = {"target": target, "ids": ids, "task": task}
-    return load(source, **settings, val_fraction=val_fraction, seed=seed)
+    given = data_option if data is None else data
+    settings = {"target": target, "ids": ids, "sources": sources, "task": task}
+    return load(given, **settings, val_fraction=val_fraction, seed=seed)
 
 
 def _with_noise(train, noise: float, kind: str, seed: int):
@@ -315,6 +319,16 @@ def _with_noise(train, noise: float, kind: str, seed: int):
     if noise == 0:
         return train
     return add_label_noise(train, noise, kind=kind, seed=seed)
+
+
+def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
+    """The noisy samples with adversarial inputs; the network to fool learns the true labels."""
+    from datassay.run import with_adversarial
+
+    if fraction == 0:
+        return noisy, None
+    found = with_adversarial(train, settings, fraction, epsilon, progress)
+    return replace(noisy, x=found.samples.x), found
 
 
 def _print_plan(train, val, settings) -> None:

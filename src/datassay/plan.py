@@ -16,6 +16,7 @@ from datassay.collect.jacobian import frozen_copy
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
+from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
 
@@ -29,6 +30,8 @@ TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.22, 0.09
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
+# Of one effect: its share of the search for the largest, and of the outputs it is read from.
+EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
 PAGE_SECONDS = 2.0
 RANKINGS = 6
 
@@ -91,7 +94,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     work = forward_work(model, train)
     steps = [
         _collect_step(form, work, len(train) + len(val), rate),
-        *_score_steps(form, len(train), len(val), rate["float64"]),
+        *_score_steps(form, len(train), len(val), rate["float64"], settings),
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
     ]
@@ -165,13 +168,16 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
 
 
-def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
+def _score_steps(form: Form, n: int, m: int, rate: float, settings: RunSettings) -> list[PlanStep]:
     p, b = form.eigenproblem, form.n_rows // n
     columns = form.n_outputs // b
     eigen = EIGEN_WORK * p**3
     dual = form.representation == "kernel"
     rows = 2.0 * (m * b if dual else n * b + m * b) * p**2
-    contour = n * columns * p * (4.0 * N_NODES * b + 2.0 * min(m * b, p))
+    # The effects hold every changed output; without them a triangular factor is smaller.
+    attributes = settings.attribution != "none"
+    outputs = 2.0 * n * columns * p * (m * b if attributes else min(m * b, p))
+    contour = 4.0 * n * columns * p * N_NODES * b + (0.0 if attributes else outputs)
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
@@ -197,8 +203,20 @@ def _score_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
             contour + leverages,
             contour / (SCORING_SHARE * rate) + leverages / (small * rate),
         ),
+        *_attribution_step(n, m, columns * b, outputs if attributes else None, settings.top, rate),
         PlanStep("label issues", labels_detail, held, labels, labels / (LABEL_SHARE * rate)),
     ]
+
+
+def _attribution_step(
+    n: int, m: int, n_outputs: int, flops: float | None, top: int, rate: float
+) -> list[PlanStep]:
+    if flops is None:
+        return []
+    values = 3.0 * min(CHUNK_VALUES, n * m * n_outputs) + 4.0 * m * min(top, n)
+    detail = f"{n} x {m} effects, the {min(top, n)} largest kept each way"
+    seconds = flops / (SCORING_SHARE * rate) + n * m * (EFFECT_SECONDS + n_outputs * OUTPUT_SECONDS)
+    return [PlanStep("attribution", detail, 8.0 * values, flops, seconds)]
 
 
 def _training_step(

@@ -7,101 +7,39 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
-from datassay.act.rivals import Contest, detection_contest, removal_contest
-from datassay.act.summarize import KeepSet, summarize, suspects_first
+from datassay.act.removal_curve import train_all
+from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.linearization import Linearization
-from datassay.collect.training import sample_losses
+from datassay.comparison import RetrainedNetworks, retrain_and_compare
+from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
-from datassay.report.advice import wrong_labels
-from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST, Findings
-from datassay.score.baselines import Baselines, baselines
-from datassay.score.dynamics import check_dynamics
+from datassay.report.findings import Findings
+from datassay.report.wording import percent
+from datassay.run_settings import RunSettings, check_settings
+from datassay.score.aggregate import Aggregate, aggregate
+from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
-from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.label_issues import label_issues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 
-LOWEST_LOSS_FIRST = "lowest loss first"
-LARGEST_MARGIN_FIRST = "largest margin first"
-CONTEST_FRACTION = 0.5
-# Fewer suspects than this cannot move a validation accuracy measurably.
-FEWEST_SUSPECTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What the main job can be told; every default is what `datassay run DATA` does.
-
-    Attributes:
-        model: as for `build_model`.
-        weights: checkpoint to start from, or None for initial weights.
-        allow_trained: linearise even at weights that have seen these labels, with a warning.
-        lr: learning rate, or "auto".
-        steps: of the linearised training.
-        weight_decay: of the loss as reduced.
-        reduction: "sum" or "mean" loss.
-        dynamics: "flow", "descent" or "converged".
-        projection: "auto", None or features a tensor.
-        outputs: "auto", "joint" or "averaged".
-        memory: bytes to stay within, or None.
-        curve_seeds: networks a ranking and fraction; 0 retrains nothing.
-        seed: of weights, projection, batches and random rankings.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    model: str = "mlp"
-    weights: Path | None = None
-    allow_trained: bool = False
-    lr: float | str = "auto"
-    steps: int = 2000
-    weight_decay: float = 0.0
-    reduction: str = "sum"
-    dynamics: str = "flow"
-    projection: int | str | None = "auto"
-    outputs: str = "auto"
-    memory: float | None = None
-    curve_seeds: int = 5
-    seed: int = 0
-    command: str = ""
-
-    @property
-    def dynamics_settings(self) -> dict[str, Any]:
-        """The arguments that `leave_one_out` takes."""
-        names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def collection_settings(self) -> dict:
-        """The arguments that `collect` and `plan_collection` share."""
-        names = ("projection", "outputs", "memory")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Retrained:
-    """What retraining real networks gave; empty when it was switched off."""
-
-    baselines: Baselines | None = None
-    curve: RemovalCurve | None = None
-    contests: tuple[Contest, ...] = ()
-    facts: dict[str, str] = field(default_factory=dict)
-
 
 def run(
-    train: SampleSet, val: SampleSet, settings: RunSettings, progress: Progress = silent
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress = silent,
+    *,
+    adversarial: AdversarialSamples | None = None,
 ) -> Findings:
     """Everything `datassay run` computes, without writing anything.
 
@@ -110,6 +48,7 @@ def run(
         val: the validation samples.
         settings: what to run.
         progress: called with (step, units done, units in all).
+        adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
 
     Returns:
         The findings, ready for `write_results`.
@@ -122,17 +61,21 @@ def run(
     check_settings(settings)
     models = starting_networks(train, settings)
     lin = _collected(models[0], train, val, settings, progress)
-    loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
-    information = sample_information(lin, loo=loo)
+    removed = _removals(lin, settings, progress)
+    loo = removed.leave_one_out
+    information = sample_information(lin, loo=loo, **settings.smoothing_settings)
     progress("judge the labels", 0, 1)
     issues = label_issues(lin)
     spectrum = learning_curve(lin, loo.run)
     progress("judge the labels", 1, 1)
-    retrained = _Retrained()
+    replaced = None if adversarial is None else adversarial.replaced
+    retrained = RetrainedNetworks()
     if settings.curve_seeds:
-        retrained = _retrain(models, train, val, information, issues, settings, progress)
-    facts = _facts(train, val, settings, lin, loo) | retrained.facts
-    facts["Seconds"] = f"{time.perf_counter() - started:.1f}"
+        retrained = retrain_and_compare(
+            models, train, val, information, issues, replaced, settings.seed, progress
+        )
+    facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
         validation=val,
@@ -141,6 +84,10 @@ def run(
         weight_change=loo.weight_change,
         issues=issues,
         learning_curve=spectrum,
+        attribution=removed.attribution,
+        query_outputs=removed.query_outputs,
+        groups=groups(train, information, settings.seed),
+        adversarial=replaced,
         baselines=retrained.baselines,
         removal_curve=retrained.curve,
         contests=retrained.contests,
@@ -149,27 +96,69 @@ def run(
     )
 
 
-def check_settings(settings: RunSettings) -> None:
-    """Refuse, before any work is done, what can be judged without the samples.
+def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
+    """One pass over all removals, with or without the effects on each validation sample."""
+    of = settings.attribution
+    if of == "none":
+        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
+        return RemovalScores(loo, None, None)
+    if of == "auto":
+        of = "loss" if lin.labels is None and lin.outputs.shape[1] > 1 else "output"
+    return removal_scores(
+        lin, of=of, top=settings.top, progress=progress, **settings.dynamics_settings
+    )
+
+
+def groups(train: SampleSet, information: SampleInformation, seed: int) -> dict[str, Aggregate]:
+    """Information by class and by source, where the samples have them.
 
     Args:
-        settings: of a run.
+        train: the samples.
+        information: theirs.
+        seed: of the bootstrap.
+
+    Returns:
+        "class" and "source" → the sums; a single class or source is no comparison and left out.
+    """
+    labels = {}
+    if train.is_classification:
+        labels["class"] = np.array(train.class_names)[train.y]
+    if train.source is not None:
+        labels["source"] = train.source
+    return {
+        by: aggregate(information.information, names, seed=seed)
+        for by, names in labels.items()
+        if len(np.unique(names)) > 1
+    }
+
+
+def with_adversarial(
+    train: SampleSet,
+    settings: RunSettings,
+    fraction: float,
+    epsilon: float,
+    progress: Progress = silent,
+) -> AdversarialSamples:
+    """Train one network of the run's kind on the samples, then fool it on a fraction of them.
+
+    Args:
+        train: the samples.
+        settings: model, weights and seed.
+        fraction: of the samples to replace.
+        epsilon: the largest change of an input value.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The samples, and which were replaced.
 
     Raises:
-        SettingError: a setting is outside its rule.
+        DatassayError: a setting is outside its rule, or the step fools the network too rarely.
     """
-    if settings.curve_seeds < 0:
-        raise SettingError(
-            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
-        )
-    if settings.memory is not None and not settings.memory > 0:
-        raise SettingError(
-            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
-            "it out to use what is free."
-        )
-    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
-    named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
-    check_dynamics(sys.float_info.min, 2, **named)
+    check_adversarial(train, fraction, epsilon)
+    (model,) = starting_networks(train, replace(settings, curve_seeds=1))
+    networks = train_all([model], train, seed=settings.seed, progress=progress)
+    model.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
+    return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
 
 
 def _collected(
@@ -250,82 +239,6 @@ def starting_networks(train: SampleSet, settings: RunSettings) -> list:
     ]
 
 
-def _retrain(models, train, val, information, issues, settings, progress) -> _Retrained:
-    recipe = task_recipe(train)
-    trained = train_all(models, train, recipe, settings.seed, progress)
-    outputs = trained.outputs(torch.as_tensor(train.x).float())
-    losses = sample_losses(outputs, train, recipe)
-    rivals = baselines(
-        outputs.numpy(),
-        losses.double().numpy(),
-        train.y,
-        train.ids,
-        is_classification=train.is_classification,
-    )
-    info = information.information
-    rankings = {
-        LOWEST_FIRST: np.argsort(info, kind="stable"),
-        HIGHEST_FIRST: np.argsort(-info, kind="stable"),
-        LOWEST_LOSS_FIRST: np.argsort(rivals.loss, kind="stable"),
-        LARGEST_MARGIN_FIRST: np.argsort(-rivals.margin, kind="stable"),
-    }
-    if issues.is_issue.any():
-        rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
-    curve = removal_curve(
-        models, train, val, rankings, trained=trained, seed=settings.seed, progress=progress
-    )
-    measure = f"{curve.metric} after removing half of the samples (higher is better)"
-    ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in rankings]
-    others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
-    contests = [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
-    contests += _label_contests(
-        models, train, val, issues, information, rivals, trained, settings, progress
-    )
-    updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
-    return _Retrained(rivals, curve, tuple(contests), {"Retraining": updates})
-
-
-def _label_contests(
-    models,
-    train: SampleSet,
-    val: SampleSet,
-    issues: LabelIssues,
-    information: SampleInformation,
-    rivals: Baselines,
-    trained,
-    settings: RunSettings,
-    progress: Progress,
-) -> list[Contest]:
-    """Label scores against the truth where it is known, else by what removing the suspects does."""
-    wrong = wrong_labels(train)
-    if wrong is not None and wrong.any() and not wrong.all():
-        scores = {"label issue score": issues.score, "final loss": rivals.loss}
-        scores |= {"smallest margin": -rivals.margin, "information": information.information}
-        return [detection_contest(wrong, scores, settings.seed)]
-    n_suspects = int(issues.is_issue.sum())
-    if not FEWEST_SUSPECTS <= n_suspects <= len(train) // 2:
-        return []
-    ours, *others = "highest label issue score first", "highest loss first", "smallest margin first"
-    rankings = {
-        ours: np.argsort(-issues.score, kind="stable"),
-        others[0]: np.argsort(-rivals.loss, kind="stable"),
-        others[1]: np.argsort(rivals.margin, kind="stable"),
-    }
-    fraction = n_suspects / len(train)
-    curve = removal_curve(
-        models,
-        train,
-        val,
-        rankings,
-        fractions=[fraction],
-        trained=trained,
-        seed=settings.seed,
-        progress=lambda _, done, total: progress("retrain without suspects", done, total),
-    )
-    measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
-    return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]
-
-
 def _facts(
     train: SampleSet,
     val: SampleSet,
@@ -348,11 +261,34 @@ def _facts(
         "Seed": str(settings.seed),
         "Version": version("datassay"),
     }
+    if settings.smoothing != "functional":
+        noise = f"σ = {settings.sigma:g}"
+        noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
+        facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+    if settings.command:
+        facts["Command"] = settings.command
+    return facts
+
+
+def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:
+    """What was made wrong on purpose.
+
+    Args:
+        train: the samples; true_y set where labels were flipped.
+        adversarial: which inputs were replaced; None where none were.
+
+    Returns:
+        Facts for the page.
+    """
+    facts = {}
     if train.true_y is not None:
         flipped = int((train.true_y != train.y).sum())
         facts["Label noise"] = f"{flipped:,} labels were flipped on purpose"
-    if settings.command:
-        facts["Command"] = settings.command
+    if adversarial is not None:
+        facts["Adversarial samples"] = (
+            f"{adversarial.replaced.sum():,} inputs were replaced on purpose; the step fools a "
+            f"trained network on {percent(round(adversarial.success, 3))} of what it got right"
+        )
     return facts
 
 

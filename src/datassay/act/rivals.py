@@ -63,14 +63,21 @@ def removal_contest(
 
 
 def detection_contest(
-    wrong: Bool[np.ndarray, " n"], scores: dict[str, Float[np.ndarray, " n"]], seed: int = 0
+    wrong: Bool[np.ndarray, " n"],
+    scores: dict[str, Float[np.ndarray, " n"]],
+    seed: int = 0,
+    *,
+    what: str = "the wrong labels",
+    n_ours: int = 1,
 ) -> Contest:
     """How well each score finds the samples known to be wrong.
 
     Args:
         wrong: which samples are wrong; at least one is and one is not.
-        scores: name → score, higher: more likely wrong; the first is ours. Random is added.
+        scores: name → score, higher: more likely wrong; ours come first. Random is added.
         seed: of the random ranking and of the bootstrap.
+        what: is found, in plain words.
+        n_ours: how many scores are ours.
 
     Returns:
         The contest in AUROC; spreads and differences from 200 bootstrap resamples of the samples.
@@ -83,9 +90,9 @@ def detection_contest(
         some = draw.integers(len(wrong), size=len(wrong))
         if wrong[some].any() and not wrong[some].all():
             resampled.append([auroc(wrong[some], s[some]) for s in scores.values()])
-    measure = "finding the wrong labels (AUROC, higher is better)"
+    measure = f"finding {what} (AUROC, higher is better)"
     error = float(norm.ppf(CONFIDENCE))
-    return _contest(measure, list(scores), 1, values[:, None], np.array(resampled).T, error)
+    return _contest(measure, list(scores), n_ours, values[:, None], np.array(resampled).T, error)
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:

@@ -57,15 +57,7 @@ def add_adversarial(
     Source: Goodfellow et al. (2015), the fast gradient sign method; S1 App. A.7 replaces 10 % with
     ε = 0.01. Deviates in clipping to the range of the samples.
     """
-    if not samples.is_classification:
-        raise DataError(
-            f"adversarial samples need classes; {samples.name} is a regression set. Load it with "
-            "task='classification' if y holds labels."
-        )
-    if not is_fraction(fraction):
-        raise DataError(f"fraction must lie in [0, 1]; got {fraction!r}.")
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise DataError(f"epsilon must be finite and positive; got {epsilon!r}.")
+    check_adversarial(samples, fraction, epsilon)
     check_seed(seed)
     moved, right, wrong_after = _moved(samples, model, epsilon)
     fooled = np.flatnonzero(right & wrong_after)
@@ -80,6 +72,28 @@ def add_adversarial(
     x[chosen], replaced[chosen] = moved[chosen], True
     success = len(fooled) / max(1, int(right.sum()))
     return AdversarialSamples(replace(samples, x=x), replaced, success)
+
+
+def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> None:
+    """Refuse, before a network is trained, what cannot be fooled.
+
+    Args:
+        samples: as in `add_adversarial`.
+        fraction: as there.
+        epsilon: as there.
+
+    Raises:
+        DataError: a regression set, or a setting outside its rule.
+    """
+    if not samples.is_classification:
+        raise DataError(
+            f"adversarial samples need classes; {samples.name} is a regression set. Load it with "
+            "task='classification' if y holds labels."
+        )
+    if not is_fraction(fraction):
+        raise DataError(f"fraction must lie in [0, 1]; got {fraction!r}.")
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise DataError(f"epsilon must be finite and positive; got {epsilon!r}.")
 
 
 def _moved(

@@ -33,7 +33,9 @@ class Drawing:
     values: tuple[tuple[str, str], ...] = ()
 
 
-def draw(samples: SampleSet, positions: Shaped[np.ndarray, " m"]) -> tuple[Drawing, ...]:
+def draw(
+    samples: SampleSet, positions: Shaped[np.ndarray, " m"], side: int = MAX_SIDE
+) -> tuple[Drawing, ...]:
     """Each sample as its kind is shown.
 
     An image that has no image's shape, and a text without text, are listed as rows.
@@ -41,12 +43,13 @@ def draw(samples: SampleSet, positions: Shaped[np.ndarray, " m"]) -> tuple[Drawi
     Args:
         samples: the whole set, which fixes the grey scale and what is unusual.
         positions: [m], which samples.
+        side: pixels that an image may be wide or high.
 
     Returns:
         [m] drawings.
     """
     if samples.kind == "image" and _is_image(samples.input_shape):
-        return _images(samples, positions)
+        return _images(samples, positions, side)
     if samples.kind == "text" and samples.texts is not None:
         return tuple(_text(str(samples.texts[i])) for i in positions)
     return _rows(samples, positions)
@@ -58,13 +61,14 @@ def _is_image(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 and (shape[0] in {1, 2, 3, 4} or shape[2] in {1, 2, 3, 4})
 
 
-def _images(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
+def _images(samples: SampleSet, positions: np.ndarray, side: int) -> tuple[Drawing, ...]:
     low, high = float(samples.x.min()), float(samples.x.max())
     scale = 255 / (high - low) if high > low else 0.0
     drawn = []
     for i in positions:
         pixels = _last_channel(np.asarray(samples.x[i], np.float64))
-        drawn.append(Drawing(image=_png(((pixels - low) * scale).round().astype(np.uint8))))
+        grey = ((pixels - low) * scale).clip(0, 255).round().astype(np.uint8)
+        drawn.append(Drawing(image=_png(grey, side)))
     return tuple(drawn)
 
 
@@ -78,11 +82,11 @@ def _last_channel(image: np.ndarray) -> np.ndarray:
     return image
 
 
-def _png(pixels: np.ndarray) -> str:
+def _png(pixels: np.ndarray, side: int) -> str:
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)
-    picture.thumbnail((MAX_SIDE, MAX_SIDE))
+    picture.thumbnail((side, side))
     stream = io.BytesIO()
     picture.save(stream, format="PNG")
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()

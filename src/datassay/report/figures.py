@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datassay.report.findings import RANDOM, Findings
-from datassay.report.sample_figures import information_figure, issue_figure
+from datassay.report.sample_figures import (
+    comparison_figure,
+    information_figure,
+    issue_figure,
+    source_groups,
+    spoiled_groups,
+)
 from datassay.report.training_figures import (
     gain_figure,
     modes_figure,
@@ -32,6 +38,12 @@ def figures(findings: Findings) -> dict[str, tuple[str, str]]:
         "spectrum": (spectrum_figure(findings), "Eigenvalues of the kernel by mode"),
         "modes": (modes_figure(findings), "Predicted residual left against training steps"),
     }
+    information = findings.information.information
+    if sources := source_groups(findings):
+        drawn["sources"] = (comparison_figure(information, sources), "Information by source")
+    if spoiled := spoiled_groups(findings):
+        text = "Information of clean samples and of those made wrong on purpose"
+        drawn["spoiled"] = (comparison_figure(information, spoiled), text)
     curve = findings.removal_curve
     if curve is not None:
         rankings = ", ".join(curve.rankings)

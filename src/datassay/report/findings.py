@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from datassay.act.removal_curve import RemovalCurve
 from datassay.act.rivals import Contest
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.score.aggregate import Aggregate
+from datassay.score.attribution import Attribution
 from datassay.score.baselines import Baselines
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
@@ -37,6 +39,12 @@ class Findings:
         weight_change: [n], weight unit squared: what removing it changes in the weights.
         issues: how likely each given label is wrong.
         learning_curve: the kernel's spectrum and which modes are learned when.
+        attribution: effect of each sample on each validation sample; None where it was not asked
+            for.
+        query_outputs: [m, k], output unit: of the validation samples, by the linearised network
+            trained on all samples; None as attribution.
+        groups: "class" and "source" → information summed up by it, where there are two or more.
+        adversarial: [n], which inputs were replaced on purpose; None where none were.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
         contests: our rankings beside their trivial rivals.
@@ -51,6 +59,10 @@ class Findings:
     weight_change: Float[np.ndarray, " n"]
     issues: LabelIssues
     learning_curve: LearningCurve
+    attribution: Attribution | None = None
+    query_outputs: Float[np.ndarray, "m k"] | None = None
+    groups: dict[str, Aggregate] = field(default_factory=dict)
+    adversarial: Bool[np.ndarray, " n"] | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None
     contests: tuple[Contest, ...] = ()
@@ -72,6 +84,9 @@ def check_aligned(findings: Findings) -> None:
     """
     ids = findings.samples.ids
     results = {"information": findings.information, "issues": findings.issues}
+    if findings.attribution is not None:
+        results["attribution"] = findings.attribution
+        _check_queries(findings)
     if findings.baselines is not None:
         results["baselines"] = findings.baselines
     for name, result in results.items():
@@ -80,9 +95,21 @@ def check_aligned(findings: Findings) -> None:
                 f"{name} must have the samples' ids in the samples' order; they differ. "
                 "Score the same SampleSet that the report shows."
             )
-    for name in ("prediction_change", "weight_change"):
-        if len(getattr(findings, name)) != len(ids):
+    for name in ("prediction_change", "weight_change", "adversarial"):
+        if getattr(findings, name) is not None and len(getattr(findings, name)) != len(ids):
             raise DataError(
                 f"{name} must have one value a sample; got {len(getattr(findings, name))} "
                 f"for {len(ids)}. Score the same SampleSet that the report shows."
             )
+
+
+def _check_queries(findings: Findings) -> None:
+    found, outputs, val = findings.attribution, findings.query_outputs, findings.validation
+    assert found is not None
+    n_queries = len(found.outcome)
+    if val is None or outputs is None or not n_queries == len(outputs) == len(val):
+        raise DataError(
+            f"attribution must come with the validation samples and their outputs; got {n_queries} "
+            f"queries, {0 if outputs is None else len(outputs)} outputs and "
+            f"{0 if val is None else len(val)} validation samples. Pass those it was computed on."
+        )

@@ -36,6 +36,11 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             f"seen the label it judges. The fit's ridge, {number(issues.ridge)}, was chosen by "
             "leave-one-out error.",
         ),
+        (
+            "Effect on a prediction",
+            "The value with a training sample minus the value without it, both in closed form. "
+            "Effects of several samples do not add up exactly: each is of removing one alone.",
+        ),
         ("Validation samples", _validation(findings)),
         (
             "Redundant",
@@ -57,10 +62,13 @@ def _information(findings: Findings) -> str:
     measure = {
         "functional": f"the squared change of its outputs, averaged over the {inputs} inputs",
         "isotropic": "the squared change of its weights",
-    }.get(found.smoothing, f"the {found.smoothing} measure of that change")
+        "fisher": f"the change of its weights, weighed by the Fisher matrix of the {inputs} inputs",
+        "sgd": "the change of its weights beside the noise that SGD leaves in them",
+    }[found.smoothing]
+    scale = "" if found.smoothing == "sgd" else f", divided by 2σ² with σ = {number(found.sigma)}"
     return (
         "How far the network trained with a sample is from the one trained without it, in nats "
-        f"(natural-log units): {measure}, divided by 2σ² with σ = {number(found.sigma)}. High "
+        f"(natural-log units): {measure}{scale}. High "
         "information is not the same as good: a wrong label is informative too."
     )
 

@@ -14,7 +14,9 @@ from datassay.report.advice import Advice, advice
 from datassay.report.figures import figures
 from datassay.report.findings import Findings
 from datassay.report.gallery import N_ISSUES, cards
+from datassay.report.group_tables import GROUP_COLUMNS, group_tables
 from datassay.report.method import method_notes
+from datassay.report.queries import effect_words, query_data, query_note
 from datassay.report.wording import count, number
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -94,6 +96,9 @@ def _context(findings: Findings) -> dict[str, object]:
         "cards": shown,
         "card_kind": "image" if shown and shown[0].drawing.image else _list_kind(shown),
         "gallery_note": _gallery_note(findings, len(shown)),
+        "group_tables": group_tables(findings),
+        "group_columns": GROUP_COLUMNS,
+        **_explained(findings),
         "issue_note": _issue_note(findings),
         "removal_note": _removal_note(findings),
         "metric_title": metric[:1].upper() + metric[1:],
@@ -102,6 +107,20 @@ def _context(findings: Findings) -> dict[str, object]:
         "version": facts.get("version", version("datassay")),
         "seed": facts.get("seed", ""),
         "command": facts.get("command", ""),
+    }
+
+
+def _explained(findings: Findings) -> dict[str, object]:
+    """The section on single predictions; nothing where there was no attribution."""
+    if findings.attribution is None:
+        return {"queries": None}
+    what, raised, lowered = effect_words(findings)
+    return {
+        "queries": _markup(script_json(query_data(findings))),
+        "query_note": query_note(findings),
+        "effect_of": what,
+        "raised": raised,
+        "lowered": lowered,
     }
 
 

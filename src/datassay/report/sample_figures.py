@@ -56,6 +56,78 @@ def information_figure(findings: Findings) -> Figure:
     return figure
 
 
+def comparison_figure(information: np.ndarray, groups: list[tuple[str, np.ndarray]]) -> Figure:
+    """Histograms of information as shares of each group, so that groups of any size compare.
+
+    Args:
+        information: [n], nats.
+        groups: name and mask of each, ten at most.
+
+    Returns:
+        The figure: one stepped line a group on a logarithmic axis.
+    """
+    import plotly.graph_objects as go
+
+    exponents = np.log10(_above_floor(information))
+    edges = np.linspace(*_range(exponents), 31)
+    colours = (BLUE, VERMILION, *CLASS_COLOURS)
+    figure = go.Figure()
+    for colour, (name, inside) in zip(colours, groups, strict=False):
+        share = 100 * np.histogram(exponents[inside], edges)[0] / max(1, int(inside.sum()))
+        figure.add_scatter(
+            x=(edges[1:] + edges[:-1]) / 2,
+            y=share,
+            name=plain(name),
+            mode="lines",
+            line={"shape": "hvh", "color": colour, "width": 2},
+            fill="tozeroy" if len(groups) <= 3 else None,
+            hovertemplate="%{y:.1f} % of its samples<extra>%{fullData.name}</extra>",
+        )
+    style(figure, "information, nats", "share of the group, %")
+    ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))
+    figure.update_xaxes(tickvals=ticks, ticktext=texts)
+    figure.update_layout(showlegend=True)
+    return figure
+
+
+def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
+    """Name and mask of at most ten sources, the largest.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        Empty where there are not two.
+    """
+    source = findings.samples.source
+    if source is None:
+        return []
+    names, counts = np.unique(source, return_counts=True)
+    if len(names) < 2:
+        return []
+    largest = np.sort(np.argsort(-counts, kind="stable")[: len(CLASS_COLOURS)])
+    return [(str(names[g]), source == names[g]) for g in largest]
+
+
+def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
+    """Name and mask of the samples as they came, of wrong labels and of adversarial inputs.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        Empty where nothing is known to be wrong.
+    """
+    wrong, adversarial = wrong_labels(findings.samples), findings.adversarial
+    none = np.zeros(len(findings.samples), bool)
+    wrong = none if wrong is None else wrong
+    adversarial = none if adversarial is None else adversarial
+    spoiled = [("label is wrong", wrong), ("input is adversarial", adversarial)]
+    found = [(name, inside) for name, inside in spoiled if inside.any()]
+    clean = ("as it should be", ~wrong & ~adversarial)
+    return [clean, *found] if found and clean[1].any() else []
+
+
 def _above_floor(values: np.ndarray) -> np.ndarray:
     top = float(values.max())
     return np.maximum(values, top * SMALLEST_SHARE) if top > 0 else np.ones_like(values)

@@ -28,6 +28,8 @@ def summary_json(findings: Findings) -> str:
         "counts": _counts(findings),
         "advice": [asdict(a) for a in advice(findings)],
         "contests": [asdict(c) for c in findings.contests],
+        "groups": {by: found.to_table().to_pylist() for by, found in findings.groups.items()},
+        "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
     }
     return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -44,6 +46,7 @@ def _counts(findings: Findings) -> dict[str, object]:
         "classes": findings.samples.n_classes,
         "suspected_label_errors": int(findings.issues.is_issue.sum()),
         "known_label_errors": None if wrong is None else int(wrong.sum()),
+        "adversarial": None if findings.adversarial is None else int(findings.adversarial.sum()),
         "redundant": None if found is None else round(found.fraction * n),
     }
 

@@ -17,7 +17,9 @@ def score_table(findings: Findings) -> pa.Table:
     Returns:
         One row a sample, in the samples' order. `label` is the class index or the target;
         `class_name`, `suggested_label` and `true_label` are names where there are classes;
-        `loss` and `margin` are there where networks were trained, `true_label` where it is known.
+        `loss` and `margin` are there where networks were trained, `true_label` where it is known,
+        `source` where the samples have one, `is_adversarial` where some were made so, and
+        `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
     """
     samples, issues = findings.samples, findings.issues
     columns: dict[str, pa.Array] = {"id": _column(samples.ids), "label": _column(samples.y)}
@@ -31,12 +33,42 @@ def score_table(findings: Findings) -> pa.Table:
         "prediction_change": pa.array(findings.prediction_change),
         "weight_change": pa.array(findings.weight_change),
     }
+    if findings.information.steady_state is not None:
+        columns["outside"] = pa.array(findings.information.steady_state.outside)
+    if samples.source is not None:
+        columns["source"] = _column(samples.source)
+    if findings.adversarial is not None:
+        columns["is_adversarial"] = pa.array(findings.adversarial)
     if findings.baselines is not None:
         columns["loss"] = pa.array(findings.baselines.loss)
         columns["margin"] = pa.array(findings.baselines.margin)
     if samples.true_y is not None:
         columns["true_label"] = _labels(findings, samples.true_y)
     return pa.table(columns)
+
+
+def attribution_table(findings: Findings) -> pa.Table:
+    """The largest effects on each validation sample.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One row a validation sample, direction and rank: `query` (its position), `query_id`,
+        `direction` ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect`
+        (signed) and `of` (what it is the effect on). No rows where no attribution was asked for.
+    """
+    found, val = findings.attribution, findings.validation
+    if found is None or val is None:
+        names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
+        types = (pa.int64(), _column(findings.samples.ids).type, pa.string(), pa.int64())
+        types += (types[1], pa.float64(), pa.string())
+        return pa.schema(list(zip(names, types, strict=True))).empty_table()
+    table = found.to_table()
+    ids = _column(val.ids[table["query"].to_numpy()])
+    return table.add_column(1, "query_id", ids).append_column(
+        "of", pa.array([found.of] * table.num_rows, pa.string())
+    )
 
 
 def _labels(findings: Findings, labels: np.ndarray) -> pa.Array:

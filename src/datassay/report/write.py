@@ -12,13 +12,13 @@ from datassay.errors import SettingError
 from datassay.report.findings import Findings
 from datassay.report.page import render_page
 from datassay.report.summary import summary_json
-from datassay.report.table import score_table
+from datassay.report.table import attribution_table, score_table
 
 
 def write_results(findings: Findings, out: Path) -> Path:
-    """Write index.html, scores.parquet and summary.json into a folder.
+    """Write index.html, scores.parquet, attribution.parquet and summary.json into a folder.
 
-    All three are completed in a temporary folder on the same disk, then moved into place one by
+    All four are completed in a temporary folder on the same disk, then moved into place one by
     one, so an interruption leaves earlier results intact and never a half-written file. The
     temporary folder goes away whatever happens.
 
@@ -119,6 +119,12 @@ def _write_table(findings: Findings, path: Path) -> None:
     pq.write_table(score_table(findings), path)
 
 
+def _write_attribution(findings: Findings, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(attribution_table(findings), path)
+
+
 def _write_summary(findings: Findings, path: Path) -> None:
     path.write_text(summary_json(findings), encoding="utf-8")
 
@@ -126,6 +132,7 @@ def _write_summary(findings: Findings, path: Path) -> None:
 # The page comes last into place, so a new page never stands beside older tables.
 WRITERS: dict[str, Callable[[Findings, Path], None]] = {
     "scores.parquet": _write_table,
+    "attribution.parquet": _write_attribution,
     "summary.json": _write_summary,
     "index.html": _write_page,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,11 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.dynamics import Dynamics, check_dynamics, filter_values
-from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.eigenbasis import Eigenbasis
+from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
 from datassay.score.outcome import Outcome, outcome
-from datassay.score.removal import removals
+from datassay.score.removal import Removals
+from datassay.score.training_run import training_run
 
 # Up to this many values (256 MiB) the whole matrix is kept; beyond it the largest a query.
 LARGEST_MATRIX = 2**25
@@ -160,25 +162,84 @@ def attribution(
     Cost: that of `leave_one_out`, with 2 m b p c operations a sample; n m values, or 4 m top.
     Source: METHODS §2, "the same pass gives attribution". Exact for the linearised network.
     """
-    basis = eigenbasis(lin)
-    run = check_dynamics(
-        basis.largest,
-        len(lin),
-        lr=lr,
-        steps=steps,
-        weight_decay=weight_decay,
-        reduction=reduction,
-        kind=dynamics,
-    )
+    settings = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
+    scores = removal_scores(lin, of=of, top=top, dynamics=dynamics, progress=progress, **settings)
+    assert scores.attribution is not None
+    return scores.attribution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemovalScores:
+    """What one pass over all removals gives.
+
+    Attributes:
+        leave_one_out: held-out outputs, prediction and weight changes.
+        attribution: the effects on each query; None where they were not asked for.
+        query_outputs: f_t on the queries, [m, k], output unit: of the run on all samples; None as
+            well.
+    """
+
+    leave_one_out: LeaveOneOut
+    attribution: Attribution | None
+    query_outputs: Float[np.ndarray, "m k"] | None
+
+
+def removal_scores(
+    lin: Linearization,
+    *,
+    of: str = "output",
+    top: int | None = None,
+    progress: Progress = silent,
+    **run: Any,
+) -> RemovalScores:
+    """`leave_one_out` and `attribution` from the same removals, each computed once.
+
+    Args:
+        lin: as in `attribution`.
+        of: as in `attribution`.
+        top: as in `attribution`.
+        progress: called with (step, samples done, samples in all).
+        run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
+
+    Returns:
+        Both results, and the outputs on the queries.
+
+    Raises:
+        SettingError: a setting is out of range, or the outcome does not suit the task.
+
+    Cost: that of `attribution`.
+    Source: METHODS §2. The prediction change is summed over the outputs here and read off their
+    triangular factor in `leave_one_out`: equal up to rounding.
+    """
+    check_top(top)
+    training = training_run(lin, **run)
+    basis = training.basis
     rows = _query_rows(basis)
-    trained = filter_values(basis.eigenvalues, run)[:, None] * basis.project(lin.residual)
     start = lin.outputs if lin.val_outputs is None else lin.val_outputs
-    outputs = start.double() + (rows @ trained).reshape(start.shape)
+    outputs = start.double() + (rows @ training.trained()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
     measured = outcome(of, "mse", outputs, targets, is_classification=lin.labels is not None)
-    changes = _changes(lin, basis, run, run.without_one(len(lin), reduction), rows)
-    told = _told(changes, len(lin), progress)
-    return assemble(told, outputs, measured, lin.ids, f"linearized {dynamics}", top)
+    n, b, c = training.residual.shape
+    values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
+    record = RemovalRecord(lin, training)
+    parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
+    method = f"linearized {training.run.kind}"
+    found = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
+    loo = record.leave_one_out(found.prediction_change)
+    return RemovalScores(loo, found, outputs.numpy())
+
+
+def check_top(top: int | None) -> None:
+    """Refuse to keep less than one sample a query.
+
+    Args:
+        top: samples to keep a query and direction, or None.
+
+    Raises:
+        SettingError: top is less than 1.
+    """
+    if top is not None and top < 1:
+        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 
 
 def assemble(
@@ -257,8 +318,7 @@ def gather(
         SettingError: top is less than 1.
     """
     n, m = len(ids), len(with_all)
-    if top is not None and top < 1:
-        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
+    check_top(top)
     whole = top is None and n * m <= LARGEST_MATRIX
     effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
@@ -317,19 +377,11 @@ def _query_rows(basis: Eigenbasis) -> Float[Tensor, "rows p"]:
 
 
 def _changes(
-    lin: Linearization, basis: Eigenbasis, run: Dynamics, without: Dynamics, rows: Tensor
+    basis: Eigenbasis, rows: Float[Tensor, "rows p"], parts: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
-    _, b, c = lin.residual.shape
-    size, queries = len(basis.eigenvalues), len(rows)
-    chunk = max(1, min(len(lin), CHUNK_VALUES // (c * max(size * (b + 2), 2 * queries))))
-    for part in removals(basis, lin.residual, run, without, chunk):
+    b = basis.rows.shape[1]
+    for part in parts:
         moved = part.coordinates  # [p, chunk, c]
         outputs = (rows @ moved.flatten(1)).reshape(-1, b, *moved.shape[1:])  # [m, b, chunk, c]
-        weights = (basis.metric[:, None, None] * moved.square()).sum((0, 2))
-        yield OutputChanges(part.start, outputs.permute(2, 0, 1, 3).flatten(2), weights)
-
-
-def _told(changes: Iterator[OutputChanges], n: int, progress: Progress) -> Iterator[OutputChanges]:
-    for part in changes:
-        yield part
-        progress("attribute", part.start + len(part.outputs), n)
+        changes = outputs.permute(2, 0, 1, 3).flatten(2)
+        yield OutputChanges(part.start, changes, basis.squared_weights(moved))

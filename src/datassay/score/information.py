@@ -17,6 +17,7 @@ from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.training_run import TrainingRun, training_run
 from datassay.score.weight_information import (
     SteadyState,
+    check_batch_size,
     fisher_information,
     steady_state_information,
 )
@@ -96,7 +97,7 @@ def sample_information(
     limit of small steps, with Λ and Σ held constant when a sample is removed. Joint outputs can
     leave Σ nearly singular, n − 1 gradients for n k directions: then see steady_state.outside.
     """
-    _check_smoothing(smoothing, sigma, batch_size)
+    check_smoothing(smoothing, sigma, batch_size)
     if loo is not None and run:
         raise SettingError(f"run settings belong to loo; got {', '.join(run)} beside it.")
     if smoothing in {"functional", "isotropic"}:
@@ -117,7 +118,17 @@ def sample_information(
     return SampleInformation(information, lin.ids, smoothing, 1.0, state)
 
 
-def _check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
+def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
+    """Refuse what no kernel could make right.
+
+    Args:
+        smoothing: as in `sample_information`.
+        sigma: as there.
+        batch_size: as there.
+
+    Raises:
+        SettingError: a setting is outside its rule, or does not belong to the smoothing.
+    """
     if smoothing not in SMOOTHINGS:
         names = ", ".join(repr(name) for name in SMOOTHINGS)
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
@@ -133,7 +144,9 @@ def _check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> No
             f"sigma must be left at 1 for smoothing='sgd', whose noise has the scale of lr / "
             f"batch_size; got {sigma}."
         )
-    if smoothing != "sgd" and batch_size is not None:
+    if smoothing == "sgd":
+        check_batch_size(batch_size)
+    elif batch_size is not None:
         raise SettingError(
             f"batch_size belongs to smoothing='sgd'; got {batch_size} beside {smoothing!r}."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
 from datassay.score.dynamics import Dynamics
-from datassay.score.removal import removals
+from datassay.score.removal import Removals, removals
 from datassay.score.training_run import TrainingRun, training_run
 
 # Values that one chunk of removals may hold, 256 MiB in float64.
@@ -105,45 +106,70 @@ def leave_one_out(
         reduction=reduction,
         dynamics=dynamics,
     )
-    basis, run = training.basis, training.run
-    changes = _changes(training, progress)
-    outputs = lin.outputs.double() + training.moved().flatten(1)
-    val = lin.val_outputs
-    return LeaveOneOut(
-        held_out=(outputs - changes.own).numpy(),
-        outputs=outputs.numpy(),
-        prediction_change=changes.prediction.numpy(),
-        weight_change=changes.weight.numpy(),
-        n_queries=len(lin) if val is None else len(val),
-        on_training_inputs=val is None,
-        run=run,
-        reduction=reduction,
-        largest_eigenvalue=basis.largest,
-        rank=basis.rank,
-        ids=lin.ids,
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changes:
-    own: Float[Tensor, "n k"]
-    prediction: Float[Tensor, " n"]
-    weight: Float[Tensor, " n"]
-
-
-def _changes(training: TrainingRun, progress: Progress) -> _Changes:
     basis = training.basis
     n, b, c = training.residual.shape
-    size = len(basis.eigenvalues)
     # A chunk holds W [p, chunk, c], the sum over resolvents [p, chunk, b, c] and two copies.
-    chunk = max(1, min(n, CHUNK_VALUES // (size * c * (b + 2))))
+    chunk = max(1, min(n, CHUNK_VALUES // (len(basis.eigenvalues) * c * (b + 2))))
+    record = RemovalRecord(lin, training)
     measure = basis.squared_predictions()
-    own, prediction, weight = [], [], []
-    for part in removals(basis, training.residual, training.run, training.without(1), chunk):
-        change = part.coordinates  # [p, chunk, c]
-        rows = basis.rows[part.start : part.start + chunk] * basis.metric  # [chunk, b, p]
-        own.append(torch.einsum("iap,pic->iac", rows, change).flatten(1))
-        prediction.append(measure(change))
-        weight.append(basis.squared_weights(change))
-        progress("leave each sample out", part.start + change.shape[1], n)
-    return _Changes(torch.cat(own), torch.cat(prediction), torch.cat(weight))
+    changed = [measure(part.coordinates) for part in record.keep(chunk, progress)]
+    return record.leave_one_out(torch.cat(changed).numpy())
+
+
+class RemovalRecord:
+    """One pass over all removals, keeping what `LeaveOneOut` needs as they go by.
+
+    Whoever reads the pass computes the prediction changes, for the effects on single queries hold
+    them already and without these a triangular factor is faster.
+    """
+
+    def __init__(self, lin: Linearization, training: TrainingRun):
+        self._lin, self._training = lin, training
+        self._own: list[Tensor] = []  # f(x_i) − f₋ᵢ(x_i), [chunk, k]
+        self._weight: list[Tensor] = []  # [chunk]
+
+    def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
+        """The removals of every sample, chunk by chunk, each recorded before it is handed on.
+
+        Args:
+            chunk: samples at a time.
+            progress: called with (step, samples done, samples in all).
+
+        Yields:
+            The chunks, in sample order.
+        """
+        training, basis = self._training, self._training.basis
+        n = len(training.residual)
+        for part in removals(basis, training.residual, training.run, training.without(1), chunk):
+            change = part.coordinates  # [p, chunk, c]
+            rows = basis.rows[part.start : part.start + chunk] * basis.metric  # [chunk, b, p]
+            self._own.append(torch.einsum("iap,pic->iac", rows, change).flatten(1))
+            self._weight.append(basis.squared_weights(change))
+            yield part
+            progress("leave each sample out", part.start + change.shape[1], n)
+
+    def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
+        """The result, once all chunks have gone by.
+
+        Args:
+            prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖².
+
+        Returns:
+            The leave-one-outs.
+        """
+        lin, training = self._lin, self._training
+        outputs = lin.outputs.double() + training.moved().flatten(1)
+        val = lin.val_outputs
+        return LeaveOneOut(
+            held_out=(outputs - torch.cat(self._own)).numpy(),
+            outputs=outputs.numpy(),
+            prediction_change=prediction_change,
+            weight_change=torch.cat(self._weight).numpy(),
+            n_queries=len(lin) if val is None else len(val),
+            on_training_inputs=val is None,
+            run=training.run,
+            reduction=training.reduction,
+            largest_eigenvalue=training.basis.largest,
+            rank=training.basis.rank,
+            ids=lin.ids,
+        )

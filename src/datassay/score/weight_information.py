@@ -163,7 +163,7 @@ def steady_state_information(
     return torch.cat(information).numpy(), state
 
 
-def check_batch_size(batch_size: int) -> None:
+def check_batch_size(batch_size: int | None) -> None:
     """Check the batch size of SGD.
 
     Args:

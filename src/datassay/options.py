@@ -1,0 +1,62 @@
+"""The command line's options: names, types and help, each written once for all commands."""
+
+# Not postponed: typer reads these annotations when it builds the commands.
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATA_HELP = (
+    "digits, breast_cancer, wine, iris, diabetes, moons, or a path: .npz, .csv, .parquet, a folder "
+    "of MNIST-style IDX files, a folder of class-named image folders."
+)
+MODEL_HELP = (
+    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
+)
+Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
+DataOption = Annotated[
+    str | None, typer.Option("--data", help="The same as DATA.", show_default=False)
+]
+Out = Annotated[Path, typer.Option(help="Folder for the results; made if it does not exist.")]
+Seed = Annotated[int, typer.Option(help="Of split, noise, weights, projection and batches.")]
+Target = Annotated[str | None, typer.Option(help="Label column of a table (default: the last).")]
+Ids = Annotated[str | None, typer.Option(help="Id column of a table (default: row numbers).")]
+SourceColumn = Annotated[
+    str | None, typer.Option(help="Column that says where each row came from; no feature then.")
+]
+Task = Annotated[str | None, typer.Option(help="classification or regression (default: by y).")]
+ValFraction = Annotated[float, typer.Option(help="Split off where there is no validation part.")]
+Noise = Annotated[float, typer.Option(help="Fraction of training labels to flip, truth kept.")]
+NoiseKind = Annotated[str, typer.Option(help="uniform, or pair (each class to the next).")]
+Adversarial = Annotated[
+    float, typer.Option(help="Fraction of training inputs to replace by adversarial ones.")
+]
+Epsilon = Annotated[float, typer.Option(help="Largest change of an adversarial input's value.")]
+Smoothing = Annotated[
+    str, typer.Option(help="Which information: functional, isotropic, fisher or sgd.")
+]
+Sigma = Annotated[float, typer.Option(help="Of the smoothing noise: divides information by σ².")]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Of the SGD asked about; for --smoothing sgd only.")
+]
+Attribution = Annotated[
+    str,
+    typer.Option(help="Effect on each validation output, margin or loss; auto or none."),
+]
+Top = Annotated[int, typer.Option(help="Samples kept a validation sample and direction.")]
+Model = Annotated[str, typer.Option(help=MODEL_HELP)]
+Weights = Annotated[
+    Path | None, typer.Option(help=".safetensors or state dict, trained on OTHER data.")
+]
+AllowTrained = Annotated[
+    bool, typer.Option("--allow-trained", help="Accept weights that have seen these labels.")
+]
+Lr = Annotated[str, typer.Option(help="Learning rate, or auto: 0.5/λ_max of the kernel.")]
+Steps = Annotated[int, typer.Option(help="Training steps of the linearised network.")]
+WeightDecay = Annotated[float, typer.Option(help="Penalty towards the initial weights.")]
+Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and decay refer to.")]
+Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
+Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
+Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
+Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
+CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]

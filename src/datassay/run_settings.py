@@ -1,0 +1,110 @@
+"""What the main job can be told, and what is refused before any work is done."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datassay.errors import SettingError
+from datassay.score.attribution import check_top
+from datassay.score.dynamics import check_dynamics
+from datassay.score.information import check_smoothing
+from datassay.score.outcome import OUTCOMES
+
+ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What the main job can be told; every default is what `datassay run DATA` does.
+
+    Attributes:
+        model: as for `build_model`.
+        weights: checkpoint to start from, or None for initial weights.
+        allow_trained: linearise even at weights that have seen these labels, with a warning.
+        lr: learning rate, or "auto".
+        steps: of the linearised training.
+        weight_decay: of the loss as reduced.
+        reduction: "sum" or "mean" loss.
+        dynamics: "flow", "descent" or "converged".
+        projection: "auto", None or features a tensor.
+        outputs: "auto", "joint" or "averaged".
+        memory: bytes to stay within, or None.
+        smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
+        sigma: of the smoothing noise.
+        batch_size: of SGD, for smoothing "sgd" only.
+        attribution: effect of each sample on what of each validation sample: "output", "margin",
+            "loss", "auto" (the output, of several targets the loss) or "none".
+        top: samples to keep a validation sample and direction.
+        curve_seeds: networks a ranking and fraction; 0 retrains nothing.
+        seed: of weights, projection, batches and random rankings.
+        command: what to print on the page as the command to repeat this.
+    """
+
+    model: str = "mlp"
+    weights: Path | None = None
+    allow_trained: bool = False
+    lr: float | str = "auto"
+    steps: int = 2000
+    weight_decay: float = 0.0
+    reduction: str = "sum"
+    dynamics: str = "flow"
+    projection: int | str | None = "auto"
+    outputs: str = "auto"
+    memory: float | None = None
+    smoothing: str = "functional"
+    sigma: float = 1.0
+    batch_size: int | None = None
+    attribution: str = "auto"
+    top: int = 5
+    curve_seeds: int = 5
+    seed: int = 0
+    command: str = ""
+
+    @property
+    def dynamics_settings(self) -> dict[str, Any]:
+        """The arguments that `leave_one_out` takes."""
+        names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def smoothing_settings(self) -> dict[str, Any]:
+        """The arguments of `sample_information` that say which measure."""
+        names = ("smoothing", "sigma", "batch_size")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def collection_settings(self) -> dict:
+        """The arguments that `collect` and `plan_collection` share."""
+        names = ("projection", "outputs", "memory")
+        return {name: getattr(self, name) for name in names}
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuse, before any work is done, what can be judged without the samples.
+
+    Args:
+        settings: of a run.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+    """
+    if settings.curve_seeds < 0:
+        raise SettingError(
+            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
+    check_top(settings.top)
+    if settings.attribution not in ATTRIBUTIONS:
+        names = ", ".join(ATTRIBUTIONS)
+        raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
+    if settings.memory is not None and not settings.memory > 0:
+        raise SettingError(
+            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
+            "it out to use what is free."
+        )
+    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
+    named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
+    check_dynamics(sys.float_info.min, 2, **named)

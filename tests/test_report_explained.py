@@ -1,0 +1,174 @@
+"""Which predictions the page explains and how, and its sums by class and source."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_report_findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    regression_samples,
+    row_samples,
+    text_samples,
+    with_sources,
+)
+from test_report_page import Elements
+
+from datassay.report.group_tables import group_tables, group_verdict
+from datassay.report.page import render_page
+from datassay.report.queries import (
+    N_CLOSE,
+    N_QUERIES,
+    N_WRONG,
+    chosen_queries,
+    effect_words,
+    predicted_class,
+    query_data,
+    query_note,
+)
+from datassay.report.sample_figures import comparison_figure, source_groups, spoiled_groups
+from datassay.score.aggregate import aggregate
+
+
+def two_classes():
+    samples = row_samples()
+    return replace(samples, y=(samples.y > 0).astype(np.int64), class_names=("no", "yes"))
+
+
+def with_outputs(found, outputs):
+    return replace(found, query_outputs=outputs)
+
+
+def test_wrong_predictions_come_first_then_close_ones_then_some_at_random():
+    found = make_findings()
+    noise = np.random.default_rng(3).normal(0, 0.2, (500, 10))
+    found = with_outputs(found, found.query_outputs + noise)
+    chosen, val = chosen_queries(found), found.validation
+    wrong = found.query_outputs.argmax(1) != val.y
+    assert N_WRONG < wrong.sum()
+    assert np.array_equal(wrong, chosen.margin < 0)
+    positions = chosen.positions
+    assert len(set(positions.tolist())) == len(positions) == N_QUERIES
+    assert wrong[positions[:N_WRONG]].all()
+    assert chosen.margin[positions[:N_WRONG]].tolist() == np.sort(chosen.margin)[:N_WRONG].tolist()
+    right = np.sort(chosen.margin[~wrong])[:N_CLOSE].tolist()
+    assert chosen.margin[positions[N_WRONG : N_WRONG + N_CLOSE]].tolist() == right
+    assert np.array_equal(chosen_queries(found).positions, positions)
+    note = query_note(found)
+    assert note.startswith("60 of 500 validation samples can be picked: the 30 furthest off of ")
+    assert "then the 15 of smallest margin among those predicted rightly, then others" in note
+
+
+def test_a_small_validation_set_is_explained_whole():
+    samples = digit_samples(40)
+    found = make_findings(samples)
+    found = with_outputs(found, np.eye(10)[samples.y])
+    assert sorted(chosen_queries(found).positions) == list(range(40))
+    note = query_note(found)
+    assert note.startswith("All 40 validation samples can be picked: the 15 of smallest margin ")
+    assert note.endswith("None is predicted wrongly.")
+
+
+def test_one_output_decides_between_two_classes_at_a_half():
+    samples = two_classes()
+    outputs = np.where(samples.y == 1, 0.7, 0.2)[:, None]
+    outputs[3] = 1 - outputs[3]
+    found = with_outputs(make_findings(samples), outputs)
+    assert np.array_equal(np.flatnonzero(predicted_class(outputs) != samples.y), [3])
+    assert chosen_queries(found).positions[0] == 3
+    query = json.loads(query_data(found))["queries"][0]
+    assert query["wrong"]
+    assert {query["label"], query["predicted"]} == {"no", "yes"}
+    assert [name for name, _, _ in query["outputs"]] == ["no", "yes"]
+    assert effect_words(found)[1:] == ("Pushed towards yes", "Pushed towards no")
+
+
+def test_the_samples_of_a_query_are_those_of_the_attribution():
+    found = make_findings()
+    data, top = json.loads(query_data(found)), found.attribution.top
+    for query, i in zip(data["queries"], chosen_queries(found).positions, strict=True):
+        raised = [data["samples"][place] for place, _ in query["raised"]]
+        assert [s["id"] for s in raised] == [str(found.samples.ids[p]) for p in top.raising[i]]
+        lowered = [data["samples"][place] for place, _ in query["lowered"]]
+        suspects = found.issues.is_issue[top.lowering[i]].tolist()
+        assert [s["suspect"] for s in lowered] == suspects
+        assert all(effect.startswith("\u2212") for _, effect in query["lowered"])
+    ids = [sample["id"] for sample in data["samples"]]
+    assert len(ids) == len(set(ids))  # each drawn once
+
+
+def test_a_sample_that_raises_is_not_listed_as_lowering():
+    found = make_findings()
+    top = found.attribution.top
+    top = replace(top, lowering=top.raising, lowering_effect=top.raising_effect)
+    found = replace(found, attribution=replace(found.attribution, top=top))
+    assert all(query["lowered"] == [] for query in json.loads(query_data(found))["queries"])
+
+
+def test_a_regression_shows_its_largest_errors_first():
+    found = make_findings(regression_samples())
+    chosen = chosen_queries(found)
+    error = np.abs(found.query_outputs[:, 0] - found.validation.y)
+    assert error[chosen.positions[0]] == error.max()
+    assert "of largest error first" in query_note(found)
+    assert not any(query["wrong"] for query in json.loads(query_data(found))["queries"])
+    assert effect_words(found)[0] == "the predicted value"
+
+
+@pytest.mark.parametrize("of", ["output", "margin", "loss"])
+def test_the_words_follow_what_was_attributed(of):
+    found = make_findings()
+    found = replace(found, attribution=replace(found.attribution, of=of))
+    assert of in effect_words(found)[0]
+
+
+def test_hostile_texts_stay_inside_the_data():
+    page = render_page(make_findings(with_sources(text_samples())))
+    (data,) = [text for tag, text in Elements(page).text if text.startswith('{"queries"')]
+    assert "<" not in data
+    queries = json.loads(data)["queries"]
+    assert all(q["drawing"]["text"].startswith("<b>Report") for q in queries)
+    assert 'c" onload="x' in {q["label"] for q in queries}
+    assert ("th", EVIL) in Elements(page).text
+
+
+def test_tables_by_class_and_source_add_up():
+    found = make_findings(with_sources(digit_samples()))
+    by_class, by_source = group_tables(found)
+    assert [row.name for row in by_class.rows] == list(found.samples.class_names)
+    for table in (by_class, by_source):
+        assert sum(int(row.cells[0]) for row in table.rows) == 500
+        assert sum(int(row.cells[-1]) for row in table.rows) == found.issues.is_issue.sum()
+        assert sum(float(row.cells[5][:-2]) for row in table.rows) == pytest.approx(100, abs=0.6)
+
+
+def test_the_verdict_says_who_informs_more_or_that_nobody_does():
+    draw = np.random.default_rng(0)
+    who = np.repeat(["a", "b"], 100)
+    told = group_verdict(
+        "source", aggregate(draw.exponential(1, 200) * (1 + 4 * (who == "b")), who)
+    )
+    assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p = ")
+    assert "a random sample of source b informs more than a random one of the other in " in told
+    told = group_verdict("class", aggregate(draw.exponential(1, 200), who))
+    assert told.startswith("The samples of one class inform no more than those of another (")
+
+
+def test_comparisons_are_shares_of_each_group():
+    adversarial = np.arange(500) % 5 == 0
+    found = make_findings(with_sources(digit_samples()), adversarial=adversarial)
+    assert [name for name, _ in source_groups(found)] == [EVIL, "here"]
+    names = [name for name, _ in spoiled_groups(found)]
+    assert names == ["as it should be", "label is wrong", "input is adversarial"]
+    for groups in (source_groups(found), spoiled_groups(found)):
+        for trace in comparison_figure(found.information.information, groups).data:
+            assert np.sum(trace.y) == pytest.approx(100)
+            assert "<" not in trace.name
+
+
+def test_without_truth_or_sources_nothing_is_compared():
+    found = make_findings(row_samples())
+    assert source_groups(found) == []
+    assert spoiled_groups(found) == []
