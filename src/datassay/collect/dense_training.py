@@ -7,7 +7,7 @@ the first layers of networks that share their inputs are one product of two matr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +28,7 @@ class DenseStack:
 
     Attributes:
         before: the fixed layers on the inputs, the same in every network.
-        layers: name of each dense layer, in order.
+        layers: of each dense layer, in order, what precedes its "weight" and "bias": "1.", or "".
         activations: "relu", "tanh" or "" after each.
     """
 
@@ -49,7 +49,8 @@ def dense_stack(models: Sequence[nn.Module], x: Float[Tensor, "n ..."]) -> Dense
     """
     modules = list(_flat("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
-    if not dense or len({id(modules[i][1]) for i in dense}) < len(dense):
+    own = [p for i in dense for p in modules[i][1].parameters()]
+    if not dense or len({id(p) for p in own}) < len(own):  # tied weights
         return None
     before = nn.Sequential(*(m for _, m in modules[: dense[0]]))
     activations = []
@@ -107,8 +108,8 @@ class DenseGradients:
             self._first_gradient(batch)
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
-        self.w = [weights[f"{name}.weight"] for name in self.stack.layers]
-        self.b = [weights.get(f"{name}.bias") for name in self.stack.layers]
+        self.w = [weights[f"{prefix}weight"] for prefix in self.stack.layers]
+        self.b = [weights.get(f"{prefix}bias") for prefix in self.stack.layers]
         for w in weights.values():
             w.grad = torch.empty_like(w, requires_grad=False)
         n_networks, n = batch.weights.shape
@@ -149,12 +150,12 @@ def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
         torch.ops.aten.tanh_backward.grad_input(d, h, grad_input=d)
 
 
-def _flat(name: str, module: nn.Module):
+def _flat(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     if type(module) is not nn.Sequential:
-        yield name, module
+        yield prefix, module
         return
     for child, m in module._modules.items():  # named_children skips a ReLU that is used twice
-        yield from _flat(f"{name}.{child}" if name else child, m)
+        yield from _flat(f"{prefix}{child}.", m)
 
 
 def _hooked(m: nn.Module) -> bool:

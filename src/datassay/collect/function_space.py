@@ -19,7 +19,7 @@ class FunctionSpace:
     C K: 2 n² operations a unit and step instead of 4 n·inputs.
 
     Attributes:
-        layer: name of the first layer.
+        layer: what precedes the first layer's "weight" and "bias": "1.", or "".
         start: parameter name → [S, *shape], all starting weights.
         x: [n, inputs].
     """
@@ -30,25 +30,25 @@ class FunctionSpace:
 
     def coordinates(self) -> dict[str, Tensor]:
         """The weights to descend on: C = 0 in place of the first layer's, [S, units, n]."""
-        weight = self.start[f"{self.layer}.weight"]
+        weight = self.start[f"{self.layer}weight"]
         c = weight.new_zeros(*weight.shape[:2], len(self.x))
-        rest = {n: w for n, w in self.start.items() if n != f"{self.layer}.bias"}
-        return rest | {f"{self.layer}.weight": c}
+        rest = {n: w for n, w in self.start.items() if n != f"{self.layer}bias"}
+        return rest | {f"{self.layer}weight": c}
 
     def offset(self) -> Float[Tensor, "S units n"]:
         """Z(0)."""
-        bias = self.start.get(f"{self.layer}.bias")
-        z = self.start[f"{self.layer}.weight"] @ self.x.T
+        bias = self.start.get(f"{self.layer}bias")
+        z = self.start[f"{self.layer}weight"] @ self.x.T
         return z if bias is None else z.add_(bias[..., None])
 
     def kernel(self, batch: Batch) -> Batch:
         """The batch with K for its inputs."""
-        bias = f"{self.layer}.bias" in self.start
+        bias = f"{self.layer}bias" in self.start
         return replace(batch, x=(self.x @ self.x.T).add_(float(bias)))
 
     def weights(self, coordinates: dict[str, Tensor]) -> dict[str, Tensor]:
         """All weights again."""
-        weight, bias = f"{self.layer}.weight", f"{self.layer}.bias"
+        weight, bias = f"{self.layer}weight", f"{self.layer}bias"
         c = coordinates[weight]
         found = coordinates | {weight: self.start[weight] + c @ self.x}
         if bias in self.start:
