@@ -96,7 +96,8 @@ def train_networks(
     """
     _check_training(models, samples, subsets, recipe)
     dtype = getattr(torch, recipe.precision)
-    copies = [frozen_copy(m, dtype) for m in models]
+    frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
+    copies = [frozen[id(m)] for m in models]
     template = copies[0]
     start, buffers = stack_module_state(copies)
     start = {name: w.detach() for name, w in start.items()}
@@ -218,7 +219,7 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
 def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
     # Elementwise updates: stacked networks stay independent.
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(weights, lr=recipe.lr)
+        return torch.optim.Adam(weights, lr=recipe.lr, fused=True)
     return torch.optim.SGD(weights, lr=recipe.lr)
 
 
