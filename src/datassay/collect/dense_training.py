@@ -94,7 +94,8 @@ class DenseGradients:
             self._allocate(weights, batch)
         self._forward(batch)
         last = len(self.w) - 1
-        torch.sub(self.link(self.h[last]), batch.y.mT, out=self.d[last])
+        y = batch.y.mT.contiguous()  # read once a network: strided, it costs three times as much
+        torch.sub(self.link(self.h[last]), y, out=self.d[last])
         self.d[last].mul_(batch.weights[:, None])
         for i in range(last, -1, -1):
             if i < last:
