@@ -21,7 +21,7 @@ from datassay.progress import Progress, part_of, silent
 
 # Networks train side by side while their activations for all samples take less than this, which
 # stays near the processor; a network that fills it alone gains nothing from company.
-BATCH_BYTES = 2**25
+BATCH_BYTES = 2**23
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 STEP = "retrain without each sample"
 
@@ -107,7 +107,7 @@ def retrain(
             to another model, data or settings; the message names what differs.
 
     Cost: 6 parameters · n operations an update and network (dense layers); networks train in
-    batches whose activations fit 32 MiB, and weights and gradients of one batch are held.
+    batches whose activations fit 8 MiB, and weights and gradients of one batch are held.
     Source: S1 §6, "ground truth". float32 rounds differences of weights: changes below about
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """

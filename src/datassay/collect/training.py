@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, repeat
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +13,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from datassay.collect.batches import Batch, batches
+from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
+from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -87,31 +91,29 @@ def train_networks(
             samples a network.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
-    two moments) and the activations of one batch.
+    two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
+    other networks vmap and autograd: same updates to rounding, several times slower when small.
     """
     _check_training(models, samples, subsets, recipe)
     dtype = getattr(torch, recipe.precision)
-    copies = [frozen_copy(m, dtype) for m in models]
+    frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
+    copies = [frozen[id(m)] for m in models]
     template = copies[0]
     start, buffers = stack_module_state(copies)
     start = {name: w.detach() for name, w in start.items()}
-    weights = {name: w.clone().requires_grad_() for name, w in start.items()}
-    optimizer = _optimizer(recipe, list(weights.values()))
     x = torch.as_tensor(samples.x).to(dtype)
-    y = _train_targets(samples, recipe, _n_outputs(template, x[:1]), dtype)
-    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
-    for step, batch in enumerate(draw):
-        optimizer.zero_grad(set_to_none=True)
-        outputs = _forward(template, {**weights, **buffers}, batch)
-        # Each network's loss touches its own weights only, so one backward pass serves all.
-        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *y.shape[1:]), recipe)
-        (losses * batch.weights).sum().backward()
-        for name, w in weights.items() if recipe.weight_decay else ():
-            assert w.grad is not None
-            w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
-        optimizer.step()
-        progress("retrain networks", step + 1, recipe.steps)
-    return TrainedNetworks(template, {n: w.detach() for n, w in weights.items()} | buffers)
+    n_outputs = _n_outputs(template, x[:1])
+    y = _train_targets(samples, recipe, n_outputs, dtype)
+    stack = dense_stack(copies, x[:1])
+    if stack is None or (recipe.loss == "mse" and y.shape[1] != n_outputs):
+        draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
+        gradients = partial(_autograd, template, buffers, recipe)
+        trained = _descend(start, draw, gradients, recipe, progress)
+    else:
+        link, y = _residual(y, n_outputs, recipe)
+        draw = batches(stack.before(x), y, subsets, recipe.steps, recipe.batch_size, seed)
+        trained = _descend_dense(stack, start, draw, link, recipe, progress)
+    return TrainedNetworks(template, trained | buffers)
 
 
 def sample_losses(
@@ -129,6 +131,62 @@ def sample_losses(
     """
     y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
     return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+
+
+def _descend(
+    start: dict[str, Tensor],
+    draw: Iterator[Batch],
+    write_gradients: Callable[[dict[str, Tensor], Batch], None],
+    recipe: Recipe,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    weights = {name: w.clone().requires_grad_() for name, w in start.items()}
+    optimizer = _optimizer(recipe, list(weights.values()))
+    for step, batch in enumerate(draw):
+        write_gradients(weights, batch)
+        for name, w in weights.items() if recipe.weight_decay else ():
+            assert w.grad is not None
+            w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
+        optimizer.step()
+        progress("retrain networks", step + 1, recipe.steps)
+    return {name: w.detach() for name, w in weights.items()}
+
+
+def _descend_dense(
+    stack: DenseStack,
+    start: dict[str, Tensor],
+    draw: Iterator[Batch],
+    link: str,
+    recipe: Recipe,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    first = next(draw)
+    n, n_inputs = first.x.shape[-2:]
+    # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
+    descent = recipe.optimizer == "sgd" and recipe.batch_size is None
+    if not (descent and first.shared and n < 2 * n_inputs):
+        gradients = DenseGradients(stack, link)
+        return _descend(start, chain([first], draw), gradients, recipe, progress)
+    space = FunctionSpace(stack.layers[0], start, first.x)
+    gradients = DenseGradients(stack, link, space.offset())
+    draw = repeat(space.kernel(first), recipe.steps)
+    return space.weights(_descend(space.coordinates(), draw, gradients, recipe, progress))
+
+
+def _autograd(
+    template: nn.Module,
+    buffers: dict[str, Tensor],
+    recipe: Recipe,
+    weights: dict[str, Tensor],
+    batch: Batch,
+) -> None:
+    for w in weights.values():
+        w.grad = None
+    outputs = _forward(template, {**weights, **buffers}, batch)
+    # Each network's loss touches its own weights only, so one backward pass serves all.
+    trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+    losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+    (losses * batch.weights).sum().backward()
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
@@ -161,7 +219,7 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
 def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
     # Elementwise updates: stacked networks stay independent.
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(weights, lr=recipe.lr)
+        return torch.optim.Adam(weights, lr=recipe.lr, fused=True)
     return torch.optim.SGD(weights, lr=recipe.lr)
 
 
@@ -180,6 +238,16 @@ def _train_targets(
         one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
         return one_hot[:, 1:] if n_outputs == 1 else one_hot
     return y.long()
+
+
+def _residual(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
+    """The link, and targets as a matrix, for which ∂ℓ/∂outputs = link(outputs) − targets."""
+    if recipe.loss == "mse":
+        return "identity", y
+    dtype = getattr(torch, recipe.precision)
+    if n_outputs == 1:
+        return "sigmoid", y[:, None].to(dtype)
+    return "softmax", torch.nn.functional.one_hot(y, n_outputs).to(dtype)
 
 
 def _forward(

@@ -1,0 +1,136 @@
+"""Retraining networks side by side against a Python loop that trains one after the other.
+
+Seconds a network and update of full-batch descent without one sample each, on all threads. The
+two sides and a large matrix product take turns in the same process and the quickest update of
+each counts. `ratio_at_gemm_rate` is what the ratio would be if our products ran at the rate of
+that large one and all else were free: no exact batching of the same operations can exceed it.
+"""
+
+import time
+from itertools import pairwise, product
+
+import numpy as np
+import torch
+from record import best_seconds, record
+from torch import nn
+
+from datassay.collect.retrain import _batch_size
+from datassay.collect.training import Recipe, train_networks
+from datassay.data.samples import SampleSet
+
+# Inputs, hidden units, outputs.
+NETWORKS = {
+    "64-13-10": (64, (13,), 10),
+    "64-32-32-10": (64, (32, 32), 10),
+    "784-1024-1": (784, (1024,), 1),
+}
+SIZES = (50, 200, 700, 1000)
+ROUNDS = 5
+SECONDS = 0.5  # a side and round
+LR = 1e-3
+
+
+def network(n_inputs: int, hidden: tuple[int, ...], n_outputs: int) -> nn.Module:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width in hidden:
+        layers += [nn.Linear(n_inputs, width), nn.ReLU()]
+        n_inputs = width
+    return nn.Sequential(*layers, nn.Linear(n_inputs, n_outputs))
+
+
+def samples(n: int, n_inputs: int, n_outputs: int) -> SampleSet:
+    g = np.random.default_rng(0)
+    classes = max(2, n_outputs)
+    names = tuple(map(str, range(classes)))
+    x = g.normal(size=(n, n_inputs)).astype(np.float32)
+    return SampleSet(x=x, y=g.integers(classes, size=n), ids=np.arange(n), class_names=names)
+
+
+def loop(case, train: SampleSet, steps: int, left_out: int) -> tuple[nn.Module, float]:
+    """The network trained without one sample, and the seconds of the quickest update."""
+    model = network(*case)
+    keep = np.delete(np.arange(len(train)), left_out)
+    x, y = torch.tensor(train.x[keep]), torch.tensor(train.y[keep])
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    target = y if case[2] > 1 else y.float()[:, None]
+    loss = nn.CrossEntropyLoss() if case[2] > 1 else lambda out, t: 0.5 * (out - t).square().mean()
+    quickest = np.inf
+    for _ in range(steps):
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        loss(model(x), target).backward()
+        optimizer.step()
+        quickest = min(quickest, time.perf_counter() - start)
+    return model, quickest
+
+
+def together(case, train: SampleSet, steps: int, networks: int):
+    """The networks without one sample each, and the seconds of the quickest update of all."""
+    kept = torch.stack([
+        torch.tensor(np.delete(np.arange(len(train)), s % len(train))) for s in range(networks)
+    ])
+    recipe = Recipe("sgd", LR, steps, None, "cross_entropy" if case[2] > 1 else "mse")
+    times: list[float] = []
+    trained = train_networks(
+        [network(*case)] * networks,
+        train,
+        kept,
+        recipe,
+        progress=lambda *_: times.append(time.perf_counter()),
+    )
+    return trained, float(np.diff(times).min())
+
+
+def steps_for(seconds_a_step: float) -> int:
+    return max(3, int(SECONDS / seconds_a_step))
+
+
+def operations(case, n: int) -> float:
+    """Of one update as we compute it; a first layer takes 2 n or 4 · inputs a unit and sample."""
+    n_inputs, hidden, n_outputs = case
+    sizes = [*hidden, n_outputs]
+    first = sizes[0] * (2 * n if n < 2 * n_inputs else 4 * n_inputs)
+    return n * (first + 6 * sum(a * b for a, b in pairwise(sizes)))
+
+
+def error(case, train: SampleSet, networks: int) -> float:
+    """Largest relative difference of the weights' change after 20 updates, network 1."""
+    alone, trained = loop(case, train, 20, 1)[0], together(case, train, 20, max(2, networks))[0]
+    start = network(*case)
+    flat = nn.utils.parameters_to_vector
+    change = flat(alone.parameters()) - flat(start.parameters())
+    ours = torch.cat([trained.state[n][1].flatten() for n, _ in alone.named_parameters()])
+    return float(((ours - flat(alone.parameters())).norm() / change.norm()).detach())
+
+
+def measure(name: str, n: int) -> None:
+    case = NETWORKS[name]
+    train = samples(n, case[0], case[2])
+    networks = _batch_size(network(*case), train)
+    matrix = torch.randn(2048, 2048)
+    rate, alone, ours = 0.0, np.inf, np.inf
+    for _ in range(ROUNDS):
+        rate = max(rate, 2 * 2048**3 / best_seconds(lambda: matrix @ matrix, repeats=3))
+        first = loop(case, train, 3, 0)[1]
+        alone = min(alone, loop(case, train, steps_for(first), 0)[1])
+        first = together(case, train, 3, networks)[1]
+        ours = min(ours, together(case, train, steps_for(first), networks)[1] / networks)
+    record(
+        f"retraining/{name}",
+        n=n,
+        parameters=sum(p.numel() for p in network(*case).parameters()),
+        networks_side_by_side=networks,
+        loop_us=1e6 * alone,
+        ours_us=1e6 * ours,
+        ratio=alone / ours,
+        ratio_at_gemm_rate=alone * rate / operations(case, n),
+        gflops=operations(case, n) / ours / 1e9,
+        gemm_gflops=rate / 1e9,
+        error=error(case, train, networks),
+    )
+
+
+if __name__ == "__main__":
+    for name, n in product(NETWORKS, SIZES):
+        measure(name, n)
