@@ -16,9 +16,8 @@ def latest() -> dict[str, dict]:
     found = {}
     for text in RESULTS.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
-        found[
-            line["bench"] + (f" n={line['n']}" if line["bench"].startswith("speed/l") else "")
-        ] = line
+        sized = line["bench"].startswith(("speed/l", "retraining/"))
+        found[line["bench"] + (f" n={line['n']}" if sized else "")] = line
     return found
 
 
@@ -94,8 +93,68 @@ def table() -> str:
             )
         ],
     ]
+    rows += _attribution(r) + _papers(r)
     lines = ["| what | measured | bench |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {a} | {b} | `{c}` |" for a, b, c in rows)])
+
+
+def _attribution(r: dict[str, dict]) -> list[tuple[str, str, str]]:
+    lds = r["attribution/linear datamodelling score, digits"]
+    loo = r["attribution/leave one out, digits"]
+    small, wide = r["retraining/64-32-32-10 n=50"], r["retraining/784-1024-1 n=1000"]
+    return [
+        (
+            "Attribution at trained weights, digits, MLP 64-32-32-10: linear datamodelling score "
+            "with one network, with five (exact Hessian, TracIn)",
+            f"{lds['lds_one_model']:.2f}, {lds['lds_five_models']:.2f} "
+            f"({lds['lds_one_model_exact_hessian_damping_0.3']:.2f}, "
+            f"{lds['lds_one_model_tracin_last_checkpoint']:.2f})",
+            "attribution.py",
+        ),
+        (
+            "the same against networks retrained without each of 100 samples, Spearman: "
+            "Gauss-Newton, the whole run differentiated (TracIn)",
+            f"{loo['gauss_newton_output']['spearman']:.2f}, "
+            f"{loo['unrolled_output']['spearman']:.2f} "
+            f"({loo['tracin_output']['spearman']:.2f})",
+            "attribution.py",
+        ),
+        (
+            "Retraining many networks at once, against one after the other: 3466 parameters, "
+            "50 samples; MLP(1024), 1000 samples",
+            f"{small['ratio']:.0f} and {wide['ratio']:.1f} times faster",
+            "retraining.py",
+        ),
+    ]
+
+
+def _papers(r: dict[str, dict]) -> list[tuple[str, str, str]]:
+    mlp, lissa = r["papers/s1_table1/mlp"], r["papers/s1_speed_lissa"]
+    labels = [r[f"s1_label_errors/{name} 30% pair"] for name in ("mnist", "fashion")]
+    return [
+        (
+            f"MNIST 4 vs 9, MLP(1024), S1 Table 1: prediction change against {mlp['retrained']} "
+            "real retrainings (influence function)",
+            f"Pearson {mlp['linearised']['predictions'][0]:.3f} "
+            f"({mlp['influence_damping_10']['predictions'][0]:.3f})",
+            "papers/s1_table1.py",
+        ),
+        (
+            "Information of its 1000 samples, kernel included, against influence by LiSSA",
+            f"{lissa['ratio']:.0f} times faster",
+            "papers/s1_speed_lissa.py",
+        ),
+        (
+            "Wrong labels, 30 % class-pair, 4000 samples of MNIST and of Fashion-MNIST: AUROC "
+            "(final loss, confident learning)",
+            "; ".join(
+                f"{x['auroc']:.3f} ({x['auroc_final_loss']:.3f}, "
+                f"{max(x['auroc_confident_logistic'], x['auroc_confident_network']):.3f})"
+                for x in labels
+            ),
+            "papers/s1_label_errors.py",
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from datassay.collect.retrain import Retrained, retrain
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.models.networks import cnn, mlp
+from datassay.models.networks import mlp
 from datassay.score.influence import influence
 from datassay.score.leave_one_out import leave_one_out
 
@@ -71,13 +71,23 @@ TASKS = [
 
 
 def network(task: Task) -> nn.Module:
+    """The task's network at its starting weights, one output."""
     torch.manual_seed(0)
     if task.network == "mlp":
         return mlp((28, 28), 1, width=1024)
-    model = cnn((28, 28), 1)
+    # S1 App. A.3 prints stride 1 for the third convolution; its own weights, whose first dense
+    # layer takes 256 inputs, are those of stride 2.
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 28)),
+        *(nn.Conv2d(1, 32, 4, stride=2, padding=1), nn.ReLU()),
+        *(nn.Conv2d(32, 32, 4, stride=2, padding=1), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 3, stride=2), nn.ReLU()),
+        *(nn.Conv2d(64, 256, 3), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)),
+    )
     if task.network == "pretrained":
         letters = np.load(folder() / "emnist_letters_cnn" / "cnn4_letters.npz")
-        layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)][:-1]
+        layers = [m for m in model if isinstance(m, nn.Conv2d | nn.Linear)][:-1]
         with torch.no_grad():
             for layer, key in zip(layers, (0, 2, 4, 6, 9), strict=True):
                 layer.weight.copy_(torch.as_tensor(letters[f"{key}.weight"]))
@@ -167,7 +177,9 @@ def main() -> None:
     settings = parser.parse_args()
     train, val = mnist_pair(4, 9, n=1000, m=1000, seed=0)
     share, of = map(int, settings.worker.split("/"))
-    removed = np.random.default_rng(0).choice(len(train), N_RETRAINED, replace=False)
+    first = np.random.default_rng(0).choice(len(train), N_RETRAINED, replace=False)
+    others = np.setdiff1d(np.arange(len(train)), first)
+    removed = np.concatenate([first, np.random.default_rng(1).permutation(others)])
     removed = removed[: settings.samples][share::of]
     for task in (t for t in TASKS if t.name in settings.tasks):
         real = truth(task, train, val, removed, settings.store)
