@@ -4,6 +4,9 @@ Seconds a network and update of full-batch descent without one sample each, on a
 two sides and a large matrix product take turns in the same process and the quickest update of
 each counts. `ratio_at_gemm_rate` is what the ratio would be if our products ran at the rate of
 that large one and all else were free: no exact batching of the same operations can exceed it.
+
+Run it without OMP_WAIT_POLICY=PASSIVE, which makes the loop's many small calls two to three times
+slower, and on a quiet machine.
 """
 
 import time
