@@ -436,8 +436,14 @@ def test_usage_errors_exit_with_2(here, args):
 
 def command(*args, **popen):
     line = [sys.executable, "-m", "datassay", *map(str, args)]
+    # A job that a shell started in the background ignores Ctrl-C, and hands that on to us.
     return subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **popen,
     )
 
 
