@@ -4,7 +4,7 @@ MNIST 4 vs 9 with 1000 training and 1000 validation samples: an MLP, a convoluti
 scratch, and the same pretrained on EMNIST letters (the paper's own weights). Pearson correlation of
 ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² with retraining without each of a random subset of samples.
 
-Retraining the convolutional networks takes 5 minutes of one core a sample: `--only retrain` fills
+Retraining the convolutional networks takes 3 minutes of one core a sample: `--only retrain` fills
 the store, any number of calls continue it, `--worker 0/2` does every second sample.
 """
 
@@ -99,6 +99,29 @@ def network(task: Task) -> nn.Module:
     return model
 
 
+class InParts(nn.Sequential):
+    """The same network, a hundred samples at a time and channels last: half the time a step."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Outputs [n, 1]."""
+        parts = (part.contiguous(memory_format=torch.channels_last) for part in x.split(100))
+        return torch.cat([super(InParts, self).forward(part) for part in parts])
+
+
+def quick(model: nn.Module) -> nn.Module:
+    """The four-layer CNN for training on a CPU: its last convolution, 3 x 3 on 3 x 3, is dense."""
+    layers = list(model)
+    if not any(isinstance(layer, nn.Unflatten) for layer in layers):
+        return model
+    last = max(i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d))
+    dense = nn.Linear(layers[last].weight[0].numel(), layers[last].out_channels)
+    with torch.no_grad():
+        dense.weight.copy_(layers[last].weight.flatten(1))
+        dense.bias.copy_(layers[last].bias)
+    image, *body = [*layers[:last], nn.Flatten(), dense, *layers[last + 1 :]]
+    return nn.Sequential(image, InParts(*body))
+
+
 def samples(task: Task) -> tuple[SampleSet, SampleSet]:
     """1000 training and 1000 validation samples."""
     if task.network == "lenet5":
@@ -115,7 +138,7 @@ def truth(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, sto
             print(f"{task.name}: {step}, {done} of {total} updates", flush=True)
 
     return retrain(
-        network(task), train, val, **task.run, removed=removed, store=folder, progress=show
+        quick(network(task)), train, val, **task.run, removed=removed, store=folder, progress=show
     )
 
 
