@@ -5,8 +5,9 @@ import pytest
 import torch
 from linearizations import linearization, random_jacobians
 
+from datassay.collect.output_loss import loss_derivatives
 from datassay.errors import SettingError
-from datassay.score.gauss_newton import gauss_newton, loss_derivatives
+from datassay.score.gauss_newton import gauss_newton
 
 
 def problem(n=9, k=3, p=14, m=5, seed=0, dual=False):

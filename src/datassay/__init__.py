@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
     from datassay.score.influence import influence
+    from datassay.score.influence_moments import influence_moments
     from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
     from datassay.score.learning_curve import learning_curve
     from datassay.score.leave_one_out import leave_one_out
+    from datassay.score.removal_effects import removal_effects
 
 __version__ = version("datassay")
 __all__ = [
@@ -40,11 +42,13 @@ __all__ = [
     "build_model",
     "collect",
     "influence",
+    "influence_moments",
     "label_issues",
     "learning_curve",
     "leave_one_out",
     "load",
     "removal_curve",
+    "removal_effects",
     "retrain",
     "sample_information",
     "summarize",
@@ -64,11 +68,13 @@ _HOMES = {
     "build_model": "models.build",
     "collect": "collect.collect",
     "influence": "score.influence",
+    "influence_moments": "score.influence_moments",
     "label_issues": "score.label_issues",
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
     "removal_curve": "act.removal_curve",
+    "removal_effects": "score.removal_effects",
     "retrain": "collect.retrain",
     "sample_information": "score.information",
     "summarize": "act.summarize",

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
-from torch.nn import functional
 
 from datassay.collect.collect import network_targets
 from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.jacobian import FORWARD_ERRORS, frozen_copy, inspect_layers
+from datassay.collect.output_loss import check_loss, output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 
@@ -81,10 +81,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         ModelError: nothing trains, or the outputs do not suit the targets.
         SettingError: the loss or the precision is unknown or does not suit the targets.
     """
-    losses = ["cross_entropy", "mse"] if samples.is_classification else ["mse"]
-    if loss not in losses:
-        task = "classes" if samples.is_classification else "a regression"
-        raise SettingError(f"loss must be {' or '.join(losses)} for {task}; got {loss!r}.")
+    check_loss(loss, samples.is_classification)
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     _load_forward_mode()
@@ -314,12 +311,7 @@ def _call(at: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Tensor, "m
 
 
 def _mean_loss(at: LossAt, weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Float[Tensor, ""]:
-    outputs = _call(at, weights, x)
-    if at.loss == "mse":
-        return 0.5 * (outputs - y).square().sum(1).mean()
-    if outputs.shape[1] == 1:  # log(1 + e^f) − y f
-        return (functional.softplus(outputs, threshold=50) - y * outputs).mean()
-    return (outputs.logsumexp(1) - (y * outputs).sum(1)).mean()
+    return output_losses(_call(at, weights, x), y, at.loss).mean()
 
 
 def _flat(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:

@@ -16,6 +16,7 @@ from datassay.collect.batches import Batch, batches
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
+from datassay.collect.output_loss import check_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -190,10 +191,7 @@ def _autograd(
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
-    losses = ["cross_entropy", "mse"] if samples.is_classification else ["mse"]
-    if recipe.loss not in losses:
-        task = "classes" if samples.is_classification else "a regression"
-        raise SettingError(f"loss must be {' or '.join(losses)} for {task}; got {recipe.loss!r}.")
+    check_loss(recipe.loss, samples.is_classification)
     if recipe.optimizer not in {"adam", "sgd"}:
         raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
     if recipe.precision not in {"float32", "float64"}:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
+from datassay.collect.output_loss import loss_derivatives
 from datassay.errors import SettingError
 from datassay.score.attribution import CHUNK_VALUES, OutputChanges
 from datassay.score.eigenbasis import eigenbasis, gram
@@ -66,34 +67,6 @@ def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[Outp
         outputs = (part @ white_queries.flatten(0, 1).T).reshape(len(part), -1, k)
         weights = torch.linalg.solve_triangular(lower.T, part.T, upper=True).square().sum(0)
         yield OutputChanges(start, outputs, weights)
-
-
-def loss_derivatives(
-    outputs: Float[Tensor, "n k"], targets: Float[Tensor, "n k"], loss: str
-) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k k"]]:
-    """Gradient R and Hessian S of each sample's loss with respect to its outputs.
-
-    Args:
-        outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot, or {0, 1} for two classes with one output.
-        loss: "cross_entropy" or "mse" (½ squared error).
-
-    Returns:
-        R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
-
-    Raises:
-        SettingError: the loss is unknown.
-    """
-    n, k = outputs.shape
-    if loss == "mse":
-        return outputs - targets, torch.eye(k, dtype=outputs.dtype).expand(n, k, k)
-    if loss != "cross_entropy":
-        raise SettingError(f"loss must be 'cross_entropy' or 'mse'; got {loss!r}.")
-    if k == 1:
-        p = torch.sigmoid(outputs)
-        return p - targets, (p * (1 - p))[..., None]
-    p = outputs.softmax(1)
-    return p - targets, torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
 
 
 def _square_root(curvature: Float[Tensor, "n k k"]) -> Float[Tensor, "n k k"]:
