@@ -18,6 +18,9 @@ BUILTINS = {
     "iris": ((4,), 3, 150, "row"),
     "diabetes": ((10,), 0, 442, "row"),
     "moons": ((2,), 2, 1000, "row"),
+    "sd2": ((40,), 4, 1000, "row"),
+    "sd3": ((40,), 4, 1000, "row"),
+    "routable": ((10,), 4, 1000, "row"),
 }
 X = np.arange(40.0).reshape(20, 2)
 Y = np.arange(20) % 2

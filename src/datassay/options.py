@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 DATA_HELP = (
-    "digits, breast_cancer, wine, iris, diabetes, moons, or a path: .npz, .csv, .parquet, a folder "
-    "of MNIST-style IDX files, a folder of class-named image folders."
+    "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: .npz, "
+    ".csv, .parquet, a folder of MNIST-style IDX files, a folder of class-named image folders."
 )
 MODEL_HELP = (
     "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."

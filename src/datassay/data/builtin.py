@@ -1,4 +1,4 @@
-"""The built-in data sets: scikit-learn's bundled ones and two moons; never the network."""
+"""The built-in data sets: scikit-learn's bundled ones, moons, mixtures; never the network."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn import datasets
 
+from datassay.data.mixtures import routable_mixture, sd_mixture
+from datassay.data.samples import SampleSet
 from datassay.data.source import Part, Source
 
 
@@ -55,6 +57,17 @@ def _moons() -> Source:
     )
 
 
+def _mixture(samples: SampleSet) -> Source:
+    return Source(
+        samples.name,
+        Part(samples.x, samples.y, source=samples.source),
+        task="classification",
+        class_names=samples.class_names,
+        kind="row",
+        feature_names=samples.feature_names,
+    )
+
+
 BUILTINS: dict[str, Callable[[], Source]] = {
     "digits": _digits,
     "breast_cancer": _rows("breast_cancer", datasets.load_breast_cancer),
@@ -62,5 +75,8 @@ BUILTINS: dict[str, Callable[[], Source]] = {
     "iris": _rows("iris", datasets.load_iris),
     "diabetes": _rows("diabetes", datasets.load_diabetes),
     "moons": _moons,
+    "sd2": lambda: _mixture(sd_mixture((700, 300))),
+    "sd3": lambda: _mixture(sd_mixture((700, 150, 150))),
+    "routable": lambda: _mixture(routable_mixture()),
 }
 """Name → reader; all but diabetes (regression) are classification."""

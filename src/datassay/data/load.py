@@ -41,11 +41,11 @@ def load(
     weights of the 2,000 most frequent words of the training part.
 
     Args:
-        source: one of: digits, breast_cancer, wine, iris, diabetes, moons (a built-in name wins
-            over a file of that name); a path to .npz (x, y, and x_val, y_val, ids, class_names,
-            source, source_val if there), .csv, .tsv or .parquet; a folder of IDX files, or of
-            class-named folders of images; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of
-            (x, y), or (train, val) Datasets.
+        source: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
+            sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
+            and x_val, y_val, ids, class_names, source, source_val if there), .csv, .tsv or
+            .parquet; a folder of IDX files, or of class-named folders of images; (x, y) or
+            (x, y, x_val, y_val) arrays; a torch Dataset of (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: row numbers, or the paths of image files.
