@@ -34,7 +34,8 @@ class RemovalEffects:
         variance: V[Z].
         ids: [n].
         order: how it was found.
-        exact: [n], whether the entry was recomputed at the refitted weights (`rerank`).
+        exact: [n], whether V[Z∖z] was computed anew at weights without the sample: all of "step"
+            and "retrain", of the other orders what `rerank` reached.
         gradient_norm: of the penalised mean loss; the orders assume that it is near 0.
         ridge: of the training.
         damping: added to the Hessian.
@@ -99,7 +100,7 @@ def removal_effects(
 
     Raises:
         SettingError: a setting is out of range, or the Hessian is singular.
-        DataError: fewer than 3 samples, or fewer than 2 classes.
+        DataError: fewer than 3 samples or 2 classes, or X is the same for all pairs.
         ModelError: outputs do not fit the targets or are not finite.
 
     Cost: see each order; "adjoint" is a few times `influence_moments`.
@@ -153,10 +154,10 @@ def geometry_effects(
 
     Raises:
         SettingError: a Hessian is singular, or the order does not suit the model.
+        DataError: X is the same for all pairs.
     """
     pairs = geometry_influence(at, ids, ridge, damping)
     a = pairs.rows
-
     _, variance = first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))
     everyone = torch.arange(len(at))
     exact = np.zeros(len(at), bool)
