@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from datassay.act.purification import Purification, PurificationTrace
 from datassay.act.stopping import (
     RULES,
+    SMOOTHED,
     held_out_stop,
     held_out_threshold,
     inflection_stop,
@@ -154,7 +155,7 @@ def _purified(
         if settings.stop == "held_out":
             told = np.array([point["surprise"] for point in points[1:]])
             stop = held_out_stop(told, settings.threshold or 0.0)
-            if stop is not None and len(batches) >= stop + 1 + settings.beyond:
+            if stop is not None and len(batches) >= max(stop + 1, SMOOTHED) + settings.beyond:
                 break
         batch = _batch(job, keep, ranking)
         if not len(batch):

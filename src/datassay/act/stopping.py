@@ -44,12 +44,13 @@ def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> in
         threshold: from `held_out_threshold`.
 
     Returns:
-        How many steps to keep, once the mean of three has fallen below the threshold; None while
-        it has not.
+        How many steps to keep, once the mean of the last three has fallen below the threshold: all
+        but the last, and none where it is so of the first three already, since a pure set has a
+        few hard samples too. None while it has not.
     """
-    for t in range(1, len(surprise) + 1):
-        if np.mean(surprise[max(0, t - SMOOTHED) : t]) < threshold:
-            return t - 1
+    for t in range(SMOOTHED, len(surprise) + 1):
+        if np.mean(surprise[t - SMOOTHED : t]) < threshold:
+            return 0 if t == SMOOTHED else t - 1
     return None
 
 

@@ -15,7 +15,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence_moments import first_moments
+from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 from datassay.score.removal_adjoint import adjoint
 from datassay.score.removal_fixed import fixed
@@ -157,12 +157,11 @@ def geometry_effects(
         DataError: X is the same for all pairs.
     """
     pairs = geometry_influence(at, ids, ridge, damping)
-    a = pairs.rows
-    _, variance = first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))
+    variance = influence_variance(pairs)
     everyone = torch.arange(len(at))
     exact = np.zeros(len(at), bool)
     if order in {"fixed", "adjoint"}:
-        effect = {"fixed": fixed, "adjoint": adjoint}[order](at, ridge, damping)
+        effect = fixed(pairs.rows) if order == "fixed" else adjoint(at, ridge, damping)
         chosen = effect.argsort(descending=True)[:rerank]
         if rerank:
             again = refit if at.is_linear and ridge > 0 else step
