@@ -140,6 +140,24 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
     )
 
 
+def influence_variance(pairs: PairInfluence) -> float:
+    """V[X] alone.
+
+    Args:
+        pairs: from `pair_influence`.
+
+    Returns:
+        The variance over unordered pairs.
+
+    Raises:
+        DataError: X is the same for all pairs.
+
+    Cost: n p² operations.
+    """
+    a = pairs.rows
+    return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
+
+
 def gradient_moments(
     gradients: Gradients | Callable[[], Iterable[Gradients]],
     hessian: Float[Tensor, "p p"] | None = None,
