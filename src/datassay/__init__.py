@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datassay.act.purify import purify
     from datassay.act.removal_curve import removal_curve
     from datassay.act.summarize import summarize
     from datassay.collect.collect import collect
@@ -47,6 +48,7 @@ __all__ = [
     "learning_curve",
     "leave_one_out",
     "load",
+    "purify",
     "removal_curve",
     "removal_effects",
     "retrain",
@@ -73,6 +75,7 @@ _HOMES = {
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
+    "purify": "act.purify",
     "removal_curve": "act.removal_curve",
     "removal_effects": "score.removal_effects",
     "retrain": "collect.retrain",

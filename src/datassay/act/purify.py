@@ -52,6 +52,7 @@ def purify(
     min_per_class: int = 10,
     beyond: int = 0,
     recipe: Recipe | None = None,
+    layers: str = "last",
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -81,7 +82,9 @@ def purify(
         min_per_class: a class is never left with fewer (or with fewer than it has).
         beyond: further steps to trace after "held_out" has stopped; they are not removed.
         recipe: how networks train; None is Adam, 300 updates of 64 samples.
-        projection: of the Jacobians of networks.
+        layers: of networks, whose influence: "last", the last dense layer alone (exact for it, and
+            cheap), or "all" that train, by Gauss-Newton.
+        projection: of the Jacobians where layers is "all".
         seed: of batches, projection and "random".
         progress: called with (step, samples removed, most that may be).
 
@@ -102,7 +105,8 @@ def purify(
     loss = loss if loss != "auto" else ("cross_entropy" if samples.is_classification else "mse")
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
-        model, samples, others, loss=loss, ridge=ridge, recipe=recipe, projection=projection,
+        model, samples, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
+        projection=projection,
         seed=seed,
     )  # fmt: skip
     is_convex = isinstance(fit, ConvexFitter)

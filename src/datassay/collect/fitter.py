@@ -18,6 +18,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry, wi
 from datassay.collect.output_loss import output_losses
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, part_of, silent
 
 # Share of the kept samples on which a network's temperature is fitted.
@@ -87,6 +88,7 @@ class NetworkFitter:
         samples: all n.
         others: the other sets.
         recipe: how it is trained.
+        layers: whose Jacobians: "all" that train, or "last", the last dense layer alone.
         projection: of the Jacobians.
         seed: of the batches, of the tenth left out and of the projection.
         progress: called with (step, updates done, updates in all) of each training.
@@ -96,6 +98,7 @@ class NetworkFitter:
     samples: SampleSet
     others: tuple[SampleSet, ...]
     recipe: Recipe
+    layers: str
     projection: int | str | None
     seed: int
     progress: Progress = silent
@@ -107,8 +110,9 @@ class NetworkFitter:
         n_aside = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
         aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
         networks = self._train(rest)
+        model = _first(self.model, networks)
         at = output_geometry(
-            _first(self.model, networks),
+            last_layer_only(model) if self.layers == "last" else model,
             self.samples,
             self.recipe.loss,
             projection=self.projection,
@@ -143,6 +147,7 @@ def fitter(
     loss: str,
     ridge: float,
     recipe: Recipe | None = None,
+    layers: str = "last",
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -156,6 +161,7 @@ def fitter(
         loss: "cross_entropy" or "mse".
         ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
         recipe: of other networks; None is Adam, 300 updates of 64 samples.
+        layers: of other networks, whose Jacobians: "last", the last dense layer alone, or "all".
         projection: of their Jacobians.
         seed: of their batches and projection.
         progress: called with (step, updates done, updates in all).
@@ -164,16 +170,43 @@ def fitter(
         The fitter.
 
     Raises:
-        SettingError: the loss or the projection does not suit.
+        SettingError: the loss, the layers or the projection does not suit.
         ModelError: outputs do not fit the targets.
     """
+    if layers not in {"last", "all"}:
+        raise SettingError(f"layers must be 'last' or 'all'; got {layers!r}.")
     probe = samples.subset(torch.arange(min(2, len(samples))).numpy())
     if not output_geometry(model, probe, loss, projection=1).is_linear:
         recipe = replace(recipe or Recipe(), loss=loss)
-        return NetworkFitter(model, samples, tuple(others), recipe, projection, seed, progress)
+        return NetworkFitter(
+            model, samples, tuple(others), recipe, layers, projection, seed, progress
+        )
     at = output_geometry(model, samples, loss)
     features = tuple(output_geometry(model, s, loss).features for s in others)
     return ConvexFitter(model, at, features, ridge)
+
+
+def last_layer_only(model: nn.Module) -> nn.Module:
+    """The network with all but its last dense layer frozen, so that its geometry is exact.
+
+    Args:
+        model: the network; left untouched.
+
+    Returns:
+        A copy.
+
+    Raises:
+        ModelError: it has no dense layer.
+    """
+    copied = copy.deepcopy(model)
+    dense = [m for m in copied.modules() if isinstance(m, nn.Linear)]
+    if not dense:
+        raise ModelError(
+            "layers='last' needs a dense layer (nn.Linear); the model has none. Take layers='all'."
+        )
+    copied.requires_grad_(False)
+    dense[-1].requires_grad_(True)
+    return copied
 
 
 def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
