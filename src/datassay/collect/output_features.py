@@ -121,13 +121,11 @@ class SharedFeatures:
         return (slopes.mT @ self.x).flatten(-2)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Σ_i J_iᵀ S_i J_i.  Cost: n k² d² operations, twice that for a batch."""
+        """Σ_i J_iᵀ S_i J_i.  Cost: n k² d² operations, half that for a batch."""
         (n, d), k = self.x.shape, self.n_outputs
         batch = inner.shape[:-3]
         if batch and n * d * d <= CHUNK_VALUES:  # one product of matrices for the whole batch
-            outer = (self.x[:, :, None] * self.x[:, None]).flatten(1)  # [n, d²]
-            blocks = inner.movedim(-3, -1).reshape(-1, n) @ outer
-            blocks = blocks.reshape(*batch, k, k, d, d)
+            blocks = _symmetric_blocks(inner, self.x)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
             for a in range(k):
@@ -158,6 +156,25 @@ class SharedFeatures:
 
 
 OutputFeatures = DenseFeatures | SharedFeatures
+
+
+def _symmetric_blocks(
+    inner: Float[Tensor, "*batch n k k"], x: Float[Tensor, "n d"]
+) -> Float[Tensor, "*batch k k d d"]:
+    """Σ_i S_i[a, c] x_i x_iᵀ, of which a ≤ c and the upper triangle of x_i x_iᵀ say all."""
+    (n, d), k, batch = x.shape, inner.shape[-1], inner.shape[:-3]
+    pairs = [(a, c) for a in range(k) for c in range(a, k)]
+    weights = torch.stack([inner[..., a, c] for a, c in pairs], -2)
+    outer = torch.cat([x[:, a, None] * x[:, a:] for a in range(d)], 1)  # [n, d (d + 1)/2]
+    upper = weights.reshape(-1, n) @ outer
+    place = torch.empty(d, d, dtype=torch.long)
+    u, v = torch.triu_indices(d, d)
+    place[u, v] = place[v, u] = torch.arange(len(u))
+    squares = upper.index_select(1, place.flatten()).reshape(*batch, len(pairs), d, d)
+    blocks = inner.new_empty(*batch, k, k, d, d)
+    for of, (a, c) in enumerate(pairs):
+        blocks[..., a, c, :, :] = blocks[..., c, a, :, :] = squares[..., of, :, :]
+    return blocks
 
 
 def _chunks(n: int, values_each: int) -> list[slice]:
