@@ -19,10 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
-import torch
 from record import record
+from resnet20 import features
 from svg import histogram
-from torch import nn
 
 import datassay as da
 from datassay.act.rivals import auroc
@@ -30,7 +29,11 @@ from datassay.data.samples import SampleSet
 
 SEEDS = 3
 SIZES = {3: 50, 5: 1000, 4: 1000}  # cat, dog, deer
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# case → the stem of its figures
+FIGURES = {
+    "MLP(1024) from scratch": "scratch",
+    "linear head of ResNet-20 trained on CIFAR-10": "cifar_features",
+}
 
 
 def pets_and_deer(part: str, seed: int) -> SampleSet:
@@ -49,58 +52,26 @@ def pets_and_deer(part: str, seed: int) -> SampleSet:
     )
 
 
-class Block(nn.Module):
-    """Two convolutions beside a shortcut without parameters."""
-
-    def __init__(self, inside: int, outside: int, stride: int):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
-        self.stride, self.pad = stride, (outside - inside) // 2
-
-    def forward(self, x):
-        """[n, c, h, w] → [n, c', h', w']."""
-        y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        skip = x[:, :, :: self.stride, :: self.stride]
-        return (y + nn.functional.pad(skip, (0, 0, 0, 0, self.pad, self.pad))).relu()
-
-
-class ResNet20(nn.Module):
-    """He et al. (2016) with parameter-free shortcuts; gives the 64 features before the head."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
-        for i, (a, b, s) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), start=1):
-            blocks = [Block(a, b, s), Block(b, b, 1), Block(b, b, 1)]
-            self.add_module(f"layer{i}", nn.Sequential(*blocks))
-
-    def forward(self, x):
-        """[n, 3, 32, 32] in [0, 1] → [n, 64]."""
-        mean, deviation = (torch.tensor(v)[:, None, None] for v in (MEAN, DEVIATION))
-        x = self.bn1(self.conv1((x - mean) / deviation)).relu()
-        for i in (1, 2, 3):
-            x = self.get_submodule(f"layer{i}")(x)
-        return x.mean((2, 3))
-
-
-def features(samples: SampleSet) -> SampleSet:
-    """The samples as the 64 features of the ResNet-20 trained on CIFAR-10."""
-    network = ResNet20().eval()
-    weights = np.load(tasks.folder() / "cifar10_weights" / "resnet20.npz")
-    known = {k: torch.as_tensor(weights[k]) for k in weights.files if not k.startswith("linear")}
-    network.load_state_dict(known)
-    with torch.no_grad():
-        rows = torch.cat([network(part) for part in torch.as_tensor(samples.x).split(256)])
-    return SampleSet(
-        rows.numpy(),
-        samples.y,
-        samples.ids,
-        class_names=samples.class_names,
-        source=samples.source,
-        name=samples.name,
+def draw(case: str, rows: list[tuple[np.ndarray, np.ndarray, float]]) -> None:
+    """All three animals of the first seed; then the class of pets alone, all seeds together."""
+    information, animal, _ = rows[0]
+    nats = "functional sample information, nats"
+    histogram(
+        f"s1_subclasses_9_{FIGURES[case]}",
+        f"S1 Fig. 9: {case}",
+        {name: information[animal == name] for name in ("cat", "dog", "deer")},
+        x_title=nats,
+    )
+    # Coarser: 150 cats in 32 bars are mostly noise.
+    histogram(
+        f"s1_subclasses_9_{FIGURES[case]}_pets",
+        f"S1 Fig. 9, within pets: {case}",
+        {
+            label: np.concatenate([values[source == name] for values, source, _ in rows])
+            for name, label in (("cat", "cat, rare"), ("dog", "dog, common"))
+        },
+        x_title=nats,
+        bins=16,
     )
 
 
@@ -125,10 +96,9 @@ def main() -> None:
             pets = train.y == 0
             cat = train.source[pets] == "cat"
             rows.append((information, train.source, auroc(cat, information[pets])))
-        information, animal, _ = rows[0]
         record(
             f"s1_subclasses/{case}",
-            n=len(animal),
+            n=len(rows[0][0]),
             seeds=len(rows),
             auroc_cat_among_pets=[r[2] for r in rows],
             information_cat_to_dog=[
@@ -136,13 +106,8 @@ def main() -> None:
             ],
             seconds=time.perf_counter() - start,
         )
-        if network == "linear" or case.startswith("MLP(1024) from"):
-            histogram(
-                f"s1_subclasses_9_{'scratch' if 'scratch' in case else 'cifar_features'}",
-                f"S1 Fig. 9: {case}",
-                {name: information[animal == name] for name in ("cat", "dog", "deer")},
-                x_title="functional sample information, nats",
-            )
+        if case in FIGURES:
+            draw(case, rows)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 460, 300, 56, 44, 34
 
 
 def histogram(
-    name: str, title: str, groups: Mapping[str, np.ndarray], *, x_title: str, log: bool = True
+    name: str,
+    title: str,
+    groups: Mapping[str, np.ndarray],
+    *,
+    x_title: str,
+    log: bool = True,
+    bins: int = 32,
 ) -> None:
     """Share of each group's samples by value, groups side by side on one axis."""
     values = {label: np.asarray(v, float) for label, v in groups.items()}
@@ -23,7 +29,7 @@ def histogram(
         top = max(v.max() for v in values.values())
         values = {k: np.log10(np.maximum(v, 1e-9 * top)) for k, v in values.items()}
     everything = np.concatenate(list(values.values()))
-    edges = np.linspace(everything.min(), everything.max(), 33)
+    edges = np.linspace(everything.min(), everything.max(), bins + 1)
     shares = {k: np.histogram(v, edges)[0] / len(v) for k, v in values.items()}
     height = max(s.max() for s in shares.values())
     frame = _Frame((edges[0], edges[-1]), (0.0, height), log)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
+from datassay.collect.output_loss import output_score
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -150,15 +151,4 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
         [S]; accuracy in [0, 1], or R² averaged over targets.
     """
     outputs = networks.outputs(torch.as_tensor(val.x).float())
-    y = torch.as_tensor(val.y)
-    if val.is_classification:
-        correct = _classes(outputs) == y
-        return correct.double().mean(1).numpy()
-    y = y.double().reshape(len(y), -1)
-    error = (outputs.double() - y).square().sum(1)
-    return (1 - error / (y - y.mean(0)).square().sum(0)).mean(1).numpy()
-
-
-def _classes(outputs: Float[Tensor, "s m k"]) -> Int[Tensor, "s m"]:
-    """Predicted class; a single output is the logit of class 1."""
-    return (outputs[..., 0] > 0).long() if outputs.shape[2] == 1 else outputs.argmax(2)
+    return np.array([output_score(one.double(), val) for one in outputs])

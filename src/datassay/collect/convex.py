@@ -64,7 +64,8 @@ def fit_convex(
         The minima, with the gradient norm that was reached.
 
     Raises:
-        SettingError: ridge is not positive, so that a minimum need not exist.
+        SettingError: ridge is not positive, so that a minimum need not exist, or it vanishes beside
+            the rounding of the Hessian.
 
     Cost: a Newton step is 2 B n k p² operations for dense features, 2 B n k² d² for shared ones,
     and B p³/3; beyond 1600 weights L-BFGS, 4 n p operations a step.
@@ -140,7 +141,12 @@ def _newton_step(
     _, curvature = loss_derivatives(outputs, problem.targets, problem.loss)
     hessian = problem.features.curvature(problem.weight[..., None, None] * curvature)
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
-    factor = torch.linalg.cholesky(hessian)
+    factor, failed = torch.linalg.cholesky_ex(hessian)
+    if failed.any():
+        raise SettingError(
+            "ridge must be large enough that the Hessian is positive definite to rounding; got "
+            f"{problem.ridge:g}. Try 0.0001."
+        )
     step = -torch.cholesky_solve(gradient[..., None], factor)[..., 0]
     slope = (gradient * step).sum(1)
     value = problem.value(theta, outputs)

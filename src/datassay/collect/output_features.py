@@ -31,12 +31,12 @@ class DenseFeatures:
 
     @property
     def n_outputs(self) -> int:
-        """K."""
+        """Outputs a sample, k."""
         return self.jacobian.shape[1]
 
     @property
     def n_parameters(self) -> int:
-        """P."""
+        """Weights, p."""
         return self.jacobian.shape[2]
 
     def outputs(self, weights: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch n k"]:
@@ -57,7 +57,7 @@ class DenseFeatures:
         return slopes.flatten(-2) @ self.jacobian.flatten(0, 1)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Σ_i J_iᵀ S_i J_i.  Cost: 2 n k p² operations for each of the batch."""
+        """Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations for each of the batch."""
         p = self.n_parameters
         total = inner.new_zeros(*inner.shape[:-3], p, p)
         for rows in _chunks(len(self), self.n_outputs * p * inner.shape[:-3].numel()):
@@ -100,7 +100,7 @@ class SharedFeatures:
 
     @property
     def n_parameters(self) -> int:
-        """P = k d."""
+        """Weights, p = k d."""
         return self.n_outputs * self.x.shape[1]
 
     def outputs(self, weights: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch n k"]:
@@ -121,11 +121,11 @@ class SharedFeatures:
         return (slopes.mT @ self.x).flatten(-2)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Σ_i J_iᵀ S_i J_i.  Cost: n k² d² operations, half that for a batch."""
+        """Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half that for a batch."""
         (n, d), k = self.x.shape, self.n_outputs
         batch = inner.shape[:-3]
-        if batch and n * d * d <= CHUNK_VALUES:  # one product of matrices for the whole batch
-            blocks = _symmetric_blocks(inner, self.x)
+        if batch and n * d * (d + 1) // 2 <= CHUNK_VALUES:
+            blocks = self._curvature_blocks(inner)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
             for a in range(k):
@@ -134,6 +134,15 @@ class SharedFeatures:
                     blocks[..., a, c, :, :] = block
                     blocks[..., c, a, :, :] = block
         return blocks.transpose(-3, -2).reshape(*batch, k * d, k * d)
+
+    def _curvature_blocks(
+        self, inner: Float[Tensor, "*batch n k k"]
+    ) -> Float[Tensor, "*batch k k d d"]:
+        """Σ_i S_i[a, c] x_i x_iᵀ: one product of matrices for the batch, of upper halves only."""
+        (a, c), outputs = _upper(self.n_outputs)
+        (i, j), inputs = _upper(self.x.shape[1])
+        halves = inner[..., a, c].mT @ (self.x[:, i] * self.x[:, j])
+        return halves[..., outputs, :][..., inputs]
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
         """J_i M J_iᵀ.  Cost: 2 n k² d² operations."""
@@ -158,23 +167,12 @@ class SharedFeatures:
 OutputFeatures = DenseFeatures | SharedFeatures
 
 
-def _symmetric_blocks(
-    inner: Float[Tensor, "*batch n k k"], x: Float[Tensor, "n d"]
-) -> Float[Tensor, "*batch k k d d"]:
-    """Σ_i S_i[a, c] x_i x_iᵀ, of which a ≤ c and the upper triangle of x_i x_iᵀ say all."""
-    (n, d), k, batch = x.shape, inner.shape[-1], inner.shape[:-3]
-    pairs = [(a, c) for a in range(k) for c in range(a, k)]
-    weights = torch.stack([inner[..., a, c] for a, c in pairs], -2)
-    outer = torch.cat([x[:, a, None] * x[:, a:] for a in range(d)], 1)  # [n, d (d + 1)/2]
-    upper = weights.reshape(-1, n) @ outer
-    place = torch.empty(d, d, dtype=torch.long)
-    u, v = torch.triu_indices(d, d)
-    place[u, v] = place[v, u] = torch.arange(len(u))
-    squares = upper.index_select(1, place.flatten()).reshape(*batch, len(pairs), d, d)
-    blocks = inner.new_empty(*batch, k, k, d, d)
-    for of, (a, c) in enumerate(pairs):
-        blocks[..., a, c, :, :] = blocks[..., c, a, :, :] = squares[..., of, :, :]
-    return blocks
+def _upper(size: int) -> tuple[Tensor, Tensor]:
+    """Rows and columns of a square's upper half, and each of its places' position among them."""
+    upper = torch.triu_indices(size, size)
+    position = torch.empty(size, size, dtype=torch.int64)
+    position[upper[0], upper[1]] = position[upper[1], upper[0]] = torch.arange(upper.shape[1])
+    return upper, position
 
 
 def _chunks(n: int, values_each: int) -> list[slice]:

@@ -117,8 +117,7 @@ def output_geometry(
         features, outputs = _dense_features(frozen, layers, x, each, kind, seed, progress)
         weights = None
     else:
-        features, outputs = found
-        weights = _last_weights(frozen)
+        features, outputs, weights = found
     if not torch.isfinite(outputs).all():
         bad = samples.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
         raise ModelError(
@@ -130,8 +129,8 @@ def output_geometry(
 
 def _shared_features(
     frozen: nn.Module, layers: Layers, x: Float[Tensor, "n ..."], progress: Progress
-) -> tuple[SharedFeatures, Float[Tensor, "n k"]] | None:
-    """The inputs of the one dense layer that trains, where its outputs are the model's."""
+) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
+    """Inputs, outputs and weights of the one dense layer that trains, where it ends the model."""
     if layers.direct or len(layers.dense) != 1:
         return None
     identity = torch.eye(layers.n_outputs, dtype=x.dtype, device=x.device)
@@ -146,7 +145,15 @@ def _shared_features(
         inputs.append(torch.cat([block.inputs, ones], 1))
         outputs.append(f)
         progress("collect Jacobians", sum(map(len, outputs)), len(x))
-    return SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs), torch.cat(outputs).cpu()
+    features, weights = (
+        SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs),
+        _last_weights(frozen),
+    )
+    found = torch.cat(outputs).cpu()
+    # A derivative of 1 is not enough: something fixed may be added to what the layer gives.
+    if not torch.allclose(found, features.outputs(weights), rtol=1e-9, equal_nan=True):
+        return None
+    return features, found, weights
 
 
 def _dense_features(

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 
 LOSSES = ("cross_entropy", "mse")
@@ -78,3 +79,49 @@ def loss_derivatives(
         return p - targets, (p * (1 - p))[..., None]
     p = outputs.softmax(-1)
     return p - targets, torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
+
+
+def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
+    """Accuracy of the outputs' classes, or R² averaged over targets.
+
+    Args:
+        outputs: of m samples.
+        samples: those.
+
+    Returns:
+        Accuracy in [0, 1], or R².
+    """
+    y = torch.as_tensor(samples.y)
+    if samples.is_classification:
+        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((found == y).double().mean())
+    y = y.double().reshape(len(y), -1)
+    error = (outputs - y).square().sum(0)
+    return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())
+
+
+def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n k r"]:
+    """A root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
+
+    With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
+    reflection that takes the first axis to −s has a basis of s's complement as its other columns.
+
+    Args:
+        outputs: f(x_i), logits for cross-entropy.
+        loss: "cross_entropy" or "mse".
+
+    Returns:
+        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift of all of
+        them; r = k otherwise.
+    """
+    n, k = outputs.shape
+    identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
+    if loss == "mse":
+        return identity.expand(n, k, k)
+    if k == 1:
+        p = torch.sigmoid(outputs)
+        return (p * (1 - p)).sqrt()[..., None]
+    s = outputs.softmax(1).sqrt()
+    v = s + identity[0]
+    reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
+    return s[:, :, None] * reflection[:, :, 1:]

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
+from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.pair_influence import (
     PairInfluence,
@@ -29,8 +29,9 @@ from datassay.score.pair_influence import (
 
 # Samples whose pairs are all looked at for the third and fourth moments; of more, a random part.
 MOST_IN_PAIRS = 4096
-GROUPS = 16
 CHUNK_SAMPLES = 1024
+# Rows of a symmetric product that are computed together, each block from its diagonal on.
+PRODUCT_ROWS = 512
 
 Gradients = Float[np.ndarray, "n p"] | Float[Tensor, "n p"]
 
@@ -100,14 +101,15 @@ def influence_moments(
     Raises:
         SettingError: ridge or damping is negative, the loss does not suit, or the Hessian is
             singular.
-        DataError: fewer than 2 samples or classes.
+        DataError: fewer than 3 samples or 2 classes, or X is the same for all pairs.
         ModelError: outputs do not fit the targets or are not finite.
 
     Cost: `pair_influence`, n p² operations more, and n² p for the third and fourth moments.
     Source: S4 §3; METHODS §4.
     """
     settings = {"loss": loss, "ridge": ridge, "damping": damping, "projection": projection}
-    return pair_moments(pair_influence(model, samples, seed=seed, progress=progress, **settings))
+    pairs = pair_influence(model, samples, seed=seed, progress=progress, **settings)
+    return pair_moments(pairs, seed)
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
@@ -119,6 +121,9 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
 
     Returns:
         The moments.
+
+    Raises:
+        DataError: X is the same for all pairs.
     """
     a = pairs.rows
     q = a.square().sum(1)
@@ -128,11 +133,26 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
         n=len(a),
         mean=mean,
         variance=variance,
-        **_higher_moments(a[chosen], mean, variance, is_all=len(chosen) == len(a)),
+        **_higher_moments(a[chosen], mean, variance, len(a)),
         gradient_norm=pairs.gradient_norm,
         ridge=pairs.ridge,
         damping=pairs.damping,
     )
+
+
+def influence_variance(pairs: PairInfluence) -> float:
+    """V[X] alone.
+
+    Args:
+        pairs: from `pair_influence`.
+
+    Returns:
+        The variance over unordered pairs.
+
+    Cost: n p² operations.
+    """
+    a = pairs.rows
+    return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
 
 
 def gradient_moments(
@@ -161,15 +181,22 @@ def gradient_moments(
         The moments; gradient_norm is NaN, since the weights are not known.
 
     Raises:
-        SettingError: ridge or damping is negative, or the Hessian is singular.
-        DataError: fewer than 2 samples, or gradients that are not finite.
+        SettingError: ridge or damping is negative, or the Hessian is singular or no [p, p].
+        DataError: fewer than 3 samples, gradients that are not finite or no [n, p], chunks that
+            change between the passes, or X is the same for all pairs.
 
-    Cost: 3 n p² operations (n p² of them for Σ ∇L ∇Lᵀ, which tr C² needs too), p³, and 3 p²
-    values beside a chunk; the third and fourth moments 4096² p operations and 4096 p values more.
+    Cost: 2 n p² operations (half of them for the upper half of Σ ∇L ∇Lᵀ, which tr C² needs too),
+    2 p³, and 5 p² values beside a chunk; the third and fourth moments 2 · 4096² p operations and
+    8192 p values more.
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)
     n, total, second = _first_pass(read, progress)
+    if hessian is not None and hessian.shape != second.shape:
+        raise SettingError(
+            f"hessian must be {list(second.shape)}, as wide as the gradients; got "
+            f"{list(hessian.shape)}. Flatten the weights."
+        )
     factor = hessian_factor(second / n if hessian is None else hessian, ridge + damping)
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
     q, kept, done = [], [], 0
@@ -179,10 +206,14 @@ def gradient_moments(
         kept.append(a[chosen[(chosen >= done) & (chosen < done + len(a))] - done])
         done += len(a)
         progress("moments of influence", done, n)
+    if done != n:
+        raise DataError(
+            f"gradients must be the same at each call; the first gave {n} samples, the second "
+            f"{done}. Pass a function that starts anew, not one that returns a used-up iterator."
+        )
     c = whiten(factor, whiten(factor, second).T)
     mean, variance = first_moments(n, whiten(factor, total[None])[0], c, torch.cat(q))
-    rows = torch.cat(kept)[np.random.default_rng(seed).permutation(len(chosen))]
-    higher = _higher_moments(rows, mean, variance, is_all=len(chosen) == n)
+    higher = _higher_moments(torch.cat(kept), mean, variance, n)
     return InfluenceMoments(
         n, mean, variance, **higher, gradient_norm=float("nan"), ridge=ridge, damping=damping
     )
@@ -201,10 +232,20 @@ def first_moments(
 
     Returns:
         Mean and variance over pairs.
+
+    Raises:
+        DataError: the variance is 0 to rounding: nothing can be divided by it, or lower it.
     """
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
-    return mean, float((second.square().sum() - q.square().sum()) / pairs) - mean**2
+    squares = float(second.square().sum())
+    variance = (squares - float(q.square().sum())) / pairs - mean**2
+    if not variance > n * torch.finfo(torch.float64).eps * squares / pairs:
+        raise DataError(
+            f"influence must differ between pairs of samples; it is {mean:.3g} for all {pairs // 2}"
+            ". The samples are identical, too few, or fitted without any error: add others."
+        )
+    return mean, variance
 
 
 def _first_pass(
@@ -212,57 +253,80 @@ def _first_pass(
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
     n, total, second = 0, None, None
     for chunk in _float64(read):
-        if not torch.isfinite(chunk).all():
-            raise DataError(
-                f"gradients must be finite; some among samples {n} to {n + len(chunk) - 1} are "
-                "NaN or infinite. Check the model at those samples."
-            )
-        total = chunk.sum(0) if total is None else total + chunk.sum(0)
-        second = chunk.T @ chunk if second is None else second.addmm_(chunk.T, chunk)
+        _check_chunk(chunk, n, total)
+        if total is None or second is None:
+            p = chunk.shape[1]
+            total, second = chunk.new_zeros(p), chunk.new_zeros(p, p)
+        total += chunk.sum(0)
+        _add_products(chunk, second)
         n += len(chunk)
         progress("sums of gradients", n, n)  # how many will come is not known
-    if n < 2 or total is None or second is None:
-        raise DataError(f"gradients must be of at least 2 samples; got {n}. Add samples.")
-    return n, total, second
+    if n < 3 or total is None or second is None:
+        raise DataError(f"gradients must be of at least 3 samples; got {n}. Add samples.")
+    return n, total, second.triu() + second.triu(1).T
 
 
-def _float64(read: Callable[[], Iterable[Gradients]]) -> Iterable[Float[Tensor, "chunk p"]]:
+def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
+    if chunk.ndim != 2 or (total is not None and chunk.shape[1] != len(total)):
+        before = "" if total is None else f" after [n, {len(total)}]"
+        raise DataError(
+            f"gradients must be [n, p], the same p in every chunk; got {list(chunk.shape)}{before}."
+            " Flatten what belongs to one sample."
+        )
+    if not torch.isfinite(chunk).all():
+        raise DataError(
+            f"gradients must be finite; some among samples {n} to {n + len(chunk) - 1} are NaN or "
+            "infinite. Check the model at those samples."
+        )
+
+
+def _add_products(chunk: Float[Tensor, "chunk p"], into: Float[Tensor, "p p"]) -> None:
+    """Add the upper half of GᵀG: blocks of rows, each from its diagonal on."""
+    for start in range(0, chunk.shape[1], PRODUCT_ROWS):
+        stop = start + PRODUCT_ROWS
+        into[start:stop, start:].addmm_(chunk[:, start:stop].T, chunk[:, start:])
+
+
+def _float64(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
     for part in read():
         for start in range(0, len(part), CHUNK_SAMPLES):
-            yield torch.as_tensor(part[start : start + CHUNK_SAMPLES]).double()
+            some = part[start : start + CHUNK_SAMPLES]
+            # A memory-mapped array may be read-only, which torch only takes as a copy.
+            rows = (
+                some if isinstance(some, Tensor) else torch.from_numpy(np.array(some, np.float64))
+            )
+            yield rows.double()
 
 
 def _higher_moments(
-    rows: Float[Tensor, "s p"], mean: float, variance: float, *, is_all: bool
+    rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
-    """Skewness and kurtosis over all pairs among the rows; errors from groups of them."""
-    if not variance > 0:
-        return dict.fromkeys(
-            ("skewness", "kurtosis", "skewness_error", "kurtosis_error"), float("nan")
-        )
-    third, fourth = _central_sums(rows, mean)
-    pairs = len(rows) * (len(rows) - 1)
-    found = {"skewness": third / pairs / variance**1.5, "kurtosis": fourth / pairs / variance**2}
-    if is_all:
-        return found | {"skewness_error": 0.0, "kurtosis_error": 0.0}
-    groups = np.array([
-        (third / variance**1.5, fourth / variance**2)
-        for third, fourth in (
-            [v / (len(part) * (len(part) - 1)) for v in _central_sums(part, mean)]
-            for part in rows.chunk(GROUPS)
-        )
-    ])
-    error = groups.std(0, ddof=1) / GROUPS**0.5
-    return found | {"skewness_error": float(error[0]), "kurtosis_error": float(error[1])}
+    """Skewness and kurtosis over all pairs among s of n rows, with standard errors."""
+    found = {}
+    s = len(rows)
+    for name, sums, scale in zip(
+        ("skewness", "kurtosis"),
+        _central_sums(rows, mean),
+        (variance**1.5, variance**2),
+        strict=True,
+    ):
+        own = sums / (s - 1) / scale  # each sample's mean over its partners
+        found[name] = float(own.mean())
+        # A mean over pairs errs by twice the error of the mean of `own` (Hoeffding's projection);
+        # drawing s of n without replacement leaves 1 − s/n of its variance.
+        found[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
+    return found
 
 
-def _central_sums(rows: Float[Tensor, "s p"], mean: float) -> tuple[float, float]:
-    """Σ (X − mean)³ and Σ (X − mean)⁴ over ordered pairs."""
-    third = fourth = 0.0
+def _central_sums(
+    rows: Float[Tensor, "s p"], mean: float
+) -> tuple[Float[Tensor, " s"], Float[Tensor, " s"]]:
+    """Σ (X − mean)³ and Σ (X − mean)⁴ over the partners of each sample."""
+    third, fourth = [], []
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T) - mean
         x.diagonal(start).zero_()  # a sample with itself is no pair
         square = x.square()
-        third += float((square * x).sum())
-        fourth += float(square.square().sum())
-    return third, fourth
+        third.append((square * x).sum(1))
+        fourth.append(square.square().sum(1))
+    return torch.cat(third), torch.cat(fourth)

@@ -160,29 +160,45 @@ def geometry_influence(
     return PairInfluence(whiten(factor, gradients), ids, ridge, damping, float(mean.norm()))
 
 
-def hessian_factor(mean_curvature: Float[Tensor, "p p"], penalty: float) -> Float[Tensor, "p p"]:
+def hessian_factor(
+    mean_curvature: Float[Tensor, "*batch p p"], penalty: float
+) -> Float[Tensor, "*batch p p"]:
     """Cholesky factor L of H = the mean loss's Hessian + penalty · I.
 
     Args:
-        mean_curvature: without ridge and damping.
+        mean_curvature: without ridge and damping; one, or several.
         penalty: ridge + damping.
 
     Returns:
         L, lower triangular.
 
     Raises:
-        SettingError: H is singular to rounding.
+        SettingError: an H is singular to rounding.
     """
     hessian = mean_curvature.clone()
-    hessian.diagonal().add_(penalty)
+    diagonal = hessian.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_(penalty)
     factor, failed = torch.linalg.cholesky_ex(hessian)
-    rounding = len(hessian) * torch.finfo(hessian.dtype).eps * hessian.diagonal().max()
-    if failed or factor.diagonal().square().min() <= rounding:
-        raise SettingError(
-            "the Hessian of the loss must be positive definite; it is singular at ridge + damping "
-            f"= {penalty:g}. Set damping=0.01, or train with a ridge."
-        )
+    rounding = diagonal.shape[-1] * torch.finfo(hessian.dtype).eps * diagonal.amax(-1)
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square().amin(-1)
+    if failed.any() or not (pivots > rounding).all():
+        raise SettingError(singular_hessian(penalty))
     return factor
+
+
+def singular_hessian(penalty: float) -> str:
+    """What to say where H has no inverse.
+
+    Args:
+        penalty: ridge + damping.
+
+    Returns:
+        Rule, value and remedy.
+    """
+    return (
+        "the Hessian of the loss must be positive definite, also without any one sample; it is "
+        f"singular at ridge + damping = {penalty:g}. Set damping=0.01, or train with a ridge."
+    )
 
 
 def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:

@@ -3,7 +3,7 @@
 δ(z) = [V(θ, Z) − V(θ, Z∖z)] − (1/n) ∇L(z)ᵀ H̃⁻¹ ∂V/∂θ
 
 The bracket drops the pairs of z and takes H on the n − 1 others, exactly: with
-K = n H̄/(n−1) + (ridge + damping) I = L Lᵀ, u = L⁻¹ J_zᵀ S_z^½ and T = ((n−1) I − uᵀu)⁻¹,
+K = n H̄/(n−1) + (ridge + damping) I = L Lᵀ, S_z = R Rᵀ, u = L⁻¹ J_zᵀ R and T = ((n−1) I − uᵀu)⁻¹,
 H₋z⁻¹ = L⁻ᵀ (I + u T uᵀ) L⁻¹. ∂V/∂θ is one backward pass through G and H for all z.
 """
 
@@ -14,8 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.output_geometry import OutputGeometry
+from datassay.collect.output_loss import curvature_root
+from datassay.errors import SettingError
 from datassay.score.influence_moments import first_moments
-from datassay.score.pair_influence import hessian_factor, whiten
+from datassay.score.pair_influence import hessian_factor, singular_hessian, whiten
 
 # Values that the products of one chunk of removals with all samples may hold, 64 MiB.
 CHUNK_VALUES = 2**23
@@ -37,7 +39,11 @@ def adjoint(at: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, "
 
     Cost: 10 n k p² + 2 n² k p operations, and p³ a few times. Without the n² term, Σ (a_iᵀ u T uᵀ
     a_i)² would have to be dropped; it is of order 1/n² beside the rest.
-    Source: METHODS §4, order 2. First order in 1/n for θ alone.
+    Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step on
+    the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989 (n =
+    500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage, where
+    V is not linear. With V's second order and ∂V/∂θ without z it would be 0.9999 and 0.994, at the
+    cost of `step`; either alone makes it worse.
     """
     slope, curvature = at.derivatives()
     gradients = at.features.gradients(slope)
@@ -98,21 +104,21 @@ def _without(
     penalty: float,
 ) -> Float[Tensor, " n"]:
     """V(θ, Z∖z) with H on the n − 1 others, for all z."""
-    n, k = at.outputs.shape
+    n = len(at)
     factor = hessian_factor(mean_curvature * (n / (n - 1)), penalty)
     a = whiten(factor, gradients)
     c, total, q = a.T @ a, a.sum(0), a.square().sum(1)
-    _, curvature = at.derivatives()
-    values, vectors = torch.linalg.eigh(curvature)
-    # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
-    root = vectors * values.clamp_min(0).sqrt()[:, None, :]  # S = root rootᵀ
+    root = curvature_root(at.outputs, at.loss)
     found = []
-    size = max(1, CHUNK_VALUES // (k * max(n, a.shape[1])))
+    size = max(1, CHUNK_VALUES // (at.outputs.shape[1] * max(n, a.shape[1])))
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
-        rows = root[part].mT @ at.features.rows(part)  # [c, k, p]
+        rows = root[part].mT @ at.features.rows(part)  # [z, r, p]
         u = whiten(factor, rows.flatten(0, 1)).reshape(rows.shape)
-        found.append(_downdated(a, c, total, q, u, part))
+        left = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
+        if not (torch.linalg.eigvalsh(left) > n * torch.finfo(u.dtype).eps * n).all():
+            raise SettingError(singular_hessian(penalty))
+        found.append(_downdated(a, c, total, q, u, torch.linalg.inv(left), part))
     return torch.cat(found)
 
 
@@ -121,14 +127,14 @@ def _downdated(
     c: Float[Tensor, "p p"],
     total: Float[Tensor, " p"],
     q: Float[Tensor, " n"],
-    u: Float[Tensor, "z k p"],
+    u: Float[Tensor, "z r p"],
+    inner: Float[Tensor, "z r r"],
     part: slice,
 ) -> Float[Tensor, " z"]:
-    """V without each of the samples of a part, in coordinates where H₋z⁻¹ = I + u T uᵀ."""
+    """V without each of the samples of a part, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
     n, own, own_q = len(a), a[part], q[part]
-    inner = torch.linalg.inv((n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT)  # T
-    b = u @ a.T  # uᵀ a_i, [z, k, n]
-    b_own = (u @ own[..., None])[..., 0]  # [z, k]
+    b = u @ a.T  # uᵀ a_i, [z, r, n]
+    b_own = (u @ own[..., None])[..., 0]  # [z, r]
     rest = total - own
     v = (u @ rest[..., None])[..., 0]
     y = u @ c - b_own[..., None] * own[:, None]  # uᵀ (C − a_z a_zᵀ)

@@ -15,7 +15,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence_moments import first_moments
+from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 from datassay.score.removal_adjoint import adjoint
 from datassay.score.removal_fixed import fixed
@@ -34,7 +34,8 @@ class RemovalEffects:
         variance: V[Z].
         ids: [n].
         order: how it was found.
-        exact: [n], whether the entry was recomputed at the refitted weights (`rerank`).
+        exact: [n], whether V[Z∖z] was computed anew at weights without the sample: all of "step"
+            and "retrain", of the other orders what `rerank` reached.
         gradient_norm: of the penalised mean loss; the orders assume that it is near 0.
         ridge: of the training.
         damping: added to the Hessian.
@@ -99,7 +100,7 @@ def removal_effects(
 
     Raises:
         SettingError: a setting is out of range, or the Hessian is singular.
-        DataError: fewer than 3 samples, or fewer than 2 classes.
+        DataError: fewer than 3 samples or 2 classes, or X is the same for all pairs.
         ModelError: outputs do not fit the targets or are not finite.
 
     Cost: see each order; "adjoint" is a few times `influence_moments`.
@@ -153,15 +154,14 @@ def geometry_effects(
 
     Raises:
         SettingError: a Hessian is singular, or the order does not suit the model.
+        DataError: X is the same for all pairs.
     """
     pairs = geometry_influence(at, ids, ridge, damping)
-    a = pairs.rows
-
-    _, variance = first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))
+    variance = influence_variance(pairs)
     everyone = torch.arange(len(at))
     exact = np.zeros(len(at), bool)
     if order in {"fixed", "adjoint"}:
-        effect = {"fixed": fixed, "adjoint": adjoint}[order](at, ridge, damping)
+        effect = fixed(pairs.rows) if order == "fixed" else adjoint(at, ridge, damping)
         chosen = effect.argsort(descending=True)[:rerank]
         if rerank:
             again = refit if at.is_linear and ridge > 0 else step

@@ -123,6 +123,9 @@ def variances_without(
 
     Returns:
         V.
+
+    Raises:
+        SettingError: a Hessian is singular.
     """
     slope, curvature = loss_derivatives(outputs, at.targets, at.loss)
     models = torch.arange(len(removed))
@@ -130,10 +133,7 @@ def variances_without(
     curvature = curvature.clone()
     curvature[models, removed] = 0
     n = len(at) - 1
-    hessian = at.features.curvature(curvature) / n
-    hessian.diagonal(dim1=1, dim2=2).add_(penalty)
-    factor = torch.linalg.cholesky(hessian)
-    inverse = torch.cholesky_inverse(factor)
+    inverse = torch.cholesky_inverse(hessian_factor(at.features.curvature(curvature) / n, penalty))
     second = at.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
     total = at.features.pullback(slope)
     q = _norms(at, slope, inverse)  # [z, n]
