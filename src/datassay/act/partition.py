@@ -23,7 +23,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence_moments import first_moments
+from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 
 Gate = Literal["auto", "on", "off"]
@@ -315,8 +315,7 @@ def _variances(
 def _variance(at: OutputGeometry, ridge: float, damping: float) -> float:
     """V under a model of these samples alone."""
     own = at.moved(fit_convex(at.features, at.targets, at.loss, ridge).weights[0])
-    a = geometry_influence(own, np.arange(len(own)), ridge, damping).rows
-    return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
+    return influence_variance(geometry_influence(own, np.arange(len(own)), ridge, damping))
 
 
 def _check_settings(

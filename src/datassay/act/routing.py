@@ -124,7 +124,7 @@ def _reduced(x: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n e"]
     scaled = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
     if scaled.shape[1] <= MOST_FEATURES:
         return scaled
-    # Components are put on one scale as the columns were, all by the same factor: small ones stay so.
+    # All components by the same factor, so that small ones stay small.
     parts = PCA(min(MOST_FEATURES, len(x)), random_state=seed).fit_transform(scaled)
     return parts / parts.std()
 
