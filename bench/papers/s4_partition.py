@@ -55,7 +55,7 @@ def true_functions(samples: SampleSet) -> float:
 def blocks() -> None:
     for sizes in MIXES:
         found, fitted, rules, seconds, starts = [], [], [], [], []
-        for seed in range(5):
+        for seed in range(3):
             samples = sd_mixture(sizes, seed=seed)
             start = time.perf_counter()
             blocks = da.partition(linear(samples), samples, n_blocks=len(sizes), gate="off")
@@ -66,7 +66,7 @@ def blocks() -> None:
             starts.append(blocks.start + " hard" * blocks.is_hard)
         record(
             f"s4_partition/SD-{len(sizes)} {'/'.join(map(str, sizes))}",
-            draws=5,
+            draws=3,
             rand_index=found,
             oracle_models_of_true_blocks=fitted,
             oracle_true_functions=rules,
