@@ -15,6 +15,7 @@ from datassay.collect.output_features import SharedFeatures
 from datassay.collect.output_geometry import OutputGeometry
 from datassay.collect.output_loss import output_losses
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError
 from datassay.progress import Progress, silent
 
 # A block of fewer samples is no block: its own model and its variance mean nothing.
@@ -56,10 +57,13 @@ def influence_blocks(
 
 
 def _kept(at: OutputGeometry, ridge: float, damping: float) -> Bool[Tensor, " n"]:
-    """Which samples `purify` keeps, in the order that suits any number of features."""
+    """Which samples `purify` keeps: all where V is 0, for then none can lower it."""
     mask = torch.zeros(len(at), dtype=torch.bool)
     model, samples = _as_samples(at)
-    found = purify(model, samples, loss=at.loss, ridge=ridge, damping=damping, order="fixed")
+    try:
+        found = purify(model, samples, loss=at.loss, ridge=ridge, damping=damping, order="fixed")
+    except DataError:
+        return ~mask
     mask[found.keep] = True
     return mask
 
