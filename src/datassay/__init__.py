@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datassay.act.partition import partition
     from datassay.act.removal_curve import removal_curve
     from datassay.act.summarize import summarize
     from datassay.collect.collect import collect
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DataError, DatassayError, ModelError, SettingError
+    from datassay.estimators import PartitionedClassifier, PartitionedRegressor
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
     from datassay.score.influence import influence
@@ -34,6 +36,8 @@ __all__ = [
     "DatassayError",
     "Linearization",
     "ModelError",
+    "PartitionedClassifier",
+    "PartitionedRegressor",
     "SampleSet",
     "SettingError",
     "__version__",
@@ -47,6 +51,7 @@ __all__ = [
     "learning_curve",
     "leave_one_out",
     "load",
+    "partition",
     "removal_curve",
     "removal_effects",
     "retrain",
@@ -61,6 +66,8 @@ _HOMES = {
     "DatassayError": "errors",
     "Linearization": "collect.linearization",
     "ModelError": "errors",
+    "PartitionedClassifier": "estimators",
+    "PartitionedRegressor": "estimators",
     "SampleSet": "data.samples",
     "SettingError": "errors",
     "add_label_noise": "data.noise",
@@ -73,6 +80,7 @@ _HOMES = {
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
+    "partition": "act.partition",
     "removal_curve": "act.removal_curve",
     "removal_effects": "score.removal_effects",
     "retrain": "collect.retrain",

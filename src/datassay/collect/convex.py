@@ -39,23 +39,26 @@ class ConvexFit:
 
 def fit_convex(
     features: OutputFeatures,
-    targets: Float[Tensor, "n k"],
+    targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"],
     loss: str,
     ridge: float,
     *,
     sample_weight: Float[Tensor, "B n"] | None = None,
     start: Float[Tensor, "B p"] | None = None,
+    max_steps: int | None = None,
 ) -> ConvexFit:
     """Fit B models to the same samples under B weightings of them.
 
     Args:
         features: J; the model's outputs are J θ.
-        targets: as `output_losses` takes them.
+        targets: as `output_losses` takes them, for all models or for each.
         loss: "cross_entropy" or "mse".
         ridge: penalty of the mean loss, (ridge/2)‖θ‖², of every weight (a bias too).
         sample_weight: v, not negative, some of each row positive; 0 leaves a sample out. None is
             one model of all samples.
         start: θ to start from; None starts at 0.
+        max_steps: None goes on to the minimum; an outer loop that moves the weightings needs no
+            more than a step or two each time.
 
     Returns:
         The minima, with the gradient norm that was reached.
@@ -77,14 +80,14 @@ def fit_convex(
     theta = targets.new_zeros(len(weight), p) if start is None else start.clone()
     problem = _Problem(features, targets, loss, ridge, weight)
     fit = _newton if p <= LARGEST_NEWTON else _lbfgs
-    theta = fit(problem, theta)
+    theta = fit(problem, theta, max_steps)
     return ConvexFit(theta, problem.gradient(theta, features.outputs(theta)).norm(dim=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Problem:
     features: OutputFeatures
-    targets: Float[Tensor, "n k"]
+    targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"]
     loss: str
     ridge: float
     weight: Float[Tensor, "B n"]  # rows sum to 1
@@ -102,13 +105,16 @@ class _Problem:
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
     def part(self, keep: Tensor) -> _Problem:
-        return _Problem(self.features, self.targets, self.loss, self.ridge, self.weight[keep])
+        targets = self.targets if self.targets.ndim == 2 else self.targets[keep]
+        return _Problem(self.features, targets, self.loss, self.ridge, self.weight[keep])
 
 
-def _newton(problem: _Problem, theta: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
+def _newton(
+    problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
+) -> Float[Tensor, "B p"]:
     """Newton's method with halved steps; models that have arrived leave the batch."""
     active = torch.arange(len(theta))
-    for _ in range(MAX_NEWTON_STEPS):
+    for _ in range(max_steps or MAX_NEWTON_STEPS):
         part = problem.part(active)
         here, outputs = theta[active], problem.features.outputs(theta[active])
         gradient = part.gradient(here, outputs)
@@ -156,7 +162,9 @@ def _newton_step(
     return torch.where(worse[:, None], theta, tried), worse
 
 
-def _lbfgs(problem: _Problem, theta: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
+def _lbfgs(
+    problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
+) -> Float[Tensor, "B p"]:
     from scipy.optimize import minimize
 
     found = []
@@ -169,7 +177,8 @@ def _lbfgs(problem: _Problem, theta: Float[Tensor, "B p"]) -> Float[Tensor, "B p
             return float(part.value(at, outputs)), part.gradient(at, outputs)[0].numpy()
 
         size = theta.shape[1] ** 0.5
-        options = {"maxiter": MAX_LBFGS_STEPS, "gtol": LBFGS_GRADIENT / size, "ftol": 0.0}
+        steps = max_steps or MAX_LBFGS_STEPS
+        options = {"maxiter": steps, "gtol": LBFGS_GRADIENT / size, "ftol": 0.0}
         result = minimize(
             value_and_slope, theta[b].numpy(), jac=True, method="L-BFGS-B", options=options
         )

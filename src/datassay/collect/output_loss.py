@@ -31,13 +31,14 @@ def check_loss(loss: str, is_classification: bool) -> None:
 
 
 def output_losses(
-    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "n k"], loss: str
+    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> Float[Tensor, "*batch n"]:
     """Loss of each sample.
 
     Args:
         outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot, or {0, 1} for two classes with one output.
+        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
+            as many sets of them as the batch has.
         loss: "cross_entropy" (nats) or "mse" (½ squared error, summed over outputs).
 
     Returns:
@@ -51,13 +52,14 @@ def output_losses(
 
 
 def loss_derivatives(
-    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "n k"], loss: str
+    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
     """Gradient R and Hessian S of each sample's loss with respect to its outputs.
 
     Args:
         outputs: f(x_i), logits for cross-entropy.
-        targets: one-hot, or {0, 1} for two classes with one output.
+        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
+            as many sets of them as the batch has.
         loss: "cross_entropy" or "mse" (½ squared error).
 
     Returns:
