@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -89,7 +89,8 @@ def run_partition(
             model, train, loss=loss, ridge=settings.ridge, is_gated=found.is_gated,
             seed=settings.seed,
         )  # fmt: skip
-    router = router_check(train, val, found, settings.seed)
+    may_route = found.is_gated or settings.gate == "off"
+    router = router_check(train, val, found, may_route=may_route, seed=settings.seed)
     progress("compare", 1, 1)
     facts = _facts(train, val, settings, found)
     facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
@@ -99,13 +100,17 @@ def run_partition(
     return PartitionFindings(train, val, found, router, facts=facts, warnings=warnings, **known)
 
 
-def router_check(train: SampleSet, val: SampleSet, found: Partition, seed: int) -> RouterCheck:
+def router_check(
+    train: SampleSet, val: SampleSet, found: Partition, *, may_route: bool, seed: int
+) -> RouterCheck:
     """Whether the inputs tell the blocks apart, and what models behind a router score.
 
     Args:
         train: the samples that were divided.
         val: the samples that scores are measured on.
         found: the blocks.
+        may_route: whether a router may be used at all: not where a gate was tried and did not
+            help. Its own gain alone is easily led astray, since blocks are assigned by labels.
         seed: of the cross-validation.
 
     Returns:
@@ -124,6 +129,8 @@ def router_check(train: SampleSet, val: SampleSet, found: Partition, seed: int) 
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     one = logistic if train.is_classification else make_pipeline(StandardScaler(), Ridge())
     routed = fit_experts(x, train.y, block, responsibility, one, logistic, seed)
+    if not may_route:
+        routed = replace(routed, router=None)
     weights = routed.weights(x_val, "soft")
     if train.is_classification:
         chance = np.zeros((len(val), train.n_classes))

@@ -20,6 +20,7 @@ from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.purify_findings import PurifyFindings, majority_source
 from datassay.report.queries import predicted_class
+from datassay.report.wording import percent
 
 RIVAL_STEP = "rival: highest loss"
 
@@ -192,7 +193,8 @@ def _facts(
         "Model": f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}",
         "Order of removal": found.order + (" (auto)" if settings.order == "auto" else ""),
         "Stopping rule": found.rule + (" (auto)" if settings.stop == "auto" else ""),
-        "Limits": f"at most {settings.max_fraction:.0%}, {settings.min_per_class} a class stay",
+        "Limits": f"at most {percent(settings.max_fraction)} go, {settings.min_per_class} of each "
+        "class stay",
     }
     wrong = wrong_labels(train)
     if wrong is not None:

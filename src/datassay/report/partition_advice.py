@@ -53,17 +53,22 @@ def _blocks(findings: PartitionFindings) -> Advice:
             f" {count(k, 'model')} explain samples that they have not seen better than one by "
             f"{number(tried[k] - tried[1])} nats a sample."
         )
-    each = ", ".join(number(float(v)) for v in found.variance)
+    each = _listed([number(float(v)) for v in found.variance])
+    sizes = _listed([f"{size:,}" for size in found.sizes])
     return Advice(
         kind="blocks",
         severity="act",
         headline=f"{count(k, 'block')}: the samples follow different rules",
         sentence=(
-            f"They hold {', '.join(f'{s:,}' for s in found.sizes)} samples.{gain} The variance of "
+            f"They hold {sizes} samples.{gain} The variance of "
             f"influence is {together} under one model and {each} in the blocks. Train one model a "
             "block (blocks.parquet names the block of each id), and find out what the blocks are."
         ),
     )
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _tried(findings: PartitionFindings) -> str:
@@ -99,9 +104,10 @@ def _router(findings: PartitionFindings) -> Advice:
         severity="look",
         headline="The inputs do not tell the blocks apart",
         sentence=(
-            "A router that sees only the inputs does no better than naming the largest block "
-            f"({gain}, cross-validated), so no method can send a new sample to its model. Look "
-            "for something that does: who labelled it, when, from where."
+            "Letting a block's share depend on the input does not explain held-out samples better, "
+            "or a router that sees only the inputs gains nothing clear over naming the largest "
+            f"block ({gain}, cross-validated). New samples cannot be sent to their model by the "
+            "inputs at hand. Look for something that tells: who labelled it, when, from where."
             f"{scores}"
         ),
     )

@@ -104,7 +104,9 @@ def held_out_figure(findings: PartitionFindings) -> Figure:
             y=found.held_out[found.n_blocks],
             text="chosen",
             yanchor="top",
-            yshift=-8,
+            yshift=-6,
+            xanchor="left",
+            xshift=6,
             showarrow=False,
         )
     style(figure, "number of blocks K", "held-out log-likelihood, nats a sample")
@@ -223,6 +225,7 @@ def target_figure(findings: PartitionFindings) -> Figure:
             hovertemplate="%{customdata} samples, %{x:.1f} %<extra>%{fullData.name}</extra>",
         )
     style(figure, "share of the block, %", "")
+    figure.update_xaxes(range=[0, 100])
     figure.update_yaxes(autorange="reversed")
     figure.update_layout(
         barmode="stack", bargap=0.35, showlegend=True, height=180 + 48 * found.n_blocks

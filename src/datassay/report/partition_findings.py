@@ -20,7 +20,8 @@ class RouterCheck:
         gain: how much more probable the block it names is than the largest one, by
             cross-validation.
         gain_error: its standard error.
-        is_informative: whether the gain clearly exceeds its error, so that the router is used.
+        is_informative: whether the gain exceeds two standard errors and the blocks depend on the
+            input by held-out likelihood too (where a gate was tried), so that the router is used.
         single: validation accuracy or R² of one linear model of all samples; NaN where there is
             one block or several targets.
         routed: the same of one linear model a block, weighted by the router, or by the blocks'

@@ -54,8 +54,10 @@ def partition_notes(findings: PartitionFindings) -> tuple[tuple[str, str], ...]:
             "Router",
             "A logistic regression from input to block. Its gain is how much more probable, given "
             "input and label, the block it names is than the largest block, by five-fold "
-            "cross-validation; it is used above two standard errors. Where inputs say nothing "
-            "about the block, no method can route a new sample.",
+            "cross-validation. It is used above two standard errors and where the gate helps too: "
+            "the gate is judged on labels it has not seen, while the router alone can see where "
+            "one block's rule is the surer one. Where inputs say nothing about the block, no "
+            "method can route a new sample.",
         ),
         (
             "Responsibility",

@@ -77,7 +77,7 @@ def _context(findings: PartitionFindings, explained: float) -> dict[str, object]
             ("blocks", "Blocks"),
             ("map", "Map"),
             ("targets", "Labels" if samples.is_classification else "Targets"),
-            ("agreement", "Agreement and entropy"),
+            ("agreement", "In figures"),
             ("gallery", "Samples"),
             ("method", "Method"),
         ],
@@ -146,10 +146,12 @@ def agreement_rows(findings: PartitionFindings) -> list[GroupRow]:
     rows = [
         ("entropy of the blocks, nats", f"{number(found.entropy)} of log K = "
          f"{number(math.log(found.n_blocks))}"),
-        ("V together", number(found.variance_together)),
     ]  # fmt: skip
     rows += [
-        (f"held-out log-likelihood, K = {k}", f"{value:.3f}" + " (chosen)" * (k == found.n_blocks))
+        (
+            f"held-out log-likelihood, K = {k}",
+            f"{value:.3f}".replace("-", "\N{MINUS SIGN}") + " (chosen)" * (k == found.n_blocks),
+        )
         for k, value in sorted(found.held_out.items())
     ]
     if found.n_blocks > 1:
@@ -226,6 +228,6 @@ def _map_note(findings: PartitionFindings, explained: float) -> str:
             "only in part."
         )
     return note + (
-        " Blocks that overlap everywhere, as the router finds here, differ in their labels for "
-        "like inputs."
+        " The inputs do not tell the blocks apart, so they overlap here: they differ in the labels "
+        "that like inputs get."
     )

@@ -79,7 +79,7 @@ def _rightness(findings: PurifyFindings, truth: Foreign) -> Advice:
     return Advice(
         kind="truth",
         severity="fine" if precision > max(0.5, base) else "look",
-        headline=f"{percent(round(precision, 3))} of them are {truth.many}",
+        headline=f"{percent(round(precision, 3))} of the removed are {truth.many}",
         sentence=(
             f"The truth is known here: {hits:,} of the {len(removed):,} removed are {truth.many} "
             f"(precision {precision:.2f}; at random {base:.2f})"
@@ -101,14 +101,14 @@ def _gain(findings: PurifyFindings) -> Advice:
     flawed = ""
     if findings.validation.split_off and findings.samples.true_y is None:
         flawed = (
-            " They were split off the same data and hold foreign samples too, which a purer model "
-            "gets wrong by right."
+            " They were split off the same data and hold foreign samples too, which a pure model "
+            "is right to miss."
         )
     gains = change > (0 if math.isnan(error) else error)
     return Advice(
         kind="validation",
         severity="fine" if gains else "look",
-        headline=f"Validation {metric} {'gains' if change > 0 else 'loses'} {size}",
+        headline=f"The refitted model {'gains' if change > 0 else 'loses'} {size}",
         sentence=(
             f"Refitted without them, the model goes from {score[0]:.3f} to "
             f"{score[found.steps]:.3f} on {count(len(findings.validation), 'validation sample')}"

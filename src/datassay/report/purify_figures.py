@@ -132,10 +132,10 @@ def surprise_figure(findings: PurifyFindings) -> Figure:
         )
     if math.isfinite(found.threshold):
         label = f"threshold {found.threshold:.2f}"
-        _level(figure, found.threshold, label, VERMILION, "dash", right=True)
+        _level(figure, found.threshold, label, VERMILION, "dash")
     if findings.samples.is_classification:
         guess = math.log(findings.samples.n_classes)
-        _level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", right=False)
+        _level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", above=False)
     _mark_stop(figure, findings)
     style(figure, X_TITLE, "surprise of the batch, nats")
     figure.update_yaxes(rangemode="tozero")
@@ -179,7 +179,7 @@ def precision_figure(findings: PurifyFindings, truth: Foreign) -> Figure:
                 hovertemplate="first %{x} removed: %{y:.1%}<extra>%{fullData.name}</extra>",
             )
     base = float(truth.mask.mean())
-    _level(figure, base, f"at random {100 * base:.0f} %", INK, "dot", right=True)
+    _level(figure, base, f"at random {100 * base:.0f} %", INK, "dot")
     style(figure, X_TITLE, "share rightly removed")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
     return figure
@@ -236,14 +236,16 @@ def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
     )
 
 
-def _level(figure: Figure, y: float, text: str, colour: str, dash: str, *, right: bool) -> None:
+def _level(
+    figure: Figure, y: float, text: str, colour: str, dash: str, *, above: bool = True
+) -> None:
     figure.add_hline(y=y, line={"color": colour, "width": 1.5, "dash": dash})
     figure.add_annotation(
-        x=1 if right else 0,
+        x=0,
         xref="paper",
-        xanchor="right" if right else "left",
+        xanchor="left",
         y=y,
-        yanchor="bottom",
+        yanchor="bottom" if above else "top",
         text=text,
         showarrow=False,
         font={"size": 11.5},

@@ -9,7 +9,6 @@ import numpy as np
 from datassay.report.drawing import Drawing, draw
 from datassay.report.gallery import MAX_CARDS, label_text
 from datassay.report.purify_findings import PurifyFindings, foreign
-from datassay.report.wording import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class RemovedCard:
         source: where it came from; empty where that is not known.
         class_index: the given class; -1 for regression.
         chance: of the given label under that model; NaN for a regression.
-        chance_text: the same, rounded.
+        chance_text: the same, as "= 0.110" or "< 0.001"; empty for a regression.
         views: "right" or "wrong" where it is known whether it should have gone.
         verdict: in words, such as "right label"; empty where it was removed rightly or nothing is
             known.
@@ -91,8 +90,12 @@ def _card(
         source="" if samples.source is None else str(samples.source[i]),
         class_index=int(samples.y[i]) if samples.is_classification else -1,
         chance=float(findings.chance[i]) if samples.is_classification else 0.0,
-        chance_text=number(float(findings.chance[i])) if samples.is_classification else "",
+        chance_text=_chance(float(findings.chance[i])) if samples.is_classification else "",
         views=f"all {view}".strip(),
         verdict="removed in error" if view == "wrong" else "",
         drawing=drawing,
     )
+
+
+def _chance(value: float) -> str:
+    return f"= {value:.3f}" if value >= 1e-3 else "< 0.001"

@@ -119,6 +119,6 @@ def _threshold(findings: PurifyFindings) -> str:
         f"log 2K = {number(math.log(2 * k))} nats for K = {k} classes: the refitted model gives "
         "the removed labels, in the geometric mean, half the chance of a blind guess (log K). In a "
         "pure set the first three batches are hard but more likely than that, so that nothing is "
-        "removed from it. It must be higher than a blind guess because a model is more often "
-        "sure and wrong on hard samples than a guess is."
+        "removed from it. It lies above a blind guess since on samples that are merely hard a "
+        "model can be sure and wrong, which no guess is."
     )
