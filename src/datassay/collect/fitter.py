@@ -24,12 +24,12 @@ class Fitted:
 
     Attributes:
         at: outputs and Jacobians of all n samples at its weights, kept or not.
-        others: its outputs on each of the other sets, [m, k].
+        others: its outputs on each of the other sets, [m, k] with an m of its own.
         model: the network at its weights.
     """
 
     at: OutputGeometry
-    others: tuple[Float[Tensor, "m k"], ...]
+    others: tuple[Float[Tensor, "_ k"], ...]
     model: nn.Module
 
 
