@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_report_blocks import divided, evil_images, purified
 from test_report_findings import (
     EVIL,
     digit_samples,
@@ -15,6 +16,8 @@ from test_report_findings import (
 )
 
 from datassay.report.page import render_page
+from datassay.report.partition_page import render_partition_page
+from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -277,3 +280,43 @@ def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
     opened(browser, path, 390)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+def silent_and_narrow(browser, path):
+    """Every figure drawn and nothing wider than the screen, on a desk and on a phone."""
+    for width in (1280, 390):
+        opened(browser, path, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    grey = screenshot(browser, path.with_suffix(".png"), 390)
+    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+def test_the_page_of_a_purification(browser, tmp_path):
+    path, found = tmp_path / "index.html", evil_images(purified())
+    path.write_text(render_purify_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    gone = found.found.removed
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[gone]][:48]
+    choose(browser, view="wrong")
+    kept = [str(i) for i in gone if found.samples.source[i] == found.majority]
+    assert len(visible(browser, "id")) == len(kept)
+    link = browser.find_element("css selector", "[data-show=all]")
+    browser.execute_script("arguments[0].click()", link)
+    choose(browser, sort="chance")
+    chances = [float(c) for c in visible(browser, "chance")]
+    assert chances == sorted(chances)
+    assert len(chances) == min(48, len(gone))
+
+
+def test_the_page_of_a_partition(browser, tmp_path):
+    path = tmp_path / "index.html"
+    path.write_text(render_partition_page(divided()), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    assert len(visible(browser, "id")) == 24
+    choose(browser, view="1")
+    assert set(visible(browser, "views")) == {"1"}
+    legends = browser.find_elements("css selector", "[data-figure=sources] .legendtext")
+    assert "<u>ours" in [legend.text for legend in legends]

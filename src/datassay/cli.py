@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
 
-from datassay.errors import DatassayError, SettingError
+from datassay.cli_blocks import partition, purify
 from datassay.options import (
     Adversarial,
     AllowTrained,
@@ -50,6 +47,15 @@ from datassay.options import (
     WeightDecay,
     Weights,
 )
+from datassay.shell import (
+    err_console,
+    exits_clearly,
+    load_sets,
+    number_or,
+    out_console,
+    projection_of,
+    with_noise,
+)
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -63,28 +69,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
-out_console = Console(markup=False, emoji=False, highlight=False)
-err_console = Console(markup=False, emoji=False, highlight=False, stderr=True)
-
 KEPT_FILES = ("keep.parquet", "keep.json")
-
-
-def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
-    """Bad input: one line and status 2. Interruption: one line and status 130. No traceback."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except DatassayError as error:
-            err_console.print(f"Error: {error}", style="red", soft_wrap=True)
-            raise typer.Exit(2) from error
-        except KeyboardInterrupt as stop:
-            err_console.print("Interrupted. Earlier results are as they were.")
-            raise typer.Exit(130) from stop
-
-    return guarded
 
 
 @app.callback()
@@ -152,12 +137,12 @@ def run(
         model=model,
         weights=weights,
         allow_trained=allow_trained,
-        lr=_number_or(lr, "auto", "lr"),
+        lr=number_or(lr, "auto", "lr"),
         steps=steps,
         weight_decay=weight_decay,
         reduction=reduction,
         dynamics=dynamics,
-        projection=_projection(projection),
+        projection=projection_of(projection),
         outputs=outputs,
         memory=None if memory is None else memory * 1e9,
         smoothing=smoothing,
@@ -171,8 +156,8 @@ def run(
     )
     if not plan:
         check_writable(out)
-    train, val = _load(data, data_option, target, ids, source, task, val_fraction, seed)
-    noisy = _with_noise(train, noise, noise_kind, seed)
+    train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
+    noisy = with_noise(train, noise, noise_kind, seed)
     if plan:
         _print_plan(noisy, val, settings)
         return
@@ -279,7 +264,7 @@ def summarize(
         model=model,
         weights=weights,
         allow_trained=allow_trained,
-        lr=_number_or(lr, "auto", "lr"),
+        lr=number_or(lr, "auto", "lr"),
         steps=steps,
         weight_decay=weight_decay,
         reduction=reduction,
@@ -289,7 +274,7 @@ def summarize(
         command=command_line(),
     )
     check_writable(out, KEPT_FILES)
-    train, val = _load(data, data_option, target, ids, source, task, val_fraction, seed)
+    train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     with ProgressDisplay(err_console) as progress:
         kept, facts = keep_set(
             train, val, settings, fraction, iterative, drop_suspects, progress=progress
@@ -299,26 +284,6 @@ def summarize(
     write_files(dict(zip(KEPT_FILES, writers, strict=True)), out)
     out_console.print(*kept_table(train, kept, facts["warnings"]), sep="\n")
     out_console.print(str(out / KEPT_FILES[0]), soft_wrap=True)
-
-
-def _load(data, data_option, target, ids, sources, task, val_fraction, seed):
-    from datassay.data.load import load
-
-    if (data is None) == (data_option is None):
-        raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
-    given = data_option if data is None else data
-    settings = {"target": target, "ids": ids, "sources": sources, "task": task}
-    return load(given, **settings, val_fraction=val_fraction, seed=seed)
-
-
-def _with_noise(train, noise: float, kind: str, seed: int):
-    from datassay.data.noise import add_label_noise
-
-    if kind not in {"uniform", "pair"}:
-        raise SettingError(f"noise-kind must be 'uniform' or 'pair'; got {kind!r}.")
-    if noise == 0:
-        return train
-    return add_label_noise(train, noise, kind=kind, seed=seed)
 
 
 def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
@@ -338,21 +303,8 @@ def _print_plan(train, val, settings) -> None:
     out_console.print(*plan_table(plan(train, val, settings)), sep="\n")
 
 
-def _number_or(text: str, word: str, name: str) -> float | str:
-    if text == word:
-        return word
-    try:
-        return float(text)
-    except ValueError as error:
-        raise SettingError(f"{name} must be a number or {word!r}; got {text!r}.") from error
-
-
-def _projection(text: str) -> int | str | None:
-    if text in {"auto", "none"}:
-        return None if text == "none" else "auto"
-    if not text.isdecimal():
-        raise SettingError(f"projection must be 'auto', 'none' or a whole number; got {text!r}.")
-    return int(text)
+app.command()(purify)
+app.command()(partition)
 
 
 def main() -> None:

@@ -60,3 +60,8 @@ Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a
 Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
 Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
 CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
+BlockModel = Annotated[
+    str, typer.Option(help="logistic or linear, solved exactly; purify trains others anew.")
+]
+Ridge = Annotated[float, typer.Option(help="Of a linear model, (ridge/2)‖θ‖² on the mean loss.")]
+Damping = Annotated[float, typer.Option(help="Added to the Hessian behind V; not to the fits.")]

@@ -105,7 +105,7 @@ def results_table(findings: Findings) -> list[RenderableType]:
         title = f"Likely label errors ({len(suspects):,} in all)"
         shown[-1] = _samples(title, findings, suspects[:N_ISSUES_SHOWN])
     lines = [Text(f"{c.measure}: {c.verdict}") for c in findings.contests]
-    return [*shown, *lines, *_warned(findings.warnings)]
+    return [*shown, *lines, *warned(findings.warnings)]
 
 
 def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
@@ -116,7 +116,7 @@ def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
         table.add_column(name, justify="right")
     for i in positions:
         table.add_row(
-            _plain(str(findings.samples.ids[i])),
+            plain_text(str(findings.samples.ids[i])),
             _label(findings.samples, findings.samples.y[i]),
             _label(findings.samples, findings.issues.suggested_label[i]),
             number(float(findings.information.information[i])),
@@ -127,12 +127,19 @@ def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
 
 def _label(samples: SampleSet, value) -> Text:
     if samples.class_names:
-        return _plain(samples.class_names[int(value)])
+        return plain_text(samples.class_names[int(value)])
     return Text(", ".join(number(float(v)) for v in np.atleast_1d(value)))
 
 
-def _plain(text: str) -> Text:
-    """The user's own text without what a terminal would take as a command."""
+def plain_text(text: str) -> Text:
+    """The user's own text without what a terminal would take as a command.
+
+    Args:
+        text: any text.
+
+    Returns:
+        The same, unprintable characters replaced.
+    """
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
@@ -149,7 +156,7 @@ def kept_table(
     Returns:
         What to print, in order.
     """
-    lines = [Text(f"Keep {len(kept.keep):,} of {len(train):,} samples."), *_warned(warnings)]
+    lines = [Text(f"Keep {len(kept.keep):,} of {len(train):,} samples."), *warned(warnings)]
     if not train.is_classification:
         return [*lines]
     table = Table()
@@ -162,7 +169,15 @@ def kept_table(
     return [table, *lines]
 
 
-def _warned(warnings: Iterable[str]) -> list[Text]:
+def warned(warnings: Iterable[str]) -> list[Text]:
+    """Warnings as lines.
+
+    Args:
+        warnings: what the reader must know.
+
+    Returns:
+        One line each.
+    """
     return [Text(f"Warning: {w}", style="yellow") for w in warnings]
 
 

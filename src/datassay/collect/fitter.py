@@ -31,13 +31,13 @@ class Fitted:
 
     Attributes:
         at: outputs and Jacobians of all n samples at its weights, kept or not.
-        others: its outputs on each of the other sets, [m, k].
+        others: its outputs on each of the other sets, [m, k] with an m of its own.
         temperature: what its logits have to be divided by to mean what they say; 1 where the fit is
             no more certain than its ridge allows.
     """
 
     at: OutputGeometry
-    others: tuple[Float[Tensor, "m k"], ...]
+    others: tuple[Float[Tensor, "_ k"], ...]
     temperature: float = 1.0
 
 

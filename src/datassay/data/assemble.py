@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from datassay.data.arrays import to_numpy
@@ -54,6 +56,7 @@ def sample_sets(
             seed=seed,
         )
         train, val = (train.subset(i) for i in indices)
+        val = replace(val, split_off=True)
     if (train.texts is None) != (val.texts is None):
         raise DataError(
             "x and x_val must both be numbers or both be texts; got one of each. Prepare both "

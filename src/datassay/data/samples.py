@@ -29,6 +29,8 @@ class SampleSet:
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         name: what to call the set on a page.
+        split_off: whether `load` took these samples from the training set, so that what is wrong
+            there is wrong here too.
     """
 
     x: np.ndarray
@@ -41,6 +43,7 @@ class SampleSet:
     true_y: np.ndarray | None = None
     source: np.ndarray | None = None
     name: str = "data"
+    split_off: bool = False
 
     def __post_init__(self) -> None:
         check_samples(self)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from datassay.act.rivals import Contest
-from datassay.report.advice import Advice, advice
+from datassay.report.advice import advice
 from datassay.report.figures import figures
 from datassay.report.findings import Findings
 from datassay.report.gallery import N_ISSUES, cards
 from datassay.report.group_tables import GROUP_COLUMNS, group_tables
+from datassay.report.html import advice_cards, card_kind, markup, render, script_json
 from datassay.report.method import method_notes
 from datassay.report.queries import effect_words, query_data, query_note
 from datassay.report.wording import count, number
 
-TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("figures.js", "gallery.js", "explain.js")
 
 
 def render_page(findings: Findings) -> str:
@@ -36,65 +32,26 @@ def render_page(findings: Findings) -> str:
 
     Cost: well under a second, plus the drawing of at most 400 cards.
     """
-    import jinja2
-    from plotly.offline import get_plotlyjs
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    trusted = {
-        "css": (TEMPLATES / "page.css").read_text(encoding="utf-8"),
-        "js": (TEMPLATES / "page.js").read_text(encoding="utf-8"),
-        "plotly": get_plotlyjs(),
-    }
-    page = environment.get_template("page.html").render(
-        **_context(findings),
-        **{name: _markup(text) for name, text in trusted.items()},
-        figures={
-            name: {"json": _markup(script_json(spec)), "text": text}
-            for name, (spec, text) in figures(findings).items()
-        },
-    )
-    return page.lstrip()
-
-
-def script_json(text: str) -> str:
-    """JSON that can stand inside a script element: no character can end the element.
-
-    Args:
-        text: JSON.
-
-    Returns:
-        The same JSON value with <, > and & as unicode escapes.
-    """
-    # In JSON these three occur only inside strings, where the escape means the same character.
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _markup(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # only our own files, and JSON that script_json has escaped
+    return render("page.html", SCRIPTS, _context(findings), figures(findings))
 
 
 def _context(findings: Findings) -> dict[str, object]:
     shown = cards(findings)
-    facts = {name.lower(): value for name, value in findings.facts.items()}
     samples, curve = findings.samples, findings.removal_curve
     metric = "accuracy" if samples.is_classification else "R²"
     metric = metric if curve is None else curve.metric
     return {
+        "brand": "datassay · which training samples matter",
+        "title": samples.name,
         "samples": samples,
         "lead": _lead(findings),
-        "facts": [f for f in findings.facts.items() if f[0].lower() not in {"command", "version"}],
+        "facts": findings.facts,
         "warnings": findings.warnings,
-        "advice": [{**asdict(a), "tag": _tag(a)} for a in advice(findings)],
+        "advice": advice_cards(advice(findings)),
+        "gallery_view": "issues",
+        "sections": _sections(findings),
         "cards": shown,
-        "card_kind": "image" if shown and shown[0].drawing.image else _list_kind(shown),
+        "card_kind": card_kind(shown),
         "gallery_note": _gallery_note(findings, len(shown)),
         "group_tables": group_tables(findings),
         "group_columns": GROUP_COLUMNS,
@@ -104,9 +61,6 @@ def _context(findings: Findings) -> dict[str, object]:
         "metric_title": metric[:1].upper() + metric[1:],
         "contests": [_contest(contest) for contest in findings.contests],
         "method": method_notes(findings),
-        "version": facts.get("version", version("datassay")),
-        "seed": facts.get("seed", ""),
-        "command": facts.get("command", ""),
     }
 
 
@@ -116,7 +70,7 @@ def _explained(findings: Findings) -> dict[str, object]:
         return {"queries": None}
     what, raised, lowered = effect_words(findings)
     return {
-        "queries": _markup(script_json(query_data(findings))),
+        "queries": markup(script_json(query_data(findings))),
         "query_note": query_note(findings),
         "effect_of": what,
         "raised": raised,
@@ -124,15 +78,26 @@ def _explained(findings: Findings) -> dict[str, object]:
     }
 
 
-def _tag(told: Advice) -> str:
-    if told.kind == "contest":
-        return "Who won" if told.severity == "fine" else "Who won · a rival did better"
-    word = {"act": "Act", "look": "Look", "fine": "Fine"}[told.severity]
-    return f"{word} · {told.kind}"
-
-
-def _list_kind(shown: tuple) -> str:
-    return "row" if shown and shown[0].drawing.values else "text"
+def _sections(findings: Findings) -> list[tuple[str, str]]:
+    """Anchor and name of each section there is."""
+    there = {
+        "groups": bool(findings.groups),
+        "why": findings.attribution is not None,
+        "contests": bool(findings.contests),
+    }
+    named = (
+        ("next", "What to do next"),
+        ("information", "Information"),
+        ("groups", "Totals"),
+        ("gallery", "Gallery"),
+        ("why", "Why this prediction"),
+        ("labels", "Label errors"),
+        ("modes", "Learned when"),
+        ("removal", "Removal"),
+        ("contests", "Who won"),
+        ("method", "Method"),
+    )
+    return [(anchor, name) for anchor, name in named if there.get(anchor, True)]
 
 
 def _lead(findings: Findings) -> str:

@@ -32,7 +32,19 @@ def summary_json(findings: Findings) -> str:
         "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
     }
-    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return standard_json(summary)
+
+
+def standard_json(value: object) -> str:
+    """Any of our results as JSON text.
+
+    Args:
+        value: nested dictionaries, lists, arrays and numbers.
+
+    Returns:
+        Standard JSON: what is not a finite number is null, never NaN or Infinity.
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _counts(findings: Findings) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from datassay.data.samples import SampleSet
 from datassay.report.findings import Findings
 
 
@@ -22,11 +23,11 @@ def score_table(findings: Findings) -> pa.Table:
         `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
     """
     samples, issues = findings.samples, findings.issues
-    columns: dict[str, pa.Array] = {"id": _column(samples.ids), "label": _column(samples.y)}
+    columns: dict[str, pa.Array] = {"id": column(samples.ids), "label": column(samples.y)}
     if samples.is_classification:
-        columns["class_name"] = _labels(findings, samples.y)
+        columns["class_name"] = labels(samples, samples.y)
     columns |= {
-        "suggested_label": _labels(findings, issues.suggested_label),
+        "suggested_label": labels(samples, issues.suggested_label),
         "is_issue": pa.array(issues.is_issue),
         "label_issue_score": pa.array(issues.score),
         "information": pa.array(findings.information.information),
@@ -36,14 +37,14 @@ def score_table(findings: Findings) -> pa.Table:
     if findings.information.steady_state is not None:
         columns["outside"] = pa.array(findings.information.steady_state.outside)
     if samples.source is not None:
-        columns["source"] = _column(samples.source)
+        columns["source"] = column(samples.source)
     if findings.adversarial is not None:
         columns["is_adversarial"] = pa.array(findings.adversarial)
     if findings.baselines is not None:
         columns["loss"] = pa.array(findings.baselines.loss)
         columns["margin"] = pa.array(findings.baselines.margin)
     if samples.true_y is not None:
-        columns["true_label"] = _labels(findings, samples.true_y)
+        columns["true_label"] = labels(samples, samples.true_y)
     return pa.table(columns)
 
 
@@ -61,23 +62,39 @@ def attribution_table(findings: Findings) -> pa.Table:
     found, val = findings.attribution, findings.validation
     if found is None or val is None:
         names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
-        types = (pa.int64(), _column(findings.samples.ids).type, pa.string(), pa.int64())
+        types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
         types += (types[1], pa.float64(), pa.string())
         return pa.schema(list(zip(names, types, strict=True))).empty_table()
     table = found.to_table()
-    ids = _column(val.ids[table["query"].to_numpy()])
+    ids = column(val.ids[table["query"].to_numpy()])
     return table.add_column(1, "query_id", ids).append_column(
         "of", pa.array([found.of] * table.num_rows, pa.string())
     )
 
 
-def _labels(findings: Findings, labels: np.ndarray) -> pa.Array:
-    names = findings.samples.class_names
-    if not names:
-        return _column(labels)
-    return pa.array([names[int(label)] for label in labels], pa.string())
+def labels(samples: SampleSet, values: np.ndarray) -> pa.Array:
+    """Labels as the reader knows them.
+
+    Args:
+        samples: whose class names count.
+        values: class indices, or targets.
+
+    Returns:
+        Names where there are classes, else the targets.
+    """
+    if not samples.class_names:
+        return column(values)
+    return pa.array([samples.class_names[int(label)] for label in values], pa.string())
 
 
-def _column(values: np.ndarray) -> pa.Array:
+def column(values: np.ndarray) -> pa.Array:
+    """An array as a column.
+
+    Args:
+        values: [n] or [n, k].
+
+    Returns:
+        The column; lists for [n, k].
+    """
     # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
     return pa.array(values.tolist())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from datassay.errors import SettingError
 from datassay.report.findings import Findings
 from datassay.report.page import render_page
@@ -66,6 +68,32 @@ def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Pat
             f"{error.strerror or error}. Free space or choose another folder."
         ) from error
     return out
+
+
+def write_pages(parts: Mapping[str, pa.Table | str], out: Path) -> Path:
+    """Write tables and texts, all of them or none.
+
+    Args:
+        parts: file name → a table, written as Parquet, or a text; moved into place in this order.
+        out: the folder; made where it does not exist.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        SettingError: the folder cannot be written, or the disk is full.
+    """
+    write_files({name: partial(_write_part, part) for name, part in parts.items()}, out)
+    return out / "index.html"
+
+
+def _write_part(part: pa.Table | str, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    if isinstance(part, str):
+        path.write_text(part, encoding="utf-8")
+    else:
+        pq.write_table(part, path)
 
 
 def check_writable(out: Path, names: Iterable[str] = ()) -> None:

@@ -1,0 +1,166 @@
+"""The commands for mixed data: leave out what does not belong, or divide it into blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datassay.options import (
+    BlockModel,
+    Damping,
+    Data,
+    DataOption,
+    Ids,
+    Noise,
+    NoiseKind,
+    Out,
+    Ridge,
+    Seed,
+    SourceColumn,
+    Target,
+    Task,
+    ValFraction,
+)
+from datassay.shell import err_console, exits_clearly, load_sets, out_console, with_noise
+
+
+@exits_clearly
+def purify(
+    data: Data = None,
+    data_option: DataOption = None,
+    model: BlockModel = "logistic",
+    out: Out = Path("purified"),
+    order: Annotated[
+        str,
+        typer.Option(help="Influence auto, adjoint, fixed, step, retrain; rivals loss, random."),
+    ] = "auto",
+    stop: Annotated[
+        str, typer.Option(help="Rule: auto, held_out, validation, inflection or none.")
+    ] = "auto",
+    ridge: Ridge = 1e-4,
+    damping: Damping = 0.01,
+    step: Annotated[
+        int | None, typer.Option(help="Samples removed a step (default: one in a hundred).")
+    ] = None,
+    max_fraction: Annotated[
+        float, typer.Option(help="Never remove more than this, in (0, 1).")
+    ] = 0.5,
+    min_per_class: Annotated[int, typer.Option(help="A class is never left with fewer.")] = 10,
+    beyond: Annotated[int, typer.Option(help="Steps to look at beyond the stop.")] = 5,
+    rival: Annotated[
+        bool, typer.Option("--rival/--no-rival", help="Remove by plain loss too, to compare.")
+    ] = True,
+    noise: Noise = 0.0,
+    noise_kind: NoiseKind = "uniform",
+    target: Target = None,
+    ids: Ids = None,
+    source: SourceColumn = None,
+    task: Task = None,
+    val_fraction: ValFraction = 0.2,
+    seed: Seed = 0,
+) -> None:
+    """Remove the samples that do not belong to the majority, and stop when they are gone.
+
+    Writes purified.parquet (one row a sample), keep.parquet, trace.parquet, summary.json and one
+    page. A validation part that came with the data decides when to stop; without one no clean set
+    is needed.
+
+    Examples:
+      datassay purify sd2 --out purified
+
+      datassay purify digits --noise 0.3 --noise-kind pair --out noisy
+
+      datassay purify table.parquet --target label --ids key --max-fraction 0.3
+    """
+    from datassay.report.purify_files import PURIFY_FILES, write_purification
+    from datassay.report.write import check_writable
+    from datassay.run import command_line
+    from datassay.run_purify import PurifySettings, run_purify
+    from datassay.terminal import ProgressDisplay
+    from datassay.terminal_blocks import purify_table
+
+    settings = PurifySettings(
+        model=model,
+        order=order,
+        stop=stop,
+        ridge=ridge,
+        damping=damping,
+        step=step,
+        max_fraction=max_fraction,
+        min_per_class=min_per_class,
+        beyond=beyond,
+        rival=rival,
+        seed=seed,
+        command=command_line(),
+    )
+    check_writable(out, PURIFY_FILES)
+    train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
+    train = with_noise(train, noise, noise_kind, seed)
+    with ProgressDisplay(err_console) as progress:
+        findings = run_purify(train, val, settings, progress)
+        page = write_purification(findings, out)
+    out_console.print(*purify_table(findings), sep="\n")
+    out_console.print(str(page), soft_wrap=True)
+
+
+@exits_clearly
+def partition(
+    data: Data = None,
+    data_option: DataOption = None,
+    model: BlockModel = "logistic",
+    out: Out = Path("blocks"),
+    blocks: Annotated[
+        int | None, typer.Option(help="How many (default: by held-out likelihood).")
+    ] = None,
+    max_blocks: Annotated[int, typer.Option(help="Most to try where --blocks is not given.")] = 4,
+    gate: Annotated[
+        str, typer.Option(help="Blocks depend on the input: on, off, or auto by what predicts.")
+    ] = "auto",
+    ridge: Ridge = 1e-4,
+    damping: Damping = 0.01,
+    restarts: Annotated[int, typer.Option(help="Random starts of each mixture.")] = 8,
+    target: Target = None,
+    ids: Ids = None,
+    source: SourceColumn = None,
+    task: Task = None,
+    val_fraction: ValFraction = 0.2,
+    seed: Seed = 0,
+) -> None:
+    """Divide mixed samples into blocks that one linear model each explains.
+
+    Writes blocks.parquet (one row a sample), summary.json and one page.
+
+    Examples:
+      datassay partition routable --out blocks
+
+      datassay partition sd2 --blocks 2
+
+      datassay partition table.parquet --target label --source clinic --max-blocks 3
+    """
+    from datassay.report.partition_files import PARTITION_FILES, write_partition
+    from datassay.report.write import check_writable
+    from datassay.run import command_line
+    from datassay.run_partition import PartitionSettings, run_partition
+    from datassay.terminal import ProgressDisplay
+    from datassay.terminal_blocks import partition_table
+
+    settings = PartitionSettings(
+        model=model,
+        blocks=blocks,
+        max_blocks=max_blocks,
+        gate=gate,
+        ridge=ridge,
+        damping=damping,
+        restarts=restarts,
+        seed=seed,
+        command=command_line(),
+    )
+    check_writable(out, PARTITION_FILES)
+    train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
+    with ProgressDisplay(err_console) as progress:
+        findings = run_partition(train, val, settings, progress)
+        page = write_partition(findings, out)
+    out_console.print(*partition_table(findings), sep="\n")
+    out_console.print(str(page), soft_wrap=True)
