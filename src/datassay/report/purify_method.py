@@ -35,6 +35,46 @@ ORDER_WORDS = {
 }
 
 
+FIRST = (
+    (
+        "Influence of a pair",
+        "X(z, z′) = −∇L(z′)ᵀ H⁻¹ ∇L(z): how far weighting z up moves the loss on z′ (Koh and "
+        "Liang, 2017). H is the Hessian of the mean loss with its ridge, plus the damping.",
+    ),
+    (
+        "V",
+        "The variance of X over all pairs of different samples. Mixed data pull a model in several "
+        "directions, so some pairs help and others harm each other strongly and V is high; it is "
+        "lowest for a pure set (S4, Fig. 5). It has a closed form in the sums of the whitened "
+        "gradients, so no n × n matrix is formed.",
+    ),
+)
+LIMITS = (
+    (
+        "Validation",
+        "A validation part that came with the data decides when to stop; one that datassay split "
+        "off has the flaws of the training samples and decides nothing unless --stop validation "
+        "asks for it. --noise flips training labels only.",
+    ),
+    (
+        "Limits",
+        "A class never falls below the minimum of --min-per-class samples (or below what it has), "
+        "and no more than --max-fraction of the samples go. Without a majority to keep, no removal "
+        "helps: datassay partition divides such data instead.",
+    ),
+)
+RIVAL = (
+    "The rival",
+    "The samples of highest training loss are removed, with the same batches, refits, protected "
+    "classes and stopping rule. Where it does as well, influence has not earned its cost here.",
+)
+SUGGESTED = (
+    "Suggested label",
+    "The most probable label under the model fitted to what is kept, which has not seen the "
+    "removed samples.",
+)
+
+
 def purify_notes(findings: PurifyFindings) -> tuple[tuple[str, str], ...]:
     """Terms and what they mean in this run.
 
@@ -44,52 +84,15 @@ def purify_notes(findings: PurifyFindings) -> tuple[tuple[str, str], ...]:
     Returns:
         (term, meaning) pairs, plain text.
     """
-    found, samples = findings.found, findings.samples
-    notes = [
-        (
-            "Influence of a pair",
-            "X(z, z′) = −∇L(z′)ᵀ H⁻¹ ∇L(z): how far weighting z up moves the loss on z′ (Koh and "
-            "Liang, 2017). H is the Hessian of the mean loss with its ridge, plus the damping.",
-        ),
-        (
-            "V",
-            "The variance of X over all pairs of different samples. Mixed data pull a model in "
-            "several directions, so some pairs help and others harm each other strongly and V is "
-            "high; it is lowest for a pure set (S4, Fig. 5). It has a closed form in the sums of "
-            "the whitened gradients, so no n × n matrix is formed.",
-        ),
-        ("Order of removal", _order(findings)),
-        ("Stopping rule", RULE_WORDS[found.rule]),
-    ]
-    if found.rule == "held_out":
+    rule = findings.found.rule
+    notes = [*FIRST, ("Order of removal", _order(findings)), ("Stopping rule", RULE_WORDS[rule])]
+    if rule == "held_out":
         notes.append(("Threshold", _threshold(findings)))
-    notes += [
-        (
-            "Validation",
-            "A validation part that came with the data decides when to stop; one that datassay "
-            "split off has the flaws of the training samples and decides nothing unless "
-            "--stop validation asks for it. --noise flips training labels only.",
-        ),
-        (
-            "Limits",
-            "A class never falls below the minimum of --min-per-class samples (or below what it "
-            "has), and no more than --max-fraction of the samples go. Without a majority to keep, "
-            "no removal helps: datassay partition divides such data instead.",
-        ),
-    ]
+    notes += LIMITS
     if findings.rival is not None:
-        notes.append((
-            "The rival",
-            "The samples of highest training loss are removed, with the same batches, refits, "
-            "protected classes and stopping rule. Where it does as well, influence has not earned "
-            "its cost here.",
-        ))
-    if samples.is_classification:
-        notes.append((
-            "Suggested label",
-            "The most probable label under the model fitted to what is kept, which has not seen "
-            "the removed samples.",
-        ))
+        notes.append(RIVAL)
+    if findings.samples.is_classification:
+        notes.append(SUGGESTED)
     return tuple(notes)
 
 
