@@ -28,6 +28,9 @@ from sklearn.preprocessing import StandardScaler
 
 import datassay as da
 from datassay.act.agreement import agreement, oracle_agreement
+from datassay.act.held_out import fold_numbers
+from datassay.act.partition import choose_gate
+from datassay.collect.output_geometry import output_geometry
 from datassay.data.mixtures import _letter_labels, routable_mixture, sd_mixture
 from datassay.data.samples import SampleSet
 
@@ -55,7 +58,7 @@ def true_functions(samples: SampleSet) -> float:
 def blocks() -> None:
     for sizes in MIXES:
         found, fitted, rules, seconds, starts = [], [], [], [], []
-        for seed in range(5):
+        for seed in range(3):
             samples = sd_mixture(sizes, seed=seed)
             start = time.perf_counter()
             blocks = da.partition(linear(samples), samples, n_blocks=len(sizes), gate="off")
@@ -66,7 +69,7 @@ def blocks() -> None:
             starts.append(blocks.start + " hard" * blocks.is_hard)
         record(
             f"s4_partition/SD-{len(sizes)} {'/'.join(map(str, sizes))}",
-            draws=5,
+            draws=3,
             rand_index=found,
             oracle_models_of_true_blocks=fitted,
             oracle_true_functions=rules,
@@ -78,12 +81,19 @@ def blocks() -> None:
 
 
 def count() -> None:
-    for sizes in ((500, 500), (700, 700, 700), (1000,)):
+    """K as `partition` chooses it, without the influence start and V that come after."""
+    for sizes in ((1000,), (500, 500), (700, 700, 700)):
         start = time.perf_counter()
         chosen = []
         for seed in range(DRAWS):
             samples = sd_mixture(sizes, seed=seed)
-            chosen.append(da.partition(linear(samples), samples, gate="off").n_blocks)
+            at = output_geometry(linear(samples), samples)
+            folds = fold_numbers(at.targets, at.loss, 5, 0)
+            _, choice = choose_gate(
+                at, (1, 2, 3, 4), folds, ridge=1e-4, gate="off", seed=0, restarts=8
+            )
+            chosen.append(choice.best)
+            print(sizes, seed, choice.best, flush=True)
         record(
             f"s4_partition/K of {'/'.join(map(str, sizes))}",
             draws=DRAWS,

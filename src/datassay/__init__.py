@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datassay.act.partition import partition
+    from datassay.act.purify import purify
     from datassay.act.removal_curve import removal_curve
     from datassay.act.summarize import summarize
     from datassay.collect.collect import collect
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DataError, DatassayError, ModelError, SettingError
-    from datassay.estimators import PartitionedClassifier, PartitionedRegressor
+    from datassay.estimators import PartitionedClassifier, PartitionedRegressor, Purifier
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
     from datassay.score.influence import influence
@@ -31,15 +32,14 @@ if TYPE_CHECKING:
     from datassay.score.removal_effects import removal_effects
 
 __version__ = version("datassay")
+# The kinds of DatassayError are attributes too (datassay.SettingError), but no names to learn.
 __all__ = [
-    "DataError",
     "DatassayError",
     "Linearization",
-    "ModelError",
     "PartitionedClassifier",
     "PartitionedRegressor",
+    "Purifier",
     "SampleSet",
-    "SettingError",
     "__version__",
     "add_label_noise",
     "attribution",
@@ -52,6 +52,7 @@ __all__ = [
     "leave_one_out",
     "load",
     "partition",
+    "purify",
     "removal_curve",
     "removal_effects",
     "retrain",
@@ -68,6 +69,7 @@ _HOMES = {
     "ModelError": "errors",
     "PartitionedClassifier": "estimators",
     "PartitionedRegressor": "estimators",
+    "Purifier": "estimators",
     "SampleSet": "data.samples",
     "SettingError": "errors",
     "add_label_noise": "data.noise",
@@ -80,6 +82,7 @@ _HOMES = {
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
+    "purify": "act.purify",
     "partition": "act.partition",
     "removal_curve": "act.removal_curve",
     "removal_effects": "score.removal_effects",

@@ -12,8 +12,8 @@ from datassay.act.held_out import held_out_log_likelihood
 from datassay.act.mixture import Mixture, Problem, fit_mixture
 from datassay.progress import Progress, silent
 
-# A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: on
-# mixtures of seeds that are not reported a true block gained 0.1 or more, a spurious one up to 0.011.
+# A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
+# draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011.
 LEAST_GAIN = 0.02
 
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.act.mixture import Mixture, log_densities
+from datassay.act.purify import purify
 from datassay.collect.convex import fit_convex
+from datassay.collect.output_features import SharedFeatures
 from datassay.collect.output_geometry import OutputGeometry
 from datassay.collect.output_loss import output_losses
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
 from datassay.progress import Progress, silent
-from datassay.score.removal_effects import geometry_effects
 
 # A block of fewer samples is no block: its own model and its variance mean nothing.
 LEAST_IN_BLOCK = 20
-# One purification removes this part of its samples at most; more and the minority would be kept.
-MOST_REMOVED = 0.6
-# Nats above a blind guess at which a batch of removed samples no longer looks foreign (METHODS §4);
-# squared errors above the noise for regression.
-FOREIGN_NATS = 0.6
-FOREIGN_SQUARES = 4.0
-SMOOTHED_STEPS = 3
 MAX_REASSIGNMENTS = 50
 
 
@@ -52,70 +46,37 @@ def influence_blocks(
     block = torch.full((len(at),), n_blocks - 1)
     left = torch.arange(len(at))
     for k in range(n_blocks - 1):
-        kept = purified(at.subset(left), ridge=ridge, damping=damping)
+        rest = at.subset(left)
+        if len(left) < LEAST_IN_BLOCK or (rest.targets == rest.targets[:1]).all():
+            break
+        kept = _kept(rest, ridge, damping)
         block[left[kept]] = k
         left = left[~kept]
         progress("purify", k + 1, n_blocks)
-        if len(left) < LEAST_IN_BLOCK:
-            break
     return block
 
 
-def purified(at: OutputGeometry, *, ridge: float, damping: float) -> Tensor:
-    """Which samples remain when those of the largest removal effects go until they look at home.
-
-    Args:
-        at: a model that is linear in its weights, and the samples.
-        ridge: of each fit.
-        damping: of the Hessian.
-
-    Returns:
-        [n] booleans.
-    """
-    n, size = len(at), max(1, len(at) // 100)
-    keep, foreign = torch.arange(n), []
-    history = [keep]
-    start = _fit(at, ridge, None)
-    while len(keep) - size >= max((1 - MOST_REMOVED) * n, LEAST_IN_BLOCK):
-        part = at.subset(keep).moved(start[0])
-        effects = geometry_effects(
-            part, np.arange(len(part)), ridge=ridge, damping=damping, order="fixed"
-        )
-        going = torch.from_numpy(effects.ranking[:size].copy())
-        batch, keep = keep[going], np.delete(keep.numpy(), going.numpy())
-        keep = torch.from_numpy(keep)
-        history.append(keep)
-        start = _fit(at.subset(keep), ridge, start)
-        foreign.append(_foreignness(at.subset(batch), at.subset(keep), start))
-        recent = foreign[-SMOOTHED_STEPS:]
-        if len(recent) == SMOOTHED_STEPS and sum(recent) < 0:
-            break
-    else:
-        return _mask(n, keep)
-    # The steps whose batches together no longer looked foreign are taken back.
-    return _mask(n, history[-1 - SMOOTHED_STEPS])
-
-
-def _mask(n: int, keep: Tensor) -> Tensor:
-    mask = torch.zeros(n, dtype=torch.bool)
-    mask[keep] = True
+def _kept(at: OutputGeometry, ridge: float, damping: float) -> Bool[Tensor, " n"]:
+    """Which samples `purify` keeps: all where V is 0, for then none can lower it."""
+    mask = torch.zeros(len(at), dtype=torch.bool)
+    model, samples = _as_samples(at)
+    try:
+        found = purify(model, samples, loss=at.loss, ridge=ridge, damping=damping, order="fixed")
+    except DataError:
+        return ~mask
+    mask[found.keep] = True
     return mask
 
 
-def _fit(at: OutputGeometry, ridge: float, start: Tensor | None) -> Float[Tensor, "1 p"]:
-    return fit_convex(at.features, at.targets, at.loss, ridge, start=start).weights
-
-
-def _foreignness(batch: OutputGeometry, rest: OutputGeometry, weights: Tensor) -> float:
-    """Mean loss of the batch under a model of the rest, above what a stranger would have."""
-    loss = _mean_loss(batch, weights)
-    if batch.loss == "mse":
-        return loss / max(_mean_loss(rest, weights), 1e-300) - FOREIGN_SQUARES
-    return loss - math.log(max(2, batch.targets.shape[1])) - FOREIGN_NATS
-
-
-def _mean_loss(at: OutputGeometry, weights: Tensor) -> float:
-    return float(output_losses(at.features.outputs(weights[0]), at.targets, at.loss).mean())
+def _as_samples(at: OutputGeometry) -> tuple[nn.Module, SampleSet]:
+    """The geometry as a linear model and its samples, which is what `purify` takes."""
+    assert isinstance(at.features, SharedFeatures)
+    x, (n, k) = at.features.x, at.targets.shape
+    model = nn.Linear(x.shape[1], k, bias=False).double()
+    names = tuple(map(str, range(max(2, k)))) if at.loss == "cross_entropy" else ()
+    y = at.targets if not names else at.targets[:, 0] if k == 1 else at.targets.argmax(1)
+    y = y.long() if names else y
+    return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
 def reassigned(at: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,9 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence_moments import first_moments
+from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 
-Gate = Literal["auto", "on", "off"]
 # Of the restarts without one: a gate's likelihood has more optima, an eighth to a quarter arrive.
 GATE_RESTARTS = 3
 
@@ -39,7 +37,8 @@ class Partition:
         block: [n], in 0..K−1, the largest block first by its share.
         responsibility: [n, K], probability of each block given x and y; rows sum to 1.
         ids: [n].
-        variance: [K], V of influence within each block under a model of that block alone.
+        variance: [K], V of influence within each block under a model of that block alone; 0 where
+            it has no two samples, or none that differ.
         variance_together: V of all samples under one model, at the same damping.
         held_out: for each K tried its held-out log-likelihood, nats a sample.
         is_gated: whether the block depends on the input (True) or only on chance.
@@ -90,7 +89,7 @@ def partition(
     loss: str = "cross_entropy",
     ridge: float = 1e-4,
     damping: float = 0.01,
-    gate: Gate = "auto",
+    gate: str = "auto",
     seed: int = 0,
     restarts: int = 8,
     held_out: float = 0.2,
@@ -175,7 +174,7 @@ def geometry_partition(
     *,
     ridge: float,
     damping: float,
-    gate: Gate,
+    gate: str,
     seed: int,
     restarts: int,
     progress: Progress = silent,
@@ -236,7 +235,7 @@ def choose_gate(
     folds: Int[Tensor, " n"],
     *,
     ridge: float,
-    gate: Gate,
+    gate: str,
     seed: int,
     restarts: int,
     progress: Progress = silent,
@@ -308,15 +307,17 @@ def _variances(
     at: OutputGeometry, block: Int[Tensor, " n"], n_blocks: int, ridge: float, damping: float
 ) -> Float[np.ndarray, " K"]:
     members = [(block == k).nonzero()[:, 0] for k in range(n_blocks)]
-    found = [_variance(at.subset(m), ridge, damping) if len(m) > 1 else np.nan for m in members]
+    found = [_variance(at.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members]
     return np.array(found)
 
 
 def _variance(at: OutputGeometry, ridge: float, damping: float) -> float:
-    """V under a model of these samples alone."""
+    """V under a model of these samples alone; 0 where that is what rounding leaves of it."""
     own = at.moved(fit_convex(at.features, at.targets, at.loss, ridge).weights[0])
-    a = geometry_influence(own, np.arange(len(own)), ridge, damping).rows
-    return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
+    try:
+        return influence_variance(geometry_influence(own, np.arange(len(own)), ridge, damping))
+    except DataError:
+        return 0.0
 
 
 def _check_settings(

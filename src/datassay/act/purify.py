@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Int
+from scipy.stats import chi2
 from torch import Tensor, nn
 
 from datassay.act.purification import Purification, PurificationTrace
@@ -20,7 +20,7 @@ from datassay.act.stopping import (
     validation_stop,
 )
 from datassay.collect.collect import check_sets
-from datassay.collect.fitter import Fitted, fitter
+from datassay.collect.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.collect.output_geometry import OutputGeometry
 from datassay.collect.output_loss import output_losses, output_score
 from datassay.collect.training import Recipe
@@ -52,6 +52,7 @@ def purify(
     min_per_class: int = 10,
     beyond: int = 0,
     recipe: Recipe | None = None,
+    layers: str = "last",
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -75,13 +76,15 @@ def purify(
             wrong labels 0.94 against 0.58 for "adjoint" and 0.67 for true removal itself).
         stop: "held_out" (no clean set needed), "validation", "inflection", "none" (at
             max_fraction), or "auto": validation where val is given, else held_out.
-        threshold: of "held_out", nats; None is log 2K.
-        step: samples removed a step; None is n/100, at least 1.
+        threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
+        step: samples removed a step; None is n/100, or n/40 where each is a training.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer (or with fewer than it has).
         beyond: further steps to trace after "held_out" has stopped; they are not removed.
         recipe: how networks train; None is Adam, 300 updates of 64 samples.
-        projection: of the Jacobians of networks.
+        layers: of networks, whose influence: "last", the last dense layer alone (exact for it, and
+            cheap), or "all" that train, by Gauss-Newton.
+        projection: of the Jacobians where layers is "all".
         seed: of batches, projection and "random".
         progress: called with (step, samples removed, most that may be).
 
@@ -102,12 +105,14 @@ def purify(
     loss = loss if loss != "auto" else ("cross_entropy" if samples.is_classification else "mse")
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
-        model, samples, others, loss=loss, ridge=ridge, recipe=recipe, projection=projection,
+        model, samples, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
+        projection=projection,
         seed=seed,
     )  # fmt: skip
-    chosen = settings.decided(len(samples), val is not None, samples.n_classes)
+    is_convex = isinstance(fit, ConvexFitter)
+    chosen = settings.decided(len(samples), val is not None, samples.n_classes, is_convex)
     job = _Job(samples, val, test, chosen, ridge, damping, np.random.default_rng(seed))
-    return _purified(job, fit.fit, progress)
+    return _purified(job, fit, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +125,16 @@ class _Settings:
     min_per_class: int
     beyond: int
 
-    def decided(self, n: int, has_validation: bool, n_classes: int) -> _Settings:
+    def decided(self, n: int, has_val: bool, n_classes: int, is_convex: bool) -> _Settings:
         """The same with "auto" and None decided, but for the order, which needs the model."""
         stop = self.stop
         if stop == "auto":
-            stop = "validation" if has_validation else "held_out"
-        threshold = held_out_threshold(n_classes) if self.threshold is None else self.threshold
-        return replace(self, stop=stop, threshold=threshold, step=self.step or max(1, n // 100))
+            stop = "validation" if has_val else "held_out"
+        threshold = self.threshold
+        if threshold is None:
+            threshold = held_out_threshold(n_classes, is_convex=is_convex)
+        step = self.step or max(1, n // (100 if is_convex else 40))
+        return replace(self, stop=stop, threshold=threshold, step=step)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,12 +148,10 @@ class _Job:
     rng: np.random.Generator
 
 
-def _purified(
-    job: _Job, fit: Callable[[Tensor, Fitted | None], Fitted], progress: Progress
-) -> Purification:
+def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     n, settings = len(job.samples), job.settings
     keep = torch.arange(n)
-    fitted = fit(keep, None)
+    fitted = fit.fit(keep)
     order = settings.order if settings.order != "auto" else _order(fitted.at)
     points, batches, stop = [], [], None
     surprise = float("nan")
@@ -162,8 +168,8 @@ def _purified(
             break
         batches.append(keep[batch].numpy())
         keep = torch.as_tensor(np.setdiff1d(keep.numpy(), batches[-1]))
-        fitted = fit(keep, fitted)
-        surprise = _surprise(fitted.at, keep, torch.as_tensor(batches[-1]), job.samples)
+        fitted = fit.fit(keep, fitted)
+        surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), job.samples)
         progress(STEP, n - len(keep), int(settings.max_fraction * n))
     trace = PurificationTrace(**{
         name: np.array([point[name] for point in points]) for name in PurificationTrace.__slots__
@@ -180,7 +186,7 @@ def _purified(
         order=order,
         rule=settings.stop,
         threshold=float(settings.threshold or 0) if settings.stop == "held_out" else float("nan"),
-        model=fit(torch.as_tensor(kept), None).model,
+        model=fit.final(torch.as_tensor(kept)),
         warnings=_warnings(settings, stop, steps, len(removed), job.samples),
     )
 
@@ -236,14 +242,18 @@ def _point(
     }
 
 
-def _surprise(at: OutputGeometry, keep: Tensor, batch: Tensor, samples: SampleSet) -> float:
+def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, samples: SampleSet) -> float:
     """Mean negative log-likelihood of the removed labels under the model refitted without them."""
-    losses = output_losses(at.outputs, at.targets, at.loss)
+    at = fitted.at
+    losses = output_losses(at.outputs / fitted.temperature, at.targets, at.loss)
     if samples.is_classification and at.loss == "cross_entropy":
         return float(losses[batch].mean())
-    # Normal residuals with the kept samples' variance: ½ z² + ½ log 2π.
-    scale = losses[keep].mean().clamp_min(torch.finfo(losses.dtype).tiny)
-    return float(0.5 * (losses[batch].mean() / scale + np.log(2 * np.pi)))
+    # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
+    # kept ones, which foreign samples among them do not stretch.
+    k = at.outputs.shape[1]
+    variance = losses[keep].median() / chi2.median(k) * 2
+    variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
+    return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
 
 
 def _steps(trace: PurificationTrace, settings: _Settings, stop: int | None) -> int:

@@ -124,7 +124,7 @@ def _reduced(x: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n e"]
     scaled = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
     if scaled.shape[1] <= MOST_FEATURES:
         return scaled
-    # Components are put on one scale as the columns were, all by the same factor: small ones stay so.
+    # All components by the same factor, so that small ones stay small.
     parts = PCA(min(MOST_FEATURES, len(x)), random_state=seed).fit_transform(scaled)
     return parts / parts.std()
 
@@ -173,7 +173,7 @@ def fit_experts(
         for k in range(n_blocks)
     )
     gain, error = _router_gain(x, block, responsibility, router, seed)
-    kept = clone(router).fit(x, block) if gain > ERRORS * error else None
+    kept = _clone(router).fit(x, block) if gain > ERRORS * error else None
     return Routed(experts, kept, share, gain, error)
 
 
@@ -181,10 +181,14 @@ def _is_classifier(y: np.ndarray) -> bool:
     return y.dtype.kind != "f"
 
 
+def _clone(estimator: Any) -> Any:
+    return clone(estimator)
+
+
 def _fitted(estimator: Any, x: np.ndarray, y: np.ndarray, *, is_class: bool) -> Any:
     if is_class and (y == y[0]).all():  # few classifiers take one class
         return DummyClassifier(strategy="prior").fit(x, y)
-    return clone(estimator).fit(x, y)
+    return _clone(estimator).fit(x, y)
 
 
 def _router_gain(
@@ -198,7 +202,7 @@ def _router_gain(
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return 0.0, 0.0
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    named = cross_val_predict(clone(router), x, block, cv=folds)
+    named = np.asarray(cross_val_predict(_clone(router), x, block, cv=folds))
     each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
     return float(each.mean()), float(each.std() / len(each) ** 0.5)
 

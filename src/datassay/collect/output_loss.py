@@ -81,25 +81,6 @@ def loss_derivatives(
     return p - targets, torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
 
 
-def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
-    """Accuracy of the outputs' classes, or R² averaged over targets.
-
-    Args:
-        outputs: of m samples.
-        samples: those.
-
-    Returns:
-        Accuracy in [0, 1], or R².
-    """
-    y = torch.as_tensor(samples.y)
-    if samples.is_classification:
-        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
-        return float((found == y).double().mean())
-    y = y.double().reshape(len(y), -1)
-    error = (outputs - y).square().sum(0)
-    return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())
-
-
 def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n k r"]:
     """A root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
 
@@ -125,3 +106,22 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
     v = s + identity[0]
     reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
     return s[:, :, None] * reflection[:, :, 1:]
+
+
+def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
+    """Accuracy of the outputs' classes, or R² averaged over targets.
+
+    Args:
+        outputs: of m samples.
+        samples: those.
+
+    Returns:
+        Accuracy in [0, 1], or R².
+    """
+    y = torch.as_tensor(samples.y)
+    if samples.is_classification:
+        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((found == y).double().mean())
+    y = y.double().reshape(len(y), -1)
+    error = (outputs - y).square().sum(0)
+    return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())

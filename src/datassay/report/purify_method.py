@@ -10,8 +10,9 @@ from datassay.report.wording import count, number
 RULE_WORDS = {
     "held_out": (
         "The batch just removed is a held-out sample of the model refitted without it. While that "
-        "model finds its labels less likely than half a blind guess, the batch was foreign; once "
-        "the mean surprise of three batches falls below that threshold, the last step is undone "
+        "model finds its labels less likely than half a blind guess would (a quarter for networks "
+        "with hidden layers), the batch was foreign; once the mean surprise of three batches falls "
+        "below that threshold, the last step is undone "
         "and removal stops. The points beyond the stop were only looked at."
     ),
     "validation": (
@@ -115,13 +116,20 @@ def _threshold(findings: PurifyFindings) -> str:
     if not k:
         return (
             f"{number(findings.found.threshold)} nats: the surprise of a residual of 3.5 standard "
-            "deviations of the kept samples. In a pure set the first batches lie below, so that "
-            "nothing is removed from it."
+            "deviations, as the median residual of the kept samples tells them. In a pure set the "
+            "first batches lie below, so that nothing is removed from it."
         )
-    return (
-        f"log 2K = {number(math.log(2 * k))} nats for K = {k} classes: the refitted model gives "
-        "the removed labels, in the geometric mean, half the chance of a blind guess (log K). In a "
-        "pure set the first three batches are hard but more likely than that, so that nothing is "
-        "removed from it. It lies above a blind guess since on samples that are merely hard a "
-        "model can be sure and wrong, which no guess is."
+    times, share = (2, "half") if findings.found.threshold < math.log(3 * k) else (4, "a quarter of")
+    told = (
+        f"log {times}K = {number(math.log(times * k))} nats for K = {k} classes: the refitted "
+        f"model gives the removed labels, in the geometric mean, {share} the chance of a blind "
+        "guess (log K). In a pure set the first three batches are hard but more likely than that, "
+        "so that nothing is removed from it. It lies above a blind guess since on samples that are "
+        "merely hard a model can be sure and wrong, which no guess is."
+    )
+    if times == 2:
+        return told
+    return told + (
+        " Networks are surer than they are right: each refit leaves out a random tenth of what is "
+        "kept, and its logits are divided by the temperature that suits that tenth."
     )

@@ -149,6 +149,9 @@ def influence_variance(pairs: PairInfluence) -> float:
     Returns:
         The variance over unordered pairs.
 
+    Raises:
+        DataError: X is the same for all pairs.
+
     Cost: n p² operations.
     """
     a = pairs.rows
