@@ -119,7 +119,9 @@ def _threshold(findings: PurifyFindings) -> str:
             "deviations, as the median residual of the kept samples tells them. In a pure set the "
             "first batches lie below, so that nothing is removed from it."
         )
-    times, share = (2, "half") if findings.found.threshold < math.log(3 * k) else (4, "a quarter of")
+    times, share = (
+        (2, "half") if findings.found.threshold < math.log(3 * k) else (4, "a quarter of")
+    )
     told = (
         f"log {times}K = {number(math.log(times * k))} nats for K = {k} classes: the refitted "
         f"model gives the removed labels, in the geometric mean, {share} the chance of a blind "
