@@ -42,7 +42,10 @@ def purify(
     ridge: Ridge = 1e-4,
     damping: Damping = 0.01,
     step: Annotated[
-        int | None, typer.Option(help="Samples removed a step (default: one in a hundred).")
+        int | None,
+        typer.Option(
+            help="Samples removed a step (default: one in a hundred, networks one in forty)."
+        ),
     ] = None,
     max_fraction: Annotated[
         float, typer.Option(help="Never remove more than this, in (0, 1).")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import cast, get_args
 
 import numpy as np
 
 from datassay.act.agreement import agreement, oracle_agreement
-from datassay.act.partition import Gate, Partition
+from datassay.act.partition import Partition
 from datassay.act.partition import partition as divide
 from datassay.act.routing import compact, fit_experts
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.report.partition_findings import PartitionFindings, RouterCheck
 from datassay.run_purify import linear_or_named
@@ -68,7 +66,6 @@ def run_partition(
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
     loss = "cross_entropy" if train.is_classification else "mse"
-    gate = _gate(settings.gate)
     found = divide(
         model,
         train,
@@ -77,7 +74,7 @@ def run_partition(
         loss=loss,
         ridge=settings.ridge,
         damping=settings.damping,
-        gate=gate,
+        gate=settings.gate,
         seed=settings.seed,
         restarts=settings.restarts,
         progress=progress,
@@ -99,12 +96,6 @@ def run_partition(
         facts["Command"] = settings.command
     warnings = _warnings(found)
     return PartitionFindings(train, val, found, router, facts=facts, warnings=warnings, **known)
-
-
-def _gate(name: str) -> Gate:
-    if name not in get_args(Gate):
-        raise SettingError(f"gate must be 'auto', 'on' or 'off'; got {name!r}.")
-    return cast("Gate", name)
 
 
 def router_check(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,6 +59,12 @@ class PurifySettings:
     seed: int = 0
     command: str = ""
 
+    @property
+    def removal(self) -> dict[str, Any]:
+        """The arguments that `purify` takes as they are."""
+        names = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond", "seed")
+        return {name: getattr(self, name) for name in names}
+
 
 def run_purify(
     train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent
@@ -79,28 +86,11 @@ def run_purify(
     """
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
-    rule = settings.stop
-    if rule == "auto":
-        rule = "held_out" if val.split_off else "validation"
     majority, alone = _majority(train, val)
+    how = settings.removal | {"stop": _rule(settings.stop, val), "test": alone}
 
     def purified(order: str, told: Progress) -> Purification:
-        return remove(
-            model,
-            train,
-            val,
-            test=alone,
-            ridge=settings.ridge,
-            damping=settings.damping,
-            order=order,
-            stop=rule,
-            step=settings.step,
-            max_fraction=settings.max_fraction,
-            min_per_class=settings.min_per_class,
-            beyond=settings.beyond,
-            seed=settings.seed,
-            progress=told,
-        )
+        return remove(model, train, val, order=order, progress=told, **how)
 
     found = _told(purified, settings.order, STEP, progress)
     rival = None
@@ -144,6 +134,12 @@ def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
         assert isinstance(model, nn.Sequential)
         return model[:-1]
     return model
+
+
+def _rule(stop: str, val: SampleSet) -> str:
+    if stop != "auto":
+        return stop
+    return "held_out" if val.split_off else "validation"
 
 
 def _majority(train: SampleSet, val: SampleSet) -> tuple[str, SampleSet | None]:

@@ -65,8 +65,8 @@ def _nothing(found: Purification) -> str:
     first = float(np.nanmean(found.trace.surprise[1:4]))
     return (
         f"A model that never saw the first batches gives their labels {number(first)} nats of "
-        f"surprise, less than the {number(found.threshold)} of half a blind guess: they are hard, "
-        "not foreign, and stay."
+        f"surprise, less than the threshold of {number(found.threshold)}: they are hard, not "
+        "foreign, and stay."
     )
 
 

@@ -34,7 +34,7 @@ class PurifyFindings:
     validation: SampleSet
     found: Purification
     rival: Purification | None
-    predicted: Int[np.ndarray, " n"] | Float[np.ndarray, "n *k"]
+    predicted: Int[np.ndarray, " n"] | Float[np.ndarray, "n ..."]
     chance: Float[np.ndarray, " n"]
     majority: str = ""
     facts: dict[str, str] = field(default_factory=dict)
