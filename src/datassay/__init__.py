@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datassay.data.load import load
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
-    from datassay.errors import DataError, DatassayError, ModelError, SettingError
+    from datassay.errors import DatassayError
     from datassay.estimators import PartitionedClassifier, PartitionedRegressor, Purifier
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
