@@ -155,7 +155,6 @@ def _told(
     purified: Callable[[str, Progress], Purification], order: str, name: str, progress: Progress
 ) -> Purification:
     """One purification under a name of its own; where it stops early the bar is full too."""
-
     left = [1]
 
     def told(step: str, done: int, total: int) -> None:
