@@ -155,13 +155,16 @@ def _told(
     purified: Callable[[str, Progress], Purification], order: str, name: str, progress: Progress
 ) -> Purification:
     """One purification under a name of its own; where it stops early the bar is full too."""
+    left = [1]
 
     def told(step: str, done: int, total: int) -> None:
+        left.append(total - done)
         progress(name if step == STEP else f"{name}, {step}", done, total)
 
     found = purified(order, told)
-    looked_at = int(found.trace.removed[-1])
-    progress(name, looked_at, looked_at)
+    if left[-1]:
+        looked_at = int(found.trace.removed[-1])
+        progress(name, looked_at, looked_at)
     return found
 
 

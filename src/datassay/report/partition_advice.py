@@ -134,12 +134,9 @@ def _sureness(findings: PartitionFindings) -> Advice:
 def _agreement(findings: PartitionFindings) -> Advice:
     ours, oracle = findings.agreement, findings.oracle
     near = ours >= 0.9 * oracle
-    beside = (
-        f"; models of the true blocks reach {oracle:.2f}, since a sample that two blocks explain "
-        "alike cannot be told apart"
-        if math.isfinite(oracle)
-        else ""
-    )
+    beside = f"; models of the true blocks reach {oracle:.2f}" if math.isfinite(oracle) else ""
+    if oracle < 0.95:
+        beside += ", since a sample that two blocks explain alike cannot be told apart"
     return Advice(
         kind="truth",
         severity="fine" if near else "look",
