@@ -173,9 +173,11 @@ def measured(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, 
     }
     recipe = Recipe("sgd", task.lr, task.steps, None, "mse", task.weight_decay)
     everything = torch.arange(len(train))[None]
-    state = train_networks([network(task)], train, everything, recipe).state
+    state = train_networks([quick(network(task))], train, everything, recipe).state
     trained = network(task)
-    trained.load_state_dict({name: t[0] for name, t in state.items()})
+    with torch.no_grad():  # the same weights in the same order, whatever the layers are called
+        for parameter, found in zip(trained.parameters(), state.values(), strict=True):
+            parameter.copy_(found[0].reshape(parameter.shape))
     for damping in DAMPINGS:
         start = time.perf_counter()
         try:
