@@ -11,7 +11,7 @@ BLOCKS = (
 )
 COUNT = (
     "The smallest K whose held-out log-likelihood is within one standard error of the best tried, "
-    "and a block more must gain at least 0.02 nats a sample; K stops rising once it no longer "
+    "and a block more must gain at least 0.05 nats a sample; K stops rising once it no longer "
     "helps. Samples are held out in stratified folds."
 )
 FIXED = (
