@@ -13,7 +13,8 @@ from datassay.act.mixture import Mixture, Problem, fit_mixture
 from datassay.progress import Progress, silent
 
 # A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
-# draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.033 (with a gate; 0.011 without).
+# draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011, with
+# a gate up to 0.033.
 LEAST_GAIN = 0.05
 
 
