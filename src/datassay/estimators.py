@@ -348,7 +348,7 @@ def _validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **r
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn below 1.6
         found = estimator._validate_data(
-            X, "no_validation" if y is None else y, reset=reset, dtype="numeric", **rules
+            X, y if reset else "no_validation", reset=reset, dtype="numeric", **rules
         )
     else:
         given = {} if not reset else {"y": y}
