@@ -159,6 +159,18 @@ def correlations(ours: tuple, truth: Retrained) -> dict[str, list[float]]:
     return figures
 
 
+def trained_network(task: Task, train: SampleSet) -> nn.Module:
+    """The task's network trained on all samples."""
+    recipe = Recipe("sgd", task.lr, task.steps, None, "mse", task.weight_decay)
+    everything = torch.arange(len(train))[None]
+    state = train_networks([quick(network(task))], train, everything, recipe).state
+    trained = network(task)
+    with torch.no_grad():  # the same weights in the same order, whatever the layers are called
+        for parameter, found in zip(trained.parameters(), state.values(), strict=True):
+            parameter.copy_(found[0].reshape(parameter.shape))
+    return trained
+
+
 def measured(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, truth: Retrained):
     """Both methods against the truth, timed in the same run."""
     start = time.perf_counter()
@@ -171,13 +183,7 @@ def measured(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, 
         ),
         "linearised_seconds_for_all": seconds,
     }
-    recipe = Recipe("sgd", task.lr, task.steps, None, "mse", task.weight_decay)
-    everything = torch.arange(len(train))[None]
-    state = train_networks([quick(network(task))], train, everything, recipe).state
-    trained = network(task)
-    with torch.no_grad():  # the same weights in the same order, whatever the layers are called
-        for parameter, found in zip(trained.parameters(), state.values(), strict=True):
-            parameter.copy_(found[0].reshape(parameter.shape))
+    trained = trained_network(task, train)
     for damping in DAMPINGS:
         start = time.perf_counter()
         try:

@@ -66,6 +66,18 @@ def issue_scores(network: str, train: SampleSet) -> np.ndarray:
     return label_issues(collect(build_model(network, train, seed=0), train)).score
 
 
+def rival_scores(network: str, train: SampleSet, seed: int) -> dict[str, np.ndarray]:
+    """What each rival that ranks once would remove first has the highest score."""
+    return {
+        "random": np.random.default_rng(seed).random(len(train)),
+        "loss once": loss_once(network, train),
+        "confident learning": -get_label_quality_scores(
+            train.y, network_probabilities(train, network, seed)
+        ),
+        "label_issues": issue_scores(network, train),
+    }
+
+
 def run(name: str, seed: int) -> dict[str, object]:
     network, n, noise, kind = CASES[name]
     train, test = s4_tasks.idx_noisy("fashion_mnist", n, noise, kind, seed)
@@ -83,21 +95,13 @@ def run(name: str, seed: int) -> dict[str, object]:
         start = time.perf_counter()
     number = int(figures["removed_fixed"])
     if number:
-        rivals = {
-            "random": np.random.default_rng(seed).random(n),
-            "loss once": loss_once(network, train),
-            "confident learning": -get_label_quality_scores(
-                train.y, network_probabilities(train, network, seed)
-            ),
-            "label_issues": issue_scores(network, train),
-        }
         same = purify(
             model, train, order="loss", stop="none", max_fraction=number / n, recipe=RANKING,
             seed=seed,
         )  # fmt: skip
         kept["loss, as many"] = same.keep
         figures["precision_loss, as many"] = wrong[same.removed].mean()
-        for rival, score in rivals.items():
+        for rival, score in rival_scores(network, train, seed).items():
             order = np.argsort(-score, kind="stable")
             kept[rival] = order[number:]
             figures[f"precision_{rival}"] = wrong[order[:number]].mean()

@@ -21,6 +21,7 @@ import torch
 from record import record
 from scipy.stats import pearsonr
 from svg import curves
+from tasks import halved
 
 from datassay.collect.fitter import fitter
 from datassay.collect.output_loss import output_score
@@ -137,13 +138,6 @@ def figure_3() -> None:
         x_title="share of wrong labels",
         y_title="V[X] / its largest",
     )
-
-
-def halved(samples: SampleSet) -> SampleSet:
-    from dataclasses import replace
-
-    x = samples.x.reshape(len(samples), 14, 2, 14, 2).mean((2, 4))
-    return replace(samples, x=x / 255 if x.max() > 2 else x)
 
 
 def moments() -> None:

@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -59,15 +59,9 @@ def mixture(*sizes: int) -> Draw:
     )
 
 
-def grey(samples: SampleSet) -> SampleSet:
-    x = samples.x.astype(np.float64)
-    return replace(samples, x=x / 255 if x.max() > 2 else x)
-
-
 def digits(wrong: float) -> Draw:
     def draw(seed: int) -> tuple[SampleSet, SampleSet, None]:
-        train, test = s4_tasks.digits_4_8(seed, 600, wrong)
-        return grey(train), grey(test), None
+        return *s4_tasks.digits_4_8(seed, 600, wrong), None
 
     return draw
 
@@ -86,7 +80,7 @@ CASES = [
         "pure", None, lambda: s4_tasks.paper_sd("pure"), mixture(1000), 1e-4, ("auto", "loss"),
     ),
     Case(
-        "digits", 4, lambda: tuple(map(grey, s4_tasks.paper_digits())), digits(0.3), 1e-2,
+        "digits", 4, s4_tasks.paper_digits, digits(0.3), 1e-2,
         ("auto", "loss"), (0.957, 0.957),
     ),
     Case("digits_pure", None, None, digits(0.0), 1e-2, ("auto", "loss")),

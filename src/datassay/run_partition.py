@@ -13,9 +13,9 @@ from datassay.act.partition import Partition
 from datassay.act.partition import partition as divide
 from datassay.act.routing import compact, fit_experts
 from datassay.data.samples import SampleSet
+from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 from datassay.report.partition_findings import PartitionFindings, RouterCheck
-from datassay.run_purify import linear_or_named
 
 
 @dataclass(frozen=True, slots=True)

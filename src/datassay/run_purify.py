@@ -16,7 +16,7 @@ from datassay.act.purification import Purification
 from datassay.act.purify import STEP
 from datassay.act.purify import purify as remove
 from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
+from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.purify_findings import PurifyFindings, majority_source
@@ -112,28 +112,6 @@ def run_purify(
         facts=facts,
         warnings=(*found.warnings, *_warnings(val, found)),
     )
-
-
-def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
-    """The network of that name; a linear one of a regression answers in the target's own unit.
-
-    Args:
-        name: as for `build_model`.
-        train: the samples.
-        seed: of the initial weights.
-
-    Returns:
-        The network. The layer that scales a regression's outputs back is left out behind a linear
-        network: least squares does not need it, and without it the fit has a closed form.
-
-    Raises:
-        ModelError: the name or the module cannot be used.
-    """
-    model = build_model(name, train, seed=seed)
-    if name in {"linear", "logistic"} and not train.is_classification:
-        assert isinstance(model, nn.Sequential)
-        return model[:-1]
-    return model
 
 
 def _rule(stop: str, val: SampleSet) -> str:

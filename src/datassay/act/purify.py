@@ -29,7 +29,7 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
-from datassay.score.removal_effects import ORDERS, geometry_effects
+from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
 
 ORDERS_AND_RIVALS = ("auto", *ORDERS, "loss", "random")
 STEP = "purify"
@@ -106,8 +106,7 @@ def purify(
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
         model, samples, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
-        projection=projection,
-        seed=seed,
+        projection=projection, seed=seed,
     )  # fmt: skip
     is_convex = isinstance(fit, ConvexFitter)
     chosen = settings.decided(len(samples), val is not None, samples.n_classes, is_convex)
@@ -187,7 +186,7 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
         rule=settings.stop,
         threshold=float(settings.threshold or 0) if settings.stop == "held_out" else float("nan"),
         model=fit.final(torch.as_tensor(kept)),
-        warnings=_warnings(settings, stop, steps, len(removed), job.samples),
+        warnings=_warnings(settings, stop, len(removed)),
     )
 
 
@@ -266,17 +265,14 @@ def _steps(trace: PurificationTrace, settings: _Settings, stop: int | None) -> i
     return len(trace.removed) - 1
 
 
-def _warnings(
-    settings: _Settings, stop: int | None, steps: int, n_removed: int, samples: SampleSet
-) -> tuple[str, ...]:
-    notes = []
-    if settings.stop == "held_out" and stop is None and steps:
-        notes.append(
-            f"removal went on to its limit of {n_removed} samples and what was removed last was "
-            "still foreign; raise max_fraction, or ask whether the data have a majority to keep "
-            "(partition)."
-        )
-    return tuple(notes)
+def _warnings(settings: _Settings, stop: int | None, n_removed: int) -> tuple[str, ...]:
+    if settings.stop != "held_out" or stop is not None or not n_removed:
+        return ()
+    return (
+        f"removal went on to its limit of {n_removed} samples and what was removed last was "
+        "still foreign; raise max_fraction, or ask whether the data have a majority to keep "
+        "(partition).",
+    )
 
 
 def _check(
@@ -284,8 +280,7 @@ def _check(
 ) -> None:
     check_penalties(ridge, damping)
     check_sets(samples, val)
-    if len(samples) < 3:
-        raise DataError(f"samples must be at least 3, so that pairs remain; got {len(samples)}.")
+    check_pairs_remain(samples)
     if (samples.x == samples.x[:1]).all():
         raise DataError(
             f"inputs must differ; all {len(samples)} samples are the same. Check how they were "

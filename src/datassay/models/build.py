@@ -49,6 +49,28 @@ def build_model(
     return model
 
 
+def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
+    """The network of that name; a linear one of a regression answers in the target's own unit.
+
+    Args:
+        name: as for `build_model`.
+        train: the samples.
+        seed: of the initial weights.
+
+    Returns:
+        The network. The layer that scales a regression's outputs back is left out behind a linear
+        network: least squares does not need it, and without it the fit has a closed form.
+
+    Raises:
+        ModelError: the name or the module cannot be used.
+    """
+    model = build_model(name, train, seed=seed)
+    if name in {"linear", "logistic"} and not train.is_classification:
+        assert isinstance(model, nn.Sequential)
+        return model[:-1]
+    return model
+
+
 def n_outputs(train: SampleSet) -> int:
     """Outputs a built-in network has on these samples: 1 for two classes, else one a class.
 

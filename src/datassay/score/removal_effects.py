@@ -109,8 +109,7 @@ def removal_effects(
     """
     check_penalties(ridge, damping)
     check_sets(samples, None)
-    if len(samples) < 3:
-        raise DataError(f"samples must be at least 3, so that pairs remain; got {len(samples)}.")
+    check_pairs_remain(samples)
     if order not in ORDERS:
         names = ", ".join(repr(name) for name in ORDERS)
         raise SettingError(f"order must be one of {names}; got {order!r}.")
@@ -174,3 +173,16 @@ def geometry_effects(
     return RemovalEffects(
         effect.numpy(), variance, ids, order, exact, pairs.gradient_norm, ridge, damping
     )
+
+
+def check_pairs_remain(samples: SampleSet) -> None:
+    """Refuse samples of which none can go.
+
+    Args:
+        samples: the samples.
+
+    Raises:
+        DataError: fewer than 3.
+    """
+    if len(samples) < 3:
+        raise DataError(f"samples must be at least 3, so that pairs remain; got {len(samples)}.")
