@@ -1,0 +1,222 @@
+"""The k nearest rows, provably: candidates from float32 products, ranked again in float64.
+
+A candidate list is as good as the bound on what was left out of it. Each search here gives one with
+its list; a row whose kth distance does not lie strictly below it is searched again: by float64
+products, and then by every distance one by one, which nothing can be wrong about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor
+
+# A k-d tree beats products below this many columns, and nothing matters below this many rows.
+TREE_COLUMNS = 8
+TREE_ROWS = 2000
+# Candidates beyond k: what rounding can have swapped, most often none.
+SPARE = 12
+# Values of one block of products, and columns that share one minimum.
+BLOCK_VALUES = 2**25
+GROUP = 32
+# Relative, of what float64 itself rounds.
+SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """The k nearest of each query among rows that are all different.
+
+    Attributes:
+        index: [q, k], nearest first, ties by index.
+        squared: [q, k], squared distances by differences in float64.
+        redone: how many queries float32 could not settle.
+    """
+
+    index: Int[Tensor, "q k"]
+    squared: Float[Tensor, "q k"]
+    redone: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Rows that may be the nearest, and how near any other row can at most be.
+
+    Attributes:
+        index: [q, c].
+        bound: [q], no row outside the list has a smaller squared distance.
+    """
+
+    index: Int[Tensor, "q c"]
+    bound: Float[Tensor, " q"]
+
+
+def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
+    """The k nearest rows of some rows, the rows themselves among them.
+
+    Args:
+        x: different rows, float64, finite.
+        queries: positions in x.
+        k: at most n.
+
+    Returns:
+        Positions and squared distances, exact but for rounding of the differences in float64.
+
+    Cost: 2 n d float32 operations a query (trees below 9 columns or 2001 rows), and 2²⁵ values.
+    """
+    n, d = x.shape
+    if n <= TREE_ROWS or d <= TREE_COLUMNS:
+        found, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))
+        redone = len(open_rows)
+    else:
+        found, open_rows = _by_products(x, queries, k, torch.float32)
+        redone = len(open_rows)
+        if redone:
+            again, still = _by_products(x, queries[open_rows], k, torch.float64)
+            _replace(found, open_rows, again)
+            open_rows = open_rows[still]
+    if len(open_rows):
+        _replace(found, open_rows, _one_by_one(x, queries[open_rows], k))
+    return Nearest(found.index, found.squared, redone)
+
+
+def ranked(
+    x: Float[Tensor, "n d"],
+    queries: Int[Tensor, " q"],
+    candidates: Int[Tensor, "q c"],
+    k: int,
+) -> Nearest:
+    """The k nearest of each query's candidates, by differences in float64, ties by index.
+
+    Args:
+        x: the rows.
+        queries: positions in x.
+        candidates: positions in x, each query's all different.
+        k: at most c.
+
+    Returns:
+        Them, none redone.
+    """
+    index = torch.empty(len(queries), k, dtype=torch.int64)
+    squared = torch.empty(len(queries), k, dtype=torch.float64)
+    step = max(1, BLOCK_VALUES // (4 * candidates.shape[1] * x.shape[1]))
+    for start in range(0, len(queries), step):
+        part = slice(start, start + step)
+        ordered = candidates[part].sort(1).values
+        rows = x.index_select(0, ordered.flatten()).unflatten(0, ordered.shape)
+        distance = rows.sub_(x[queries[part], None]).square_().sum(2)
+        squared[part], place = (t[:, :k] for t in distance.sort(dim=1, stable=True))
+        index[part] = ordered.gather(1, place)
+    return Nearest(index, squared, 0)
+
+
+def _replace(found: Nearest, rows: Int[Tensor, " r"], by: Nearest) -> None:
+    found.index[rows] = by.index
+    found.squared[rows] = by.squared
+
+
+def _settled(
+    x: Tensor, queries: Tensor, k: int, candidates: Candidates
+) -> tuple[Nearest, Int[Tensor, " open"]]:
+    """The ranked candidates, and the queries that the bound leaves open."""
+    found = ranked(x, queries, candidates.index, k)
+    largest = found.squared[:, -1] * (1 + SLACK)
+    return found, (~(largest < candidates.bound)).nonzero()[:, 0]
+
+
+def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> Candidates:
+    n = len(x)
+    c = min(n, k + SPARE)
+    n_jobs = -1 if n > TREE_ROWS else None
+    tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
+    distance, index = tree.kneighbors(x[queries].numpy())
+    bound = distance[:, -1] ** 2 * (1 - SLACK) if c < n else np.full(len(queries), np.inf)
+    return Candidates(torch.from_numpy(index), torch.from_numpy(bound))
+
+
+def _by_products(
+    x: Tensor, queries: Tensor, k: int, dtype: torch.dtype
+) -> tuple[Nearest, Int[Tensor, " open"]]:
+    products = _Products(x, dtype)
+    c = min(len(x), k + SPARE)
+    parts = [
+        products.candidates(some, c)
+        for some in queries.split(max(16, min(512, BLOCK_VALUES // len(x))))
+    ]
+    found = Candidates(torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts]))
+    return _settled(x, queries, k, found)
+
+
+class _Products:
+    """‖x_j‖² − 2 x_i·x_j for blocks of queries, centred and scaled so that nothing overflows.
+
+    A sum of d + 1 products errs, in any order, by at most (d + 1) u Σ|terms| / (1 - (d + 1) u)
+    (Higham, 2002, §3.1); rounding the rows and norms adds 4 u. γ is four times that.
+    """
+
+    def __init__(self, x: Tensor, dtype: torch.dtype):
+        self.n, d = x.shape
+        centred = x - x.median(0).values  # not the mean, which an outlier moves
+        self.scale = float(centred.abs().max())
+        centred /= self.scale
+        squares = centred.square().sum(1)
+        self.norm = squares.sqrt()
+        self.gamma = 2 * (d + 6) * torch.finfo(dtype).eps
+        self.tiny = 8 * (d + 2) * torch.finfo(dtype).tiny
+        self.rows = centred.to(dtype)
+        # Rounded up to whole groups; the rows that fill them are infinitely far.
+        padded = self.rows.new_zeros(d + 1, self.n + -self.n % GROUP)
+        padded[:d, : self.n] = -2 * self.rows.T
+        padded[d, : self.n] = squares
+        padded[d, self.n :] = torch.inf
+        self.columns = padded
+
+    def candidates(self, queries: Tensor, c: int) -> Candidates:
+        rows = self.rows[queries]
+        left = torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
+        index, largest = _smallest(left @ self.columns, c)
+        if c == self.n:
+            return Candidates(index, torch.full((len(queries),), torch.inf).double())
+        return Candidates(index, self._bound(queries, index, largest.double()))
+
+    def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> Tensor:
+        """How near a row outside the list can be: its computed value is at least `largest`."""
+        # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
+        # by at most γ (2 ‖x_i‖ (‖x_i‖ + r) + (‖x_i‖ + r)²). So outliers spoil no one else's bound.
+        norm = self.norm[queries]
+        radius = (norm.square() + largest).clamp_min(0).sqrt() * (1 + 2 * self.gamma)
+        reach = norm + radius
+        error = self.gamma * (2 * norm * reach + reach.square()) + self.tiny
+        near = norm.square() + largest - error
+        return near.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
+
+
+def _smallest(values: Float[Tensor, "q n"], c: int) -> tuple[Int[Tensor, "q c"], Tensor]:
+    """Positions of the c smallest of each row, and a value that no other one is below."""
+    # They lie in the c groups of smallest minima: one pass of minima replaces most of selecting.
+    groups = values.unflatten(1, (GROUP, -1))  # [q, GROUP, n / GROUP]
+    n_groups = groups.shape[2]
+    if n_groups <= c:
+        top = values.topk(c, 1, largest=False, sorted=False)
+        return top.indices, top.values.amax(1)
+    chosen = groups.amin(1).topk(c, 1, largest=False, sorted=False)
+    some = chosen.indices[:, None].expand(-1, GROUP, -1)
+    top = groups.gather(2, some).flatten(1).topk(c, 1, largest=False, sorted=False)
+    row, column = top.indices // c, top.indices % c
+    index = row * n_groups + chosen.indices.gather(1, column)
+    return index, chosen.values.amax(1).minimum(top.values.amax(1))
+
+
+def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
+    rows = max(1, BLOCK_VALUES // x.shape[1])
+    index = torch.empty(len(queries), k, dtype=torch.int64)
+    squared = torch.empty(len(queries), k, dtype=torch.float64)
+    for place, query in enumerate(x[queries]):
+        distance = torch.cat([(part - query).square().sum(1) for part in x.split(rows)])
+        ordered = distance.sort(stable=True)
+        index[place], squared[place] = ordered.indices[:k], ordered.values[:k]
+    return Nearest(index, squared, 0)
