@@ -1,4 +1,4 @@
-"""What `purify` and `partition` print when they are done."""
+"""What `purify`, `partition` and `weigh` print when they are done."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from datassay.report.partition_findings import PartitionFindings
 from datassay.report.partition_page import agreement_rows, block_columns, block_rows
 from datassay.report.purify_findings import PurifyFindings
 from datassay.report.purify_page import compared_columns, compared_rows
+from datassay.report.weigh_advice import weigh_advice
+from datassay.report.weigh_findings import WeighFindings
+from datassay.report.weigh_page import gain_columns, gain_rows
 from datassay.report.wording import count
 from datassay.terminal import plain_text, warned
 
@@ -50,6 +53,25 @@ def partition_table(findings: PartitionFindings) -> list[RenderableType]:
     for row in agreement_rows(findings):
         figures.add_row(plain_text(row.name), *row.cells)
     return [blocks, figures, *warned(findings.warnings)]
+
+
+def weigh_table(findings: WeighFindings) -> list[RenderableType]:
+    """Scores with and without the weights, and the short answers.
+
+    Args:
+        findings: one weighting.
+
+    Returns:
+        What to print, in order.
+    """
+    shown: list[RenderableType] = []
+    if findings.gain is not None:
+        table = _table(gain_columns(findings.gain))
+        for row in gain_rows(findings.gain):
+            table.add_row(plain_text(row.name), *row.cells)
+        shown.append(table)
+    lines = [Text(f"{told.headline}.") for told in weigh_advice(findings) if told.kind != "contest"]
+    return [*shown, *lines, *warned(findings.warnings)]
 
 
 def _table(columns: list[str]) -> Table:

@@ -115,28 +115,63 @@ def sample_weights(
     Source: S0 Algorithm 1, lines 4 and 5. Its text scales [min v, max v] to [1, m]; the code that
     made its numbers scales [0, max v], as here, and does not divide by the sum, as we do.
     """
-    for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
-        if not 1 <= value < np.inf:
-            raise SettingError(f"{name} must be a number of at least 1; got {value}.")
+    check_ratios(max_ratio, density_clip)
     ids = np.arange(len(y)) if ids is None else ids
     if ids.shape != y.shape[:1]:
         raise DataError(f"ids must name every sample, {len(y)}; got shape {list(ids.shape)}.")
     found = local_variance(features, y, n_neighbors, search=search)
+    n_columns = int(np.prod(features.shape[1:]))
+    return weights_of_variance(found, ids, max_ratio, density_clip if density else None, n_columns)
+
+
+def weights_of_variance(
+    found: LocalVariance,
+    ids: Shaped[np.ndarray, " n"],
+    max_ratio: float,
+    density_clip: float | None,
+    n_columns: int,
+) -> SampleWeights:
+    """`sample_weights` where the local variances are known already.
+
+    Args:
+        found: the variances and their neighbours.
+        ids: [n].
+        max_ratio: m, at least 1; not checked again.
+        density_clip: as for `sample_weights`; None does not divide by the density.
+        n_columns: d, of the features.
+
+    Returns:
+        The weights.
+    """
     variance = found.variance
     details: dict[str, float | int | str] = {
-        "n_neighbors": n_neighbors,
+        "n_neighbors": found.neighbors.index.shape[1],
         "max_ratio": max_ratio,
         "search": found.neighbors.search,
         "recall": found.neighbors.recall,
         "constant": int((variance == 0).sum()),
         "max_variance": float(variance.max()),
     }
-    if density:
-        n_columns = int(np.prod(features.shape[1:]))
+    if density_clip is not None:
         relative, clipped = _density(found, n_columns, density_clip)
         variance = variance / relative
         details |= {"density_clip": density_clip, "density_clipped": clipped}
     return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
+
+
+def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
+    """Refuse ratios that no weights can have.
+
+    Args:
+        max_ratio: m.
+        density_clip: as for `sample_weights`.
+
+    Raises:
+        SettingError: one is below 1 or not finite.
+    """
+    for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
+        if not 1 <= value < np.inf:
+            raise SettingError(f"{name} must be a number of at least 1; got {value}.")
 
 
 def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:

@@ -110,7 +110,7 @@ class NetworkFitter:
         n_aside = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
         aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
         networks = self._train(rest)
-        model = _first(self.model, networks)
+        model = first_network(self.model, networks)
         at = output_geometry(
             last_layer_only(model) if self.layers == "last" else model,
             self.samples,
@@ -127,7 +127,7 @@ class NetworkFitter:
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
         """The network trained on all the samples at `keep`."""
-        return _first(self.model, self._train(keep))
+        return first_network(self.model, self._train(keep))
 
     def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
         told = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
@@ -231,8 +231,16 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
     return float(np.exp(found.x))
 
 
-def _first(model: nn.Module, networks: TrainedNetworks) -> nn.Module:
-    """The one network that was trained, in the model's precision."""
+def first_network(model: nn.Module, networks: TrainedNetworks) -> nn.Module:
+    """The first of the networks that were trained, in the model's precision.
+
+    Args:
+        model: of their architecture; left untouched.
+        networks: what was trained.
+
+    Returns:
+        A copy with the trained weights.
+    """
     copied = copy.deepcopy(model)
     copied.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
     return copied

@@ -69,10 +69,7 @@ def nearest_neighbors(
     """
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
-    if search not in {"auto", "exact", "approximate"}:
-        raise SettingError(
-            f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."
-        )
+    check_search(search)
     first, inverse = _different_rows(x)
     rows = torch.from_numpy(x[first])
     k = min(n_neighbors, len(rows))
@@ -130,6 +127,21 @@ def check_n_neighbors(n_neighbors: int, n_samples: int) -> None:
         raise SettingError(
             "n_neighbors must be at least 2, the sample itself among them, and below the number "
             f"of samples, {n_samples}; got {n_neighbors}."
+        )
+
+
+def check_search(search: str) -> None:
+    """Refuse an unknown way of searching.
+
+    Args:
+        search: its name.
+
+    Raises:
+        SettingError: it is unknown.
+    """
+    if search not in {"auto", "exact", "approximate"}:
+        raise SettingError(
+            f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."
         )
 
 

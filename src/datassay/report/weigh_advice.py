@@ -1,0 +1,200 @@
+"""What a weighting says to do next: each sentence follows from figures that the page shows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from datassay.act.weight_gain import WeightGain
+from datassay.report.advice import N_CHECK_FIRST, Advice, wrong_labels
+from datassay.report.weigh_findings import (
+    WeighFindings,
+    concentration,
+    doubtful,
+)
+from datassay.report.wording import count, number, percent, score_change
+
+# Doubtful labels are worth a warning where they make up this much of the heaviest tenth.
+NOTABLE = 0.05
+
+
+def weigh_advice(findings: WeighFindings) -> tuple[Advice, ...]:
+    """What to do next.
+
+    Args:
+        findings: one weighting.
+
+    Returns:
+        How concentrated the weights are, whether they help, whether heavy labels look wrong, and
+        the rival.
+    """
+    told = [_weights(findings)]
+    if findings.gain is not None:
+        told.append(_help(findings, findings.gain))
+    told.append(_labels(findings))
+    if findings.gain is not None and len(findings.gain.names) > 2:
+        told.append(_contest(findings, findings.gain))
+    return tuple(told)
+
+
+def _weights(findings: WeighFindings) -> Advice:
+    n, found = len(findings.samples), concentration(findings)
+    k = findings.local.neighbors.index.shape[1]
+    tenth = len(findings.heaviest)
+    if np.ptp(findings.weights.weight) == 0:
+        return Advice(
+            "weights", "look", "All weights are equal",
+            "The target never varies among neighbours (or the classes are equally frequent): this "
+            "weighting has nothing to tell samples apart by.",
+        )  # fmt: skip
+    same = "share their label" if findings.samples.is_classification else "share their target"
+    return Advice(
+        kind="weights",
+        severity="fine",
+        headline=f"The heaviest tenth carries {percent(round(found.heaviest_share, 3))} of the "
+        "weight",
+        sentence=(
+            f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; no sample counts "
+            f"more than {_times(found.ratio)} another. Effective sample size "
+            f"{found.effective:,.0f} of {n:,}. For {count(found.constant, 'sample')} "
+            f"({percent(round(found.constant / n, 3))}) all k = {k} neighbours {same}: local "
+            "variance 0. weights.parquet holds every weight by id, with mean 1."
+        ),
+    )
+
+
+def _times(ratio: float) -> str:
+    return f"{number(ratio)} times" if math.isfinite(ratio) else "any number of times"
+
+
+def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
+    change, half = gain.difference(1)
+    n_seeds, n_val = gain.score.shape[0], gain.each.shape[1]
+    before, after = (float(gain.score[:, i].mean()) for i in (0, 1))
+    verdict = gain.verdict(1)
+    headline = {
+        "better": f"The weights help here: {score_change(change, gain.metric)} gained",
+        "worse": f"The weights hurt here: {score_change(change, gain.metric)} lost",
+        "no difference": f"No difference that {n_seeds} seeds can tell",
+    }[verdict]
+    told = {
+        "better": "Train with them, and check it on data of your own that nothing was chosen by.",
+        "worse": "Train without them.",
+        "no difference": "The interval includes 0, so nothing here speaks for or against weighting; "
+        "without weights is simpler.",
+    }[verdict]
+    return Advice(
+        kind="does it help",
+        severity={"better": "fine", "worse": "act", "no difference": "look"}[verdict],
+        headline=headline,
+        sentence=(
+            f"{_what(findings)} from {n_seeds} seeds has a validation {gain.metric} of "
+            f"{before:.3f} without and {after:.3f} with the weights: "
+            f"{interval_text(change, half, gain.metric)}, over seeds and "
+            f"{count(n_val, 'validation sample')}. {told}"
+        ),
+    )
+
+
+def _what(findings: WeighFindings) -> str:
+    whole = findings.space.startswith("the standardised")
+    return "The whole network trained" if whole else "The network's last layer retrained"
+
+
+def interval_text(change: float, half: float, metric: str) -> str:
+    """A change with its interval: "+0.4 points (95 % interval −0.1 to +0.9)".
+
+    Args:
+        change: new score minus old.
+        half: half-width of the interval.
+        metric: "accuracy" or "R²".
+
+    Returns:
+        The text; accuracy in points.
+    """
+    unit = " points" if metric == "accuracy" else ""
+    low, high = signed(change - half, metric), signed(change + half, metric)
+    return f"{signed(change, metric)}{unit} (95 % interval {low} to {high})"
+
+
+def signed(change: float, metric: str) -> str:
+    """A change of score with its sign, accuracy in points.
+
+    Args:
+        change: new score minus old.
+        metric: "accuracy" or "R²".
+
+    Returns:
+        The text, such as "+0.41" or "−0.012".
+    """
+    text = f"{100 * change:+.2f}" if metric == "accuracy" else f"{change:+.3f}"
+    return text.replace("-", "−")
+
+
+def _labels(findings: WeighFindings) -> Advice:
+    bad, heavy = doubtful(findings), findings.heaviest
+    samples = findings.samples
+    overall, among = float(bad.mean()), float(bad[heavy].mean())
+    own = "label" if samples.is_classification else "target"
+    what = (
+        "a label that fewer than a fifth of its neighbours share while most agree on another"
+        if samples.is_classification
+        else "a target more than 3 standard deviations from its neighbours' mean"
+    )
+    sentence = (
+        f"{int(bad[heavy].sum()):,} of the heaviest {len(heavy):,} samples "
+        f"({percent(round(among, 3))}) have {what}; of all samples {percent(round(overall, 3))}."
+    )
+    if not bad.any():
+        text = f"No sample has {what}.{_truth(findings)}"
+        return Advice("labels", "fine", f"No heavy {own} looks wrong", text)
+    weight = findings.sample_weight
+    mean = float(weight[bad].mean())
+    sentence += f" Their mean weight is {number(mean)} (all: 1)."
+    notable = among >= NOTABLE and among > overall or mean >= 2 and overall >= NOTABLE / 2
+    if notable:
+        sentence += (
+            f" A wrong {own} varies the targets around it, so this weighting counts it, and its "
+            "neighbours, more. Find wrong ones first: datassay run lists label issues."
+        )
+    order = findings.order
+    return Advice(
+        kind="labels",
+        severity="act" if notable else "fine",
+        headline=f"Heavy samples may have wrong {own}s"
+        if notable
+        else f"Few heavy {own}s look wrong",
+        sentence=sentence + _truth(findings),
+        ids=tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]]) * notable,
+    )
+
+
+def _truth(findings: WeighFindings) -> str:
+    wrong = wrong_labels(findings.samples)
+    if wrong is None or not wrong.any():
+        return ""
+    heavy = percent(round(float(wrong[findings.heaviest].mean()), 3))
+    mean = number(float(findings.sample_weight[wrong].mean()))
+    return (
+        f" The truth is known here: {heavy} of the heaviest tenth are wrong, "
+        f"{percent(round(float(wrong.mean()), 3))} of all; the wrong ones' mean weight is {mean}."
+    )
+
+
+def _contest(findings: WeighFindings, gain: WeightGain) -> Advice:
+    change, half = gain.difference(1, against=2)
+    verdict = gain.verdict(1, against=2)
+    theirs = interval_text(*gain.difference(2), gain.metric)
+    word = {"better": "above", "worse": "below", "no difference": "no clear winner against"}[
+        verdict
+    ]
+    return Advice(
+        kind="contest",
+        severity="look" if verdict == "worse" else "fine",
+        headline=f"{findings.method.capitalize()} against {gain.names[2]}",
+        sentence=(
+            f"{gain.names[2].capitalize()} weights change validation {gain.metric} by {theirs}. "
+            f"Ours are {word} them: {interval_text(change, half, gain.metric)}."
+        ),
+    )

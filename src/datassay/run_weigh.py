@@ -1,0 +1,349 @@
+"""The job of `datassay weigh`: find neighbours, weigh, try the weights, gather the findings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from datassay.act.reweight import HeadProblem, head_problem
+from datassay.act.weight import SampleWeights, check_ratios
+from datassay.act.weight_gain import WeightGain, head_gain, network_gain
+from datassay.act.weight_search import WeightSearch, search_weights
+from datassay.act.weighting_features import (
+    network_recipe,
+    standardized_inputs,
+    suits_inputs,
+    trained_network,
+)
+from datassay.act.weighting_methods import METHODS, Watched, rival_of, weigh
+from datassay.collect.training import TrainedNetworks
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.models.build import build_model
+from datassay.progress import Progress, silent
+from datassay.report.advice import wrong_labels
+from datassay.report.weigh_findings import Boundary, WeighFindings
+from datassay.report.wording import count, number
+from datassay.score.local_variance import LocalVariance, local_variance
+from datassay.score.neighbors import check_n_neighbors, check_search
+
+FEATURES = ("auto", "inputs", "model")
+FEWEST_K, MOST_K = 5, 50
+GRID = 90
+TUNE_SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class WeighSettings:
+    """What the job can be told; every default is what `datassay weigh DATA` does.
+
+    Attributes:
+        method: "local_variance", "class_balanced", "self_paced" or "active_bias".
+        features: where neighbours are searched: "inputs", "model" (what enters the network's last
+            layer) or "auto": inputs for rows of at most 50 columns, unless weights or tune are set.
+        model: as for `build_model`.
+        weights: of a trained network, taken as it is; None: the network is trained here.
+        n_neighbors: k, the sample itself among them.
+        max_ratio: m.
+        search: as for `nearest_neighbors`.
+        density: whether to divide by the density.
+        tune: trials of a search of k and m; 0: none.
+        seeds: trainings with and without weights, to see whether they help; 0: none.
+        seed: of weights and batches.
+        command: what to print on the page as the command to repeat this.
+    """
+
+    method: str = "local_variance"
+    features: str = "auto"
+    model: str = "mlp"
+    weights: Path | None = None
+    n_neighbors: int = 20
+    max_ratio: float = 40
+    search: str = "auto"
+    density: bool = False
+    tune: int = 0
+    seeds: int = 10
+    seed: int = 0
+    command: str = ""
+
+
+def run_weigh(
+    train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
+) -> WeighFindings:
+    """Everything `datassay weigh` computes, without writing anything.
+
+    Args:
+        train: the training samples; true_y set where label noise was added.
+        val: the validation samples; they measure gains and decide nothing.
+        settings: what to run.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The findings, ready for `write_weights`.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    started = time.perf_counter()
+    check_weigh_settings(settings, train)
+    job = _Job.prepared(train, val, settings, progress)
+    settings = job.settings
+    progress("find neighbours", 0, 1)
+    local = local_variance(job.features, train.y, settings.n_neighbors, search=settings.search)
+    progress("find neighbours", 1, 1)
+    ours = job.weigh(settings.method, local)
+    gain, boundary = job.tried(local, ours) if settings.seeds else (None, None)
+    facts = _facts(train, val, job, local, ours)
+    facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
+    if settings.command:
+        facts["Command"] = settings.command
+    return WeighFindings(
+        samples=train,
+        validation=val,
+        weights=ours,
+        local=local,
+        space=job.space,
+        gain=gain,
+        method=METHODS[settings.method],
+        boundary=boundary,
+        search=job.search,
+        facts=facts,
+        warnings=_warnings(settings, ours, job.search),
+    )
+
+
+def check_weigh_settings(settings: WeighSettings, train: SampleSet) -> None:
+    """Refuse, before any work is done, what cannot be.
+
+    Args:
+        settings: of the job.
+        train: the training samples.
+
+    Raises:
+        SettingError: a setting is outside its rule, or two do not go together.
+    """
+    for name, value, allowed in (
+        ("method", settings.method, tuple(METHODS)),
+        ("features", settings.features, FEATURES),
+    ):
+        if value not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    check_n_neighbors(settings.n_neighbors, len(train))
+    check_search(settings.search)
+    check_ratios(settings.max_ratio)
+    if settings.tune < 0 or settings.seeds < 0 or settings.seeds == 1:
+        raise SettingError(
+            "tune must be at least 0, and seeds 0 (do not try the weights) or at least 2; got "
+            f"{settings.tune} and {settings.seeds}."
+        )
+    local = settings.method == "local_variance"
+    if settings.tune and (not local or settings.features == "inputs"):
+        raise SettingError(
+            "tune searches k and m of local variance by retraining a last layer; got method "
+            f"{settings.method!r}, features {settings.features!r}. Leave both out."
+        )
+    if settings.density and not local:
+        raise SettingError(
+            f"density corrects local variance only; got method {settings.method!r}. Leave it out."
+        )
+    if settings.method == "class_balanced" and not train.is_classification:
+        raise SettingError("class_balanced needs classes; the targets are numbers.")
+    if settings.method == "active_bias" and settings.weights is not None:
+        raise SettingError(
+            "active_bias watches the network while it is trained; with --weights it is not. Leave "
+            "them out."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """What is known before the weights are: the network where one is needed, and features."""
+
+    train: SampleSet
+    val: SampleSet
+    settings: WeighSettings
+    progress: Progress
+    watched: Watched
+    problem: HeadProblem | None
+    features: np.ndarray
+    search: WeightSearch | None
+
+    @classmethod
+    def prepared(
+        cls, train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress
+    ) -> _Job:
+        inputs = settings.features == "inputs" or (
+            settings.features == "auto"
+            and suits_inputs(train)
+            and not settings.tune
+            and settings.weights is None
+        )
+        watched = Watched()
+        if not inputs or settings.method in {"self_paced", "active_bias"}:
+            watched = _watched(train, settings, progress)
+        if inputs:
+            return cls(
+                train, val, settings, progress, watched, None, standardized_inputs(train), None
+            )
+        assert watched.model is not None
+        problem = head_problem(watched.model, train, val, progress=progress)
+        search = _tuned(watched.model, train, settings, progress) if settings.tune else None
+        if search is not None:
+            settings = replace(
+                settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio
+            )
+        features = problem.features.double().numpy()
+        return cls(train, val, settings, progress, watched, problem, features, search)
+
+    @property
+    def space(self) -> str:
+        """Where neighbours are searched, in words."""
+        if self.problem is None:
+            return f"the standardised inputs, {count(self.features.shape[1], 'column')}"
+        width = count(self.features.shape[1], "feature")
+        return f"what enters the network's last layer, {width}"
+
+    def weigh(self, method: str, local: LocalVariance) -> SampleWeights:
+        return weigh(
+            method,
+            self.train,
+            local,
+            self.watched,
+            n_columns=self.features.shape[1],
+            max_ratio=self.settings.max_ratio,
+            density=self.settings.density,
+        )
+
+    def tried(
+        self, local: LocalVariance, ours: SampleWeights
+    ) -> tuple[WeightGain, Boundary | None]:
+        """Scores with and without the weights, and with the usual rival's."""
+        settings = self.settings
+        weightings = {METHODS[settings.method]: ours.weight}
+        rival = rival_of(settings.method, self.train)
+        if rival is not None:
+            weightings[METHODS[rival]] = self.weigh(rival, local).weight
+        if self.problem is not None:
+            gain = head_gain(
+                self.problem,
+                self.val,
+                weightings,
+                n_seeds=settings.seeds,
+                seed=settings.seed,
+                progress=self.progress,
+            )
+            return gain, None
+        gain, networks = network_gain(
+            [_model(self.train, settings, s) for s in range(settings.seeds)],
+            self.train,
+            self.val,
+            weightings,
+            recipe=network_recipe(self.train),
+            seed=settings.seed,
+            progress=self.progress,
+        )
+        pair = list(networks.values())[:2]
+        return gain, _boundary(self.train, pair) if _in_the_plane(self.train) else None
+
+
+def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
+    return build_model(
+        settings.model, train, weights=settings.weights, seed=settings.seed + offset
+    )
+
+
+def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+    """The trained network, and what was seen while it was trained."""
+    model = _model(train, settings)
+    if settings.weights is not None:
+        return Watched(model)
+    watched = Watched.of(settings.method, train)
+    found = trained_network(
+        model, train, seed=settings.seed, observe=watched.observe, progress=progress
+    )
+    return replace(watched, model=found)
+
+
+def _tuned(
+    model: nn.Module, train: SampleSet, settings: WeighSettings, progress: Progress
+) -> WeightSearch:
+    most = min(MOST_K, len(train) // 2)
+    return search_weights(
+        model,
+        train,
+        n_trials=settings.tune,
+        n_neighbors=(min(FEWEST_K, most), most),
+        seeds=TUNE_SEEDS,
+        search=settings.search,
+        seed=settings.seed,
+        progress=progress,
+    )
+
+
+def _in_the_plane(train: SampleSet) -> bool:
+    return train.is_classification and train.kind == "row" and train.input_shape == (2,)
+
+
+def _boundary(train: SampleSet, networks: list[TrainedNetworks]) -> Boundary:
+    x = np.asarray(train.x, np.float64)
+    margin = 0.06 * (x.max(0) - x.min(0))
+    axes = [np.linspace(*ends, GRID) for ends in zip(x.min(0) - margin, x.max(0) + margin)]
+    points = np.stack(np.meshgrid(*axes), -1).reshape(-1, 2)
+    leads = []
+    for network in networks:
+        outputs = network.outputs(torch.as_tensor(points).float()).double()  # [S, g g, k]
+        if outputs.shape[2] == 1:
+            outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
+        chance = outputs.softmax(2).mean(0)
+        top = chance.topk(2, 1)
+        best = torch.where(chance == top.values[:, :1], top.values[:, 1:], top.values[:, :1])
+        leads.append((chance - best).T.reshape(-1, GRID, GRID).numpy())
+    return Boundary(axes[0], axes[1], np.stack(leads))
+
+
+def _facts(
+    train: SampleSet, val: SampleSet, job: _Job, local: LocalVariance, ours: SampleWeights
+) -> dict[str, str]:
+    settings = job.settings
+    part = "split off" if val.split_off else "given"
+    near = local.neighbors
+    recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
+    facts = {
+        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        "Weights": METHODS[settings.method],
+        "Neighbours": f"k = {settings.n_neighbors} in {job.space} ({near.search} search{recall})",
+    }
+    if settings.method == "local_variance":
+        facts["Largest weight"] = f"m = {number(settings.max_ratio)} times the smallest possible"
+        if settings.density:
+            facts["Density"] = f"divided out, {ours.details['density_clipped']:,} samples clipped"
+    if job.search is not None:
+        facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
+    if settings.seeds or job.problem is not None:
+        came = "" if settings.weights is None else f", weights of {settings.weights.name}"
+        facts["Model"] = f"{settings.model}{came}"
+    wrong = wrong_labels(train)
+    if wrong is not None:
+        facts["Label noise"] = f"{int(wrong.sum()):,} labels were flipped on purpose"
+    return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
+
+
+def _warnings(
+    settings: WeighSettings, ours: SampleWeights, search: WeightSearch | None
+) -> tuple[str, ...]:
+    notes = []
+    if np.ptp(ours.weight) == 0:
+        notes.append("all weights are equal: there is nothing to weight by here.")
+    if search is not None and search.score <= search.uniform:
+        notes.append(
+            f"of {count(settings.tune, 'trial')} of k and m none scored above no weights on the "
+            "part held out for the search."
+        )
+    return tuple(notes)
