@@ -44,16 +44,9 @@ def mlps(x: np.ndarray, y: np.ndarray, weights: np.ndarray, how: Training, seeds
     flat = [p for pair in layers for p in pair]
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[how.optimizer]
     optimizer = kind(flat, lr=how.lr, **({"eps": 1e-7} if how.optimizer == "adam" else {}))
-    stream = torch.Generator().manual_seed(2**20 + seeds[0])
-    for _ in range(how.epochs):
-        for rows in _batches(len(x), how.batch_size, len(seeds), stream):
-            batch = (
-                inputs[rows].repeat_interleave(n_weightings, 0),
-                targets[rows].repeat_interleave(n_weightings, 0),
-                w[:, rows].transpose(0, 1).flatten(0, 1)[..., None] / rows.shape[1],
-            )
-            _write_gradients(layers, *batch, how.loss)
-            optimizer.step()
+    for batch in _batches(inputs, targets, w, how, seeds):
+        _write_gradients(layers, *batch, how.loss)
+        optimizer.step()
     return layers
 
 
@@ -78,14 +71,26 @@ def _start(d: int, units: int | None, seeds: Sequence[int], n_weightings: int):
     return layers
 
 
-def _batches(n: int, size: int, n_seeds: int, stream: torch.Generator):
-    """[S, b] positions; in order where all samples make one batch."""
-    if size >= n:
-        yield torch.arange(n).expand(n_seeds, -1)
+def _batches(x: Tensor, y: Tensor, w: Tensor, how: Training, seeds: Sequence[int]):
+    """Inputs, targets and weights over the batch size, [S V, b, ...], for every update."""
+
+    def batch(rows: Tensor):
+        return (
+            x[rows].repeat_interleave(len(w), 0),
+            y[rows].repeat_interleave(len(w), 0),
+            w[:, rows].transpose(0, 1).flatten(0, 1)[..., None] / rows.shape[1],
+        )
+
+    if how.batch_size >= len(x):
+        whole = batch(torch.arange(len(x)).expand(len(seeds), -1))
+        for _ in range(how.epochs):
+            yield whole
         return
-    order = torch.rand(n_seeds, n, generator=stream).argsort(1)
-    for start in range(0, n, size):
-        yield order[:, start : start + size]
+    stream = torch.Generator().manual_seed(2**20 + seeds[0])
+    for _ in range(how.epochs):
+        order = torch.rand(len(seeds), len(x), generator=stream).argsort(1)
+        for rows in order.split(how.batch_size, 1):
+            yield batch(rows)
 
 
 def _write_gradients(layers, x: Tensor, y: Tensor, w: Tensor, loss: str) -> None:
