@@ -85,9 +85,10 @@ def weigh(
     from datassay.report.weigh_files import WEIGH_FILES, write_weights
     from datassay.report.write import check_writable
     from datassay.run import command_line
-    from datassay.run_weigh import WeighSettings, run_weigh
+    from datassay.run_weigh import run_weigh
     from datassay.terminal import ProgressDisplay
     from datassay.terminal_blocks import weigh_table
+    from datassay.weigh_settings import WeighSettings
 
     settings = WeighSettings(
         method=method,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
-import torch
 from torch import nn
 
+from datassay.act.decision_boundary import Boundary, decision_boundary, in_the_plane
 from datassay.act.reweight import HeadProblem, head_problem
-from datassay.act.weight import SampleWeights, check_ratios
+from datassay.act.weight import SampleWeights
 from datassay.act.weight_gain import WeightGain, head_gain, network_gain
 from datassay.act.weight_search import WeightSearch, search_weights
 from datassay.act.weighting_features import (
@@ -21,56 +20,26 @@ from datassay.act.weighting_features import (
     suits_inputs,
     trained_network,
 )
-from datassay.act.weighting_methods import METHODS, Watched, rival_of, weigh
-from datassay.collect.training import TrainedNetworks
+from datassay.act.weighting_methods import (
+    METHODS,
+    NEEDS_NETWORK,
+    Watched,
+    recorder,
+    rival_of,
+    weigh,
+)
+from datassay.collect.history import PredictionHistory
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
-from datassay.report.weigh_findings import Boundary, WeighFindings
-from datassay.report.wording import count, number
+from datassay.report.weigh_findings import WeighFindings
+from datassay.report.wording import count
 from datassay.score.local_variance import LocalVariance, local_variance
-from datassay.score.neighbors import check_n_neighbors, check_search
+from datassay.weigh_settings import WeighSettings, check_weigh_settings
 
-FEATURES = ("auto", "inputs", "model")
 FEWEST_K, MOST_K = 5, 50
-GRID = 90
 TUNE_SEEDS = (0, 1, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class WeighSettings:
-    """What the job can be told; every default is what `datassay weigh DATA` does.
-
-    Attributes:
-        method: "local_variance", "class_balanced", "self_paced" or "active_bias".
-        features: where neighbours are searched: "inputs", "model" (what enters the network's last
-            layer) or "auto": inputs for rows of at most 50 columns, unless weights or tune are set.
-        model: as for `build_model`.
-        weights: of a trained network, taken as it is; None: the network is trained here.
-        n_neighbors: k, the sample itself among them.
-        max_ratio: m.
-        search: as for `nearest_neighbors`.
-        density: whether to divide by the density.
-        tune: trials of a search of k and m; 0: none.
-        seeds: trainings with and without weights, to see whether they help; 0: none.
-        seed: of weights and batches.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    method: str = "local_variance"
-    features: str = "auto"
-    model: str = "mlp"
-    weights: Path | None = None
-    n_neighbors: int = 20
-    max_ratio: float = 40
-    search: str = "auto"
-    density: bool = False
-    tune: int = 0
-    seeds: int = 10
-    seed: int = 0
-    command: str = ""
 
 
 def run_weigh(
@@ -119,49 +88,6 @@ def run_weigh(
     )
 
 
-def check_weigh_settings(settings: WeighSettings, train: SampleSet) -> None:
-    """Refuse, before any work is done, what cannot be.
-
-    Args:
-        settings: of the job.
-        train: the training samples.
-
-    Raises:
-        SettingError: a setting is outside its rule, or two do not go together.
-    """
-    for name, value, allowed in (
-        ("method", settings.method, tuple(METHODS)),
-        ("features", settings.features, FEATURES),
-    ):
-        if value not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-    check_n_neighbors(settings.n_neighbors, len(train))
-    check_search(settings.search)
-    check_ratios(settings.max_ratio)
-    if settings.tune < 0 or settings.seeds < 0 or settings.seeds == 1:
-        raise SettingError(
-            "tune must be at least 0, and seeds 0 (do not try the weights) or at least 2; got "
-            f"{settings.tune} and {settings.seeds}."
-        )
-    local = settings.method == "local_variance"
-    if settings.tune and (not local or settings.features == "inputs"):
-        raise SettingError(
-            "tune searches k and m of local variance by retraining a last layer; got method "
-            f"{settings.method!r}, features {settings.features!r}. Leave both out."
-        )
-    if settings.density and not local:
-        raise SettingError(
-            f"density corrects local variance only; got method {settings.method!r}. Leave it out."
-        )
-    if settings.method == "class_balanced" and not train.is_classification:
-        raise SettingError("class_balanced needs classes; the targets are numbers.")
-    if settings.method == "active_bias" and settings.weights is not None:
-        raise SettingError(
-            "active_bias watches the network while it is trained; with --weights it is not. Leave "
-            "them out."
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     """What is known before the weights are: the network where one is needed, and features."""
@@ -186,7 +112,7 @@ class _Job:
             and settings.weights is None
         )
         watched = Watched()
-        if not inputs or settings.method in {"self_paced", "active_bias"}:
+        if not inputs or settings.method in NEEDS_NETWORK:
             watched = _watched(train, settings, progress)
         if inputs:
             return cls(
@@ -196,9 +122,7 @@ class _Job:
         problem = head_problem(watched.model, train, val, progress=progress)
         search = _tuned(watched.model, train, settings, progress) if settings.tune else None
         if search is not None:
-            settings = replace(
-                settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio
-            )
+            settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
         features = problem.features.double().numpy()
         return cls(train, val, settings, progress, watched, problem, features, search)
 
@@ -250,13 +174,11 @@ class _Job:
             progress=self.progress,
         )
         pair = list(networks.values())[:2]
-        return gain, _boundary(self.train, pair) if _in_the_plane(self.train) else None
+        return gain, decision_boundary(self.train, pair) if in_the_plane(self.train) else None
 
 
 def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
-    return build_model(
-        settings.model, train, weights=settings.weights, seed=settings.seed + offset
-    )
+    return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
 def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
@@ -264,11 +186,12 @@ def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> W
     model = _model(train, settings)
     if settings.weights is not None:
         return Watched(model)
-    watched = Watched.of(settings.method, train)
-    found = trained_network(
-        model, train, seed=settings.seed, observe=watched.observe, progress=progress
-    )
-    return replace(watched, model=found)
+    history = observe = None
+    if settings.method == "active_bias":
+        history = PredictionHistory(len(train))
+        observe = recorder(history, train)
+    found = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
+    return Watched(found, history)
 
 
 def _tuned(
@@ -287,27 +210,6 @@ def _tuned(
     )
 
 
-def _in_the_plane(train: SampleSet) -> bool:
-    return train.is_classification and train.kind == "row" and train.input_shape == (2,)
-
-
-def _boundary(train: SampleSet, networks: list[TrainedNetworks]) -> Boundary:
-    x = np.asarray(train.x, np.float64)
-    margin = 0.06 * (x.max(0) - x.min(0))
-    axes = [np.linspace(*ends, GRID) for ends in zip(x.min(0) - margin, x.max(0) + margin)]
-    points = np.stack(np.meshgrid(*axes), -1).reshape(-1, 2)
-    leads = []
-    for network in networks:
-        outputs = network.outputs(torch.as_tensor(points).float()).double()  # [S, g g, k]
-        if outputs.shape[2] == 1:
-            outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
-        chance = outputs.softmax(2).mean(0)
-        top = chance.topk(2, 1)
-        best = torch.where(chance == top.values[:, :1], top.values[:, 1:], top.values[:, :1])
-        leads.append((chance - best).T.reshape(-1, GRID, GRID).numpy())
-    return Boundary(axes[0], axes[1], np.stack(leads))
-
-
 def _facts(
     train: SampleSet, val: SampleSet, job: _Job, local: LocalVariance, ours: SampleWeights
 ) -> dict[str, str]:
@@ -321,7 +223,7 @@ def _facts(
         "Neighbours": f"k = {settings.n_neighbors} in {job.space} ({near.search} search{recall})",
     }
     if settings.method == "local_variance":
-        facts["Largest weight"] = f"m = {number(settings.max_ratio)} times the smallest possible"
+        facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
         if settings.density:
             facts["Density"] = f"divided out, {ours.details['density_clipped']:,} samples clipped"
     if job.search is not None:

@@ -221,10 +221,7 @@ def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: Sample
 
 
 def _each(outputs: Float[Tensor, "S M m k"], val: SampleSet) -> Float[Tensor, "S M m"]:
-    """What each sample adds to the score: 1 if right, or 1 − its squared error over the variance.
-
-    The R² of several targets is the mean of theirs, as in `output_score`.
-    """
+    """What each sample adds: 1 if right, or 1 − its squared error over the variance."""
     y = torch.as_tensor(val.y)
     if val.is_classification:
         one = outputs.shape[-1] == 1
@@ -232,4 +229,4 @@ def _each(outputs: Float[Tensor, "S M m k"], val: SampleSet) -> Float[Tensor, "S
         return (found == y).double()
     y = y.double().reshape(len(y), -1)
     variance = (y - y.mean(0)).square().mean(0)
-    return (1 - (outputs - y).square() / variance).mean(-1)
+    return (1 - (outputs - y).square() / variance).mean(-1)  # targets count alike: `output_score`

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+import torch
 from torch import Tensor, nn
 
+from datassay.act.active_bias import active_bias_weights
+from datassay.act.class_balance import class_balanced_weights
+from datassay.act.self_paced import self_paced_weights
 from datassay.act.weight import SampleWeights, weights_of_variance
+from datassay.collect.history import PredictionHistory
+from datassay.collect.training import Recipe, TrainedNetworks, sample_losses
 from datassay.data.samples import SampleSet
 from datassay.score.local_variance import LocalVariance
 
-METHODS = {
+METHODS: Mapping[str, str] = {
     "local_variance": "local variance",
     "class_balanced": "class-balanced",
+    "self_paced": "self-paced",
+    "active_bias": "Active Bias",
 }
 """Name → how it reads."""
+NEEDS_CLASSES = {"class_balanced", "active_bias"}
+NEEDS_NETWORK = {"self_paced", "active_bias"}
 DENSITY_CLIP = 10.0
+BETA = 0.999
+# Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
+EASY = 0.9
+CHUNK = 1024
+# Class-balanced weights less uneven than this are as good as none.
+EVEN = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """A network, and what was seen of the samples while it was trained.
+    """A trained network, and what was seen of the samples while it was trained.
 
     Attributes:
-        model: trained; None where no weighting and no features need one.
+        model: the network; None where no weighting and no features need one.
+        history: of the probability of each sample's label; None unless it was recorded.
     """
 
     model: nn.Module | None = None
-
-    @classmethod
-    def of(cls, method: str, samples: SampleSet) -> Watched:
-        """Ready to watch a training, where the method needs that."""
-        return cls()
-
-    def observe(self, positions: Tensor, outputs: Tensor) -> None:
-        """The hook of `train_networks`."""
+    history: PredictionHistory | None = None
 
 
 def weigh(
@@ -52,10 +62,10 @@ def weigh(
     """Weights by one of METHODS.
 
     Args:
-        method: its name.
+        method: its name; NEEDS_CLASSES and NEEDS_NETWORK say what it takes.
         samples: n samples.
         local: their local variances, for "local_variance".
-        watched: the network and its history, for "self_paced" and "active_bias".
+        watched: the network, for "self_paced", and its history, for "active_bias".
         n_columns: of the features that the neighbours were searched in.
         max_ratio: m of local variance.
         density: whether local variance is divided by the density.
@@ -66,7 +76,18 @@ def weigh(
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, samples.ids, max_ratio, clip, n_columns)
-    return SampleWeights(_rival(method, samples, watched), samples.ids, method)
+    if method == "class_balanced":
+        return SampleWeights(
+            class_balanced_weights(samples.y, BETA), samples.ids, method, {"beta": BETA}
+        )
+    if method == "active_bias":
+        assert watched.history is not None
+        visits = int(watched.history.visits.min())
+        weight = active_bias_weights(watched.history)
+        return SampleWeights(weight, samples.ids, method, {"fewest_visits": visits})
+    assert watched.model is not None
+    weight = self_paced_weights(_losses(watched.model, samples), EASY, is_soft=True)
+    return SampleWeights(weight, samples.ids, method, {"fraction": EASY})
 
 
 def rival_of(method: str, samples: SampleSet) -> str | None:
@@ -77,15 +98,39 @@ def rival_of(method: str, samples: SampleSet) -> str | None:
         samples: n samples.
 
     Returns:
-        Its name; None for a regression by local variance, which has no such rival.
+        Its name; None by local variance for a regression or about equally frequent classes, where
+        class-balanced weights are as good as none.
     """
     if method != "local_variance":
         return "local_variance"
-    return "class_balanced" if samples.is_classification else None
+    if not samples.is_classification:
+        return None
+    weight = class_balanced_weights(samples.y, BETA)
+    return "class_balanced" if weight.max() > EVEN * weight.min() else None
 
 
-def _rival(method: str, samples: SampleSet, watched: Watched) -> Float[np.ndarray, " n"]:
-    counts = np.bincount(samples.y, minlength=samples.n_classes)
-    beta = 0.999
-    each = (1 - beta) / (1 - beta ** counts[samples.y])
-    return each / each.sum()
+def _losses(model: nn.Module, samples: SampleSet) -> np.ndarray:
+    weight = next(model.parameters())
+    network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
+    x = torch.as_tensor(samples.x).to(weight)
+    outputs = torch.cat([network.outputs(part) for part in x.split(CHUNK)], 1)
+    loss = "cross_entropy" if samples.is_classification else "mse"
+    return sample_losses(outputs.double(), samples, Recipe(loss=loss))[0].numpy()
+
+
+def recorder(history: PredictionHistory, samples: SampleSet):
+    """The `observe` hook of `train_networks` that keeps a history.
+
+    Args:
+        history: of one network on these samples; added to.
+        samples: the training samples, a classification.
+
+    Returns:
+        A function of positions and outputs.
+    """
+    y = torch.as_tensor(samples.y)
+
+    def observe(positions: Tensor, outputs: Tensor) -> None:
+        history.record(positions, outputs, y)
+
+    return observe

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from datassay.act.weight_gain import WeightGain
-from datassay.report.advice import N_CHECK_FIRST, Advice, wrong_labels
+from datassay.report.advice import N_CHECK_FIRST, Advice, Severity, wrong_labels
 from datassay.report.weigh_findings import (
     WeighFindings,
     concentration,
@@ -15,8 +15,17 @@ from datassay.report.weigh_findings import (
 )
 from datassay.report.wording import count, number, percent, score_change
 
-# Doubtful labels are worth a warning where they make up this much of the heaviest tenth.
+# Doubtful labels are worth a look where they make up this much of the heaviest tenth, and are to
+# be acted on from twice as much on.
 NOTABLE = 0.05
+DOUBTS = {
+    True: (
+        "label",
+        "a label that fewer than a fifth of their neighbours share, while most agree on another",
+    ),
+    False: ("target", "a target more than 3 standard deviations from their neighbours' mean"),
+}
+SEVERITIES: dict[str, Severity] = {"better": "fine", "worse": "act", "no difference": "look"}
 
 
 def weigh_advice(findings: WeighFindings) -> tuple[Advice, ...]:
@@ -48,7 +57,10 @@ def _weights(findings: WeighFindings) -> Advice:
             "The target never varies among neighbours (or the classes are equally frequent): this "
             "weighting has nothing to tell samples apart by.",
         )  # fmt: skip
-    same = "share their label" if findings.samples.is_classification else "share their target"
+    own = "label" if findings.samples.is_classification else "target"
+    constant = f"For {count(found.constant, 'sample')} ({percent(round(found.constant / n, 3))})"
+    if not found.constant:
+        constant = "For no sample"
     return Advice(
         kind="weights",
         severity="fine",
@@ -57,15 +69,14 @@ def _weights(findings: WeighFindings) -> Advice:
         sentence=(
             f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; no sample counts "
             f"more than {_times(found.ratio)} another. Effective sample size "
-            f"{found.effective:,.0f} of {n:,}. For {count(found.constant, 'sample')} "
-            f"({percent(round(found.constant / n, 3))}) all k = {k} neighbours {same}: local "
-            "variance 0. weights.parquet holds every weight by id, with mean 1."
+            f"{found.effective:,.0f} of {n:,}. {constant} all k = {k} neighbours share their "
+            f"{own}: local variance 0. weights.parquet holds every weight by id, with mean 1."
         ),
     )
 
 
 def _times(ratio: float) -> str:
-    return f"{number(ratio)} times" if math.isfinite(ratio) else "any number of times"
+    return f"{ratio:.3g} times" if math.isfinite(ratio) else "any number of times"
 
 
 def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
@@ -76,17 +87,17 @@ def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
     headline = {
         "better": f"The weights help here: {score_change(change, gain.metric)} gained",
         "worse": f"The weights hurt here: {score_change(change, gain.metric)} lost",
-        "no difference": f"No difference that {n_seeds} seeds can tell",
+        "no difference": f"No difference that {n_seeds} seeds and {n_val:,} samples can tell",
     }[verdict]
     told = {
         "better": "Train with them, and check it on data of your own that nothing was chosen by.",
         "worse": "Train without them.",
-        "no difference": "The interval includes 0, so nothing here speaks for or against weighting; "
-        "without weights is simpler.",
+        "no difference": "The interval includes 0: nothing here speaks for or against weighting, "
+        "and without weights is simpler.",
     }[verdict]
     return Advice(
         kind="does it help",
-        severity={"better": "fine", "worse": "act", "no difference": "look"}[verdict],
+        severity=SEVERITIES[verdict],
         headline=headline,
         sentence=(
             f"{_what(findings)} from {n_seeds} seeds has a validation {gain.metric} of "
@@ -95,6 +106,10 @@ def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
             f"{count(n_val, 'validation sample')}. {told}"
         ),
     )
+
+
+def _upper(name: str) -> str:
+    return name[:1].upper() + name[1:]
 
 
 def _what(findings: WeighFindings) -> str:
@@ -133,40 +148,33 @@ def signed(change: float, metric: str) -> str:
 
 
 def _labels(findings: WeighFindings) -> Advice:
-    bad, heavy = doubtful(findings), findings.heaviest
-    samples = findings.samples
+    bad, heavy, samples = doubtful(findings), findings.heaviest, findings.samples
     overall, among = float(bad.mean()), float(bad[heavy].mean())
-    own = "label" if samples.is_classification else "target"
-    what = (
-        "a label that fewer than a fifth of its neighbours share while most agree on another"
-        if samples.is_classification
-        else "a target more than 3 standard deviations from its neighbours' mean"
-    )
-    sentence = (
-        f"{int(bad[heavy].sum()):,} of the heaviest {len(heavy):,} samples "
-        f"({percent(round(among, 3))}) have {what}; of all samples {percent(round(overall, 3))}."
-    )
+    own, what = DOUBTS[samples.is_classification]
     if not bad.any():
         text = f"No sample has {what}.{_truth(findings)}"
         return Advice("labels", "fine", f"No heavy {own} looks wrong", text)
-    weight = findings.sample_weight
-    mean = float(weight[bad].mean())
-    sentence += f" Their mean weight is {number(mean)} (all: 1)."
-    notable = among >= NOTABLE and among > overall or mean >= 2 and overall >= NOTABLE / 2
-    if notable:
-        sentence += (
-            f" A wrong {own} varies the targets around it, so this weighting counts it, and its "
-            "neighbours, more. Find wrong ones first: datassay run lists label issues."
-        )
+    mean = float(findings.sample_weight[bad].mean())
+    sentence = (
+        f"{int(bad[heavy].sum()):,} of the heaviest {len(heavy):,} samples "
+        f"({percent(round(among, 3))}) have {what}; of all samples {percent(round(overall, 3))}. "
+        f"The mean weight of such samples is {number(mean)}, of all 1."
+    )
+    notable = (among >= NOTABLE and among > overall) or (mean >= 2 and overall >= NOTABLE / 2)
+    if not notable:
+        headline = f"Few heavy {own}s look wrong"
+        return Advice("labels", "fine", headline, sentence + _truth(findings))
+    sentence += (
+        f" A wrong {own} varies the targets around it, so local variance counts it and its "
+        "neighbours more. Find the wrong ones first: datassay run lists label issues."
+    )
     order = findings.order
     return Advice(
         kind="labels",
-        severity="act" if notable else "fine",
-        headline=f"Heavy samples may have wrong {own}s"
-        if notable
-        else f"Few heavy {own}s look wrong",
+        severity="act" if max(among, overall) >= 2 * NOTABLE else "look",
+        headline=f"Heavy samples may have wrong {own}s",
         sentence=sentence + _truth(findings),
-        ids=tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]]) * notable,
+        ids=tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]]),
     )
 
 
@@ -186,15 +194,17 @@ def _contest(findings: WeighFindings, gain: WeightGain) -> Advice:
     change, half = gain.difference(1, against=2)
     verdict = gain.verdict(1, against=2)
     theirs = interval_text(*gain.difference(2), gain.metric)
-    word = {"better": "above", "worse": "below", "no difference": "no clear winner against"}[
-        verdict
-    ]
+    told = {
+        "better": f"{findings.method} does better",
+        "worse": f"{findings.method} does worse",
+        "no difference": "no clear winner",
+    }[verdict]
     return Advice(
         kind="contest",
         severity="look" if verdict == "worse" else "fine",
-        headline=f"{findings.method.capitalize()} against {gain.names[2]}",
+        headline=f"{_upper(findings.method)} against {gain.names[2]}",
         sentence=(
-            f"{gain.names[2].capitalize()} weights change validation {gain.metric} by {theirs}. "
-            f"Ours are {word} them: {interval_text(change, half, gain.metric)}."
+            f"{_upper(gain.names[2])} weights change validation {gain.metric} by {theirs}. Between "
+            f"the two: {interval_text(change, half, gain.metric)}, {told}."
         ),
     )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from datassay.act.decision_boundary import Boundary
 from datassay.act.weight_gain import WeightGain
 from datassay.report.figure_style import BLUE, GREY, INK, RULE, VERMILION, plain, style
-from datassay.report.weigh_findings import Boundary, WeighFindings, concentration, doubtful
+from datassay.report.weigh_findings import WeighFindings, concentration, doubtful
 from datassay.report.wording import percent
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def share_figure(findings: WeighFindings) -> Figure:
         hoverinfo="skip",
     )
     style(figure, "share of the samples, heaviest first", "share of the weight")
-    figure.update_xaxes(tickformat=".0%", range=[0, 1])
+    figure.update_layout(margin_r=26)
+    figure.update_xaxes(tickformat=".0%", range=[0, 1], dtick=0.25)
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
     return figure
 
@@ -150,12 +152,14 @@ def gain_figure(gain: WeightGain) -> Figure:
         seeds = unit * (gain.score[:, i] - gain.score[:, 0])
         colour = BLUE if i == 1 else GREY
         shared = {"name": plain(name), "legendgroup": name}
+        values, counts = np.unique(seeds.round(9), return_counts=True)
         figure.add_scatter(
-            x=seeds,
-            y=np.full(len(seeds), len(gain.names) - i) + 0.2,
+            x=values,
+            y=np.full(len(values), len(gain.names) - i) + 0.28,
             mode="markers",
-            marker={"color": colour, "size": 8, "opacity": 0.45},
-            hovertemplate="one seed: %{x:+.3g}<extra>%{fullData.name}</extra>",
+            marker={"color": colour, "size": 8 * np.sqrt(counts), "opacity": 0.45},
+            customdata=counts,
+            hovertemplate="%{x:+.3g} (seeds: %{customdata})<extra>%{fullData.name}</extra>",
             showlegend=False,
             **shared,
         )
@@ -169,13 +173,12 @@ def gain_figure(gain: WeightGain) -> Figure:
             **shared,
         )
     figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
-    change = "points of accuracy" if points else gain.metric
-    style(figure, f"change against no weights, {change}", "")
+    style(figure, "change of accuracy, points" if points else f"change of {gain.metric}", "")
     n = len(gain.names) - 1
-    figure.update_layout(height=150 + 70 * n, showlegend=False)
+    figure.update_layout(height=120 + 64 * n, showlegend=False)
     labels = [plain(name) for name in gain.names[1:]]
     figure.update_yaxes(
-        tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.5, n + 0.6], showgrid=False
+        tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
     )
     return figure
 

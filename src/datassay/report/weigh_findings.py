@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from datassay.act.decision_boundary import Boundary
 from datassay.act.weight import SampleWeights
 from datassay.act.weight_gain import WeightGain
 from datassay.act.weight_search import WeightSearch
@@ -19,22 +20,6 @@ HEAVIEST = 0.1
 FEW = 0.2
 # So many local standard deviations from its neighbours' mean, a target is doubtful.
 FAR = 3.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Boundary:
-    """Where the networks trained without and with the weights change their mind, in the plane.
-
-    Attributes:
-        horizontal: [g], of the first column.
-        vertical: [g], of the second.
-        lead: [2, K, g, g], by weighting (none, these), class and vertical, horizontal: probability
-            of the class minus that of the best other one, the mean over seeds. 0 is the boundary.
-    """
-
-    horizontal: Float[np.ndarray, " g"]
-    vertical: Float[np.ndarray, " g"]
-    lead: Float[np.ndarray, "2 K g g"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

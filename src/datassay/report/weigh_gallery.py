@@ -104,7 +104,7 @@ def _neighbors(findings: WeighFindings, shown: list[int]) -> tuple[list[str], np
     for row in counts:
         top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
         more = int((row > 0).sum()) - len(top)
-        named = ", ".join(f"{row[c]} × {samples.class_names[c]}" for c in top)
+        named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
         texts.append(f"neighbours {named}{f', {more} more' if more else ''}")
     return texts, agreement(findings)[shown]
 
@@ -152,7 +152,7 @@ def gallery_note(findings: WeighFindings) -> str:
     doubt = (
         "the neighbours agree on another label than the sample's own"
         if findings.samples.is_classification
-        else "the target lies far from all of its neighbours'"
+        else "the target is more than 3 standard deviations from its neighbours' mean"
     )
     return (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "

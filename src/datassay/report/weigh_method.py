@@ -8,9 +8,9 @@ from datassay.report.wording import number
 LOCAL = (
     (
         "Local variance",
-        "Df²(x_i) = 1/(k − 1) Σ_{j ∈ kNN(i)} ‖y_j − ȳ‖², over the k nearest samples with the sample "
-        "itself among them; classes as one-hot columns, whose variances are added (S0, eq. 4). For a "
-        "smooth f and neighbours drawn around x_i with variance ε it tends to ε‖∇f‖² + "
+        "Df²(x_i) = 1/(k − 1) Σ_{j ∈ kNN(i)} ‖y_j − ȳ‖², over the k nearest samples, the sample "
+        "itself among them; classes as one-hot columns, whose variances are added (S0, eq. 4). "
+        "For a smooth f and neighbours drawn around x_i with variance ε it tends to ε‖∇f‖² + "
         "½ε²‖∇²f‖²_F: it is large where the function to learn is steep.",
     ),
     (
@@ -93,6 +93,6 @@ def _interval(findings: WeighFindings) -> tuple[str, str]:
         "Interval",
         "Both trainings of a seed start alike and see the same batches, so differences are paired. "
         f"The variance of the mean over {n_seeds} seeds and that over {n_val:,} validation samples "
-        "are added (a little too wide: what both share counts twice), with Student's quantile. Over "
-        "seeds alone a sample that is always decided otherwise would pass for a sure gain.",
+        "are added (a little too wide: what both share counts twice), with Student's quantile. "
+        "Over seeds alone a sample that is always decided otherwise would pass for a sure gain.",
     )

@@ -15,12 +15,12 @@ from datassay.report.weigh_method import weigh_notes
 from datassay.report.wording import count, number, percent
 
 SCRIPTS = ("figures.js", "gallery.js")
-GAIN_COLUMNS = ["weights", "{metric}", "change", "95 % interval", "the seeds say"]
+GAIN_COLUMNS = ["weights", "{metric}", "change{unit}", "95 % interval", "verdict"]
 CLASS_COLUMNS = [
     "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
     "doubtful",
 ]  # fmt: skip
-SNIPPET = '''\
+SNIPPET = """\
 import pyarrow.parquet as pq
 import torch
 
@@ -39,8 +39,8 @@ loader = torch.utils.data.DataLoader(
 
 # 3. scikit-learn and everything that takes sample_weight
 estimator.fit(x.numpy(), y.numpy(), sample_weight=w.numpy())
-'''
-REGRESSION_LOSS = "torch.nn.functional.mse_loss(model(x)[:, 0], y, reduction=\"none\")"
+"""
+REGRESSION_LOSS = 'torch.nn.functional.mse_loss(model(x)[:, 0], y, reduction="none")'
 CLASS_LOSS = 'torch.nn.functional.cross_entropy(model(x), y, reduction="none")'
 
 
@@ -113,8 +113,9 @@ def gain_columns(gain: WeightGain | None) -> list[str]:
     Returns:
         The first is of the row names.
     """
-    metric = "" if gain is None else f"validation {gain.metric}"
-    return [column.format(metric=metric) for column in GAIN_COLUMNS]
+    metric = "" if gain is None else gain.metric
+    unit = ", points" if metric == "accuracy" else ""
+    return [column.format(metric=metric, unit=unit) for column in GAIN_COLUMNS]
 
 
 def gain_rows(gain: WeightGain | None) -> list[GroupRow]:
@@ -131,13 +132,12 @@ def gain_rows(gain: WeightGain | None) -> list[GroupRow]:
     rows = []
     for i, name in enumerate(gain.names):
         change, half = gain.difference(i)
-        points = " points" if gain.metric == "accuracy" else ""
         cells = (f"{gain.score[:, i].mean():.3f}", "–", "–", "–")
         if i:
             low, high = (signed(change + s * half, gain.metric) for s in (-1, 1))
             cells = (
                 cells[0],
-                f"{signed(change, gain.metric)}{points}",
+                signed(change, gain.metric),
                 f"{low} to {high}",
                 gain.verdict(i),
             )
@@ -188,4 +188,14 @@ def _help_note(findings: WeighFindings) -> str:
     return (
         f"{how} from {n_seeds} seeds without weights and with each weighting, and scored on "
         f"{count(n_val, 'validation sample')} that had no say in the weights: {change}."
+        f"{_no_rival(findings, gain)}"
+    )
+
+
+def _no_rival(findings: WeighFindings, gain: WeightGain) -> str:
+    if len(gain.names) > 2 or not findings.samples.is_classification:
+        return ""
+    return (
+        " The usual rival, class-balanced weights, is left out: the classes are about equally "
+        "frequent, so that those weights are as good as none."
     )
