@@ -28,7 +28,12 @@ def test_a_step_imports_only_earlier_steps(file):
     rooms = imported(ast.parse(file.read_text()))
     if here in STEPS:
         assert rooms <= set(STEPS[: STEPS.index(here) + 1])
-    assert not rooms & {"cli", "estimators"} or here in {"cli", "__main__", "__init__"}
+    assert not rooms & {"cli", "estimators"} or here in {
+        "cli",
+        "estimators",
+        "__main__",
+        "__init__",
+    }
 
 
 def test_few_public_names():

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DatassayError
-    from datassay.estimators import PartitionedClassifier, PartitionedRegressor, Purifier
+    from datassay.estimators.partitioned import PartitionedClassifier, PartitionedRegressor
+    from datassay.estimators.purifier import Purifier
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
     from datassay.score.influence import influence
@@ -67,9 +68,9 @@ _HOMES = {
     "DatassayError": "errors",
     "Linearization": "collect.linearization",
     "ModelError": "errors",
-    "PartitionedClassifier": "estimators",
-    "PartitionedRegressor": "estimators",
-    "Purifier": "estimators",
+    "PartitionedClassifier": "estimators.partitioned",
+    "PartitionedRegressor": "estimators.partitioned",
+    "Purifier": "estimators.purifier",
     "SampleSet": "data.samples",
     "SettingError": "errors",
     "add_label_noise": "data.noise",

@@ -136,10 +136,19 @@ def sample_weights(
         relative, clipped = _density(found, n_columns, density_clip)
         variance = variance / relative
         details |= {"density_clip": density_clip, "density_clipped": clipped}
-    return SampleWeights(_scaled(variance, max_ratio), ids, "local_variance", details)
+    return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
 
 
-def _scaled(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
+def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
+    """Weights from local variances that are known already.
+
+    Args:
+        variance: v, [n], not negative.
+        max_ratio: m, at least 1; not checked again.
+
+    Returns:
+        (1 + (m − 1) v / max v) / Σ; uniform where v is 0 throughout.
+    """
     largest = variance.max()
     if largest == 0:
         return np.full(len(variance), 1 / len(variance))

@@ -60,11 +60,25 @@ def local_variance(
     """
     _check_targets(features, y)
     neighbors = nearest_neighbors(features, n_neighbors, search=search)
+    return LocalVariance(neighbor_variance(neighbors.index, y), neighbors)
+
+
+def neighbor_variance(
+    index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
+) -> Float[np.ndarray, " n"]:
+    """Variance of the target among neighbours that are known already.
+
+    Args:
+        index: [n, k], of each sample's neighbours; the first k columns of a longer list are the k
+            nearest.
+        y: classes or targets, as `local_variance` takes them; not checked again.
+
+    Returns:
+        Df², as `LocalVariance.variance`.
+    """
     if y.ndim == 1 and y.dtype.kind in "biuU":
-        variance = _class_variance(neighbors.index, np.unique(y, return_inverse=True)[1])
-    else:
-        variance = _target_variance(neighbors.index, y.reshape(len(y), -1).astype(np.float64))
-    return LocalVariance(variance, neighbors)
+        return _class_variance(index, np.unique(y, return_inverse=True)[1])
+    return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))
 
 
 def _check_targets(features: np.ndarray, y: np.ndarray) -> None:

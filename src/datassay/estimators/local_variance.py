@@ -1,0 +1,204 @@
+"""Local-variance weights around any estimator whose fit takes sample_weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+
+from datassay.act.weight import local_variance_weights
+from datassay.errors import DataError, SettingError
+from datassay.estimators.validation import validated
+
+
+def _inner_has(name: str) -> Any:
+    def check(self: _LocalVariance) -> bool:
+        inner = getattr(self, "estimator_", None) or self.estimator or self._default()
+        getattr(inner, name)  # its AttributeError says what is missing
+        return True
+
+    return check
+
+
+class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
+    """What both share: parameters, weights and the inner fit."""
+
+    def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
+        self,
+        estimator: Any = None,
+        n_neighbors: Any = 20,
+        max_ratio: Any = 40,
+        search: Any = "auto",
+    ):
+        self.estimator = estimator
+        self.n_neighbors = n_neighbors
+        self.max_ratio = max_ratio
+        self.search = search
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, sample_weight: Any) -> None:
+        inner: Any = self._default() if self.estimator is None else clone(self.estimator)
+        if not has_fit_parameter(inner, "sample_weight"):
+            raise SettingError(
+                "estimator must take sample_weight in fit; "
+                f"{type(inner).__name__} does not. Put this one inside the pipeline, around its "
+                "last step, or choose an estimator that weights its samples."
+            )
+        own = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if not ((own >= 0).all() and own.sum() > 0):
+            raise DataError(
+                f"sample_weight must not be negative and not all 0; got values from {own.min():g} "
+                f"to {own.max():g}."
+            )
+        found = local_variance_weights(
+            X.astype(np.float64), targets, self.n_neighbors, self.max_ratio, search=self.search
+        )
+        product = own * found
+        self.sample_weight_ = product * (own.sum() / product.sum())
+        self.estimator_ = inner.fit(X, y, sample_weight=self.sample_weight_)
+
+    def _default(self) -> Any:
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """What the inner estimator predicts.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m].
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(validated(self, X, reset=False))
+
+
+class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
+    """A classifier that learns most from where labels change from neighbour to neighbour.
+
+    Fitting weights the samples by the local variance of their labels (`local_variance_weights`,
+    METHODS §5) and fits a clone of `estimator` to them. Weights are handed over with a mean of 1:
+    estimators that add a penalty to C Σ_i w_i ℓ_i read the sum of the weights as the amount of
+    data, so that weights of sum 1 would make their penalty n times as strong. A user's own
+    sample_weight is multiplied in and its sum kept; it does not move the neighbourhoods.
+
+    Neighbours are those of X as given: scale the columns first, as in
+    `make_pipeline(StandardScaler(), LocalVarianceClassifier(...))`. Both parameters can be searched
+    as any others; that search must not see the test set.
+
+    Args:
+        estimator: anything whose fit takes sample_weight; None: logistic regression. A skorch net
+            takes it through `SampleWeightMixin`.
+        n_neighbors: k, the point itself included.
+        max_ratio: m, the heaviest weight over the lightest.
+        search: how neighbours are found, as for `local_variance_weights`.
+
+    Attributes:
+        classes_: the labels.
+        estimator_: the fitted clone.
+        sample_weight_: [n], what it was given.
+        n_features_in_: d.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalVarianceClassifier:
+        """Weight the samples and fit the estimator.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels, [n].
+            sample_weight: the user's own, [n], multiplied with ours.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: one class only, or a sample_weight that is none.
+            SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
+                sample_weight.
+        """
+        X, y = validated(self, X, y, ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"y must hold at least 2 classes; got 1 class, {self.classes_[0]!r}. Add others."
+            )
+        self._fit(X, y, label, sample_weight)
+        return self
+
+    @available_if(_inner_has("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The inner estimator's probability of each class.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m, n_classes].
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(validated(self, X, reset=False))
+
+    @available_if(_inner_has("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The inner estimator's decision values.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m] for two classes, else [m, n_classes].
+        """
+        check_is_fitted(self)
+        return self.estimator_.decision_function(validated(self, X, reset=False))
+
+    def _default(self) -> Any:
+        return LogisticRegression(max_iter=1000)
+
+
+class LocalVarianceRegressor(RegressorMixin, _LocalVariance):
+    """A regressor that learns most from where targets change from neighbour to neighbour.
+
+    As `LocalVarianceClassifier`; the variance is that of the numbers themselves. A linear model
+    that least squares already fits as well as it can is not improved by any weighting on average
+    (Boston Housing in `bench/papers/README.md`); try it on held-out samples.
+
+    Args:
+        estimator: anything whose fit takes sample_weight; None: ridge regression.
+        n_neighbors: k, the point itself included.
+        max_ratio: m, the heaviest weight over the lightest.
+        search: how neighbours are found, as for `local_variance_weights`.
+
+    Attributes:
+        estimator_: the fitted clone.
+        sample_weight_: [n], what it was given.
+        n_features_in_: d.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalVarianceRegressor:
+        """Weight the samples and fit the estimator.
+
+        Args:
+            X: inputs, [n, d].
+            y: targets, [n].
+            sample_weight: the user's own, [n], multiplied with ours.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: a sample_weight that is none.
+            SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
+                sample_weight.
+        """
+        X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
+        y = y.astype(np.float64)
+        self._fit(X, y, y, sample_weight)
+        return self
+
+    def _default(self) -> Any:
+        return Ridge()

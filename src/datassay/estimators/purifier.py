@@ -1,0 +1,124 @@
+"""The purifier, by imbalanced-learn's convention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.multiclass import type_of_target
+from torch import nn
+
+from datassay.act.purify import purify
+from datassay.data.samples import SampleSet
+from datassay.estimators.validation import validated
+from datassay.models.build import n_outputs
+from datassay.models.networks import linear, standardize
+
+
+class Purifier(BaseEstimator):
+    """Removes foreign samples, by imbalanced-learn's `fit_resample` convention.
+
+    A linear model of standardised columns is fitted again and again while the samples that raise
+    the variance of its influence are removed (`purify`), until what was removed last is foreign no
+    more. From a pure set nothing is removed.
+
+    Args:
+        order: ranking of `purify`: "auto", "adjoint", "fixed", "loss", ...
+        stop: its stopping rule; "auto" is "held_out", which needs no clean set.
+        ridge: of the mean loss.
+        damping: added to the Hessian for V.
+        step: samples removed a step; None is n/100.
+        max_fraction: of the samples, never more are removed.
+        min_per_class: a class is never left with fewer.
+        random_state: seed or generator; only order="random" draws.
+
+    Attributes:
+        sample_indices_: [kept], positions of the samples that stay, ascending.
+        purification_: the `Purification`, with its trace.
+        n_features_in_: d.
+    """
+
+    def __init__(
+        self,
+        *,
+        order: Any = "auto",
+        stop: Any = "auto",
+        ridge: Any = 1e-4,
+        damping: Any = 0.01,
+        step: Any = None,
+        max_fraction: Any = 0.5,
+        min_per_class: Any = 10,
+        random_state: Any = None,
+    ):
+        self.order = order
+        self.stop = stop
+        self.ridge = ridge
+        self.damping = damping
+        self.step = step
+        self.max_fraction = max_fraction
+        self.min_per_class = min_per_class
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Purifier:
+        """Find which samples stay.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels or targets, [n].
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: fewer than 3 samples, one class only, or inputs that are all the same.
+            SettingError: a setting is out of range.
+        """
+        X, y = validated(self, X, y, ensure_min_samples=3)
+        samples = _sample_set(X, y)
+        settings = self.get_params(deep=False)
+        seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
+        scale = standardize(torch.as_tensor(samples.x).float())
+        model = nn.Sequential(scale, linear(samples.input_shape, n_outputs(samples)))
+        self.purification_ = purify(model, samples, seed=seed, **settings)
+        self.sample_indices_ = self.purification_.keep
+        return self
+
+    def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """The samples that stay.
+
+        Args:
+            X: inputs, [n, d]; an array or a data frame.
+            y: labels or targets, [n].
+
+        Returns:
+            X and y at `sample_indices_`, of the types given.
+
+        Raises:
+            DataError: as `fit`.
+            SettingError: as `fit`.
+        """
+        self.fit(X, y)
+        keep = self.sample_indices_
+        return _safe_indexing(X, keep), _safe_indexing(y, keep)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _more_tags(self) -> dict[str, bool]:  # scikit-learn below 1.6
+        return {"requires_y": True}
+
+
+def _sample_set(X: np.ndarray, y: np.ndarray) -> SampleSet:
+    """Classes where y says so (few different whole numbers, strings), else a scaled regression."""
+    x = X.astype(np.float64)
+    ids = np.arange(len(x))
+    if type_of_target(y) == "continuous":
+        spread = y.std()
+        return SampleSet(x, (y - y.mean()) / (spread if spread > 0 else 1.0), ids)
+    classes, label = np.unique(y, return_inverse=True)
+    return SampleSet(x, label.astype(np.int64), ids, tuple(map(str, classes)))
