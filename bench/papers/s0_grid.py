@@ -60,7 +60,7 @@ def cancer_grid(n_splits: int = 2, seeds: int = 1, epochs: int = 300) -> np.ndar
     how, error = Training(30, "adam", 5e-2, epochs, 455), []
     for s in range(n_splits):
         train_x, test_x, train_y, test_y = split(x, y, s)
-        layers = networks.mlps(train_x, train_y, weightings(train_x, train_y), how, range(seeds))
+        layers, _ = networks.mlps(train_x, train_y, weightings(train_x, train_y), how, range(seeds))
         wrong = (networks.outputs(layers, test_x).numpy() > 0) != test_y
         error.append(wrong.mean(1).reshape(seeds, -1).mean(0))
         print("Cancer, split", s, error[-1][0].round(4), error[-1][1:].min().round(4), flush=True)
