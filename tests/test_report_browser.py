@@ -14,11 +14,13 @@ from test_report_findings import (
     text_samples,
     with_sources,
 )
+from test_report_weigh import weighed
 
 from datassay.report.page import render_page
 from datassay.report.partition_page import render_partition_page
 from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
+from datassay.report.weigh_page import render_weigh_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -320,3 +322,19 @@ def test_the_page_of_a_partition(browser, tmp_path):
     assert set(visible(browser, "views")) == {"1"}
     legends = browser.find_elements("css selector", "[data-figure=sources] .legendtext")
     assert "<u>ours" in [legend.text for legend in legends]
+
+
+def test_the_page_of_a_weighting(browser, tmp_path):
+    path, found = tmp_path / "index.html", weighed()
+    path.write_text(render_weigh_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.order[:48]]]
+    link = browser.find_element("css selector", "[data-show=doubtful]")
+    browser.execute_script("arguments[0].click()", link)
+    assert all("doubtful" in views for views in visible(browser, "views"))
+    choose(browser, view="lightest")
+    weights = [float(w) for w in visible(browser, "weight")]
+    assert weights == sorted(weights)
+    lines = browser.find_elements("css selector", "[data-figure=boundary] .legendtext")
+    assert "boundary with weights" in [line.text for line in lines]
