@@ -104,7 +104,8 @@ def sample_weights(
 
     Returns:
         The weights. details: the settings, search, recall, redone, constant (samples whose
-        neighbours all agree), max_variance and, with density, density_clipped (samples whose p̂ was).
+        neighbours all agree), max_variance and, with density, density_clipped (samples whose p̂
+        was).
 
     Raises:
         DataError: features or targets that are not finite numbers, or not one target a sample.
