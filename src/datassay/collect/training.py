@@ -114,15 +114,16 @@ def train_networks(
     n_outputs = _n_outputs(template, x[:1])
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
-    closed = stack is not None and (recipe.loss != "mse" or y.shape[1] == n_outputs)
+    if recipe.loss == "mse" and y.shape[1] != n_outputs:
+        stack = None
     link = ""
-    if closed:
+    if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
         x = stack.before(x)
     draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
     if sample_weight is not None:
         draw = weighted(draw, subsets, sample_weight)
-    if closed:
+    if stack is not None:
         trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
     else:
         gradients = partial(_autograd, template, buffers, recipe)
