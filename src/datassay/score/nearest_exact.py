@@ -19,7 +19,7 @@ from torch import Tensor
 TREE_COLUMNS = 8
 TREE_ROWS = 2000
 # Candidates beyond k: what rounding can have swapped, most often none.
-SPARE = 12
+SPARE = 6
 # Values of one block of products, and columns that share one minimum.
 BLOCK_VALUES = 2**25
 GROUP = 32
