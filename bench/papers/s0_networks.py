@@ -29,7 +29,14 @@ class Training:
     loss: str = "cross_entropy"  # one output: binary
 
 
-def mlps(x: np.ndarray, y: np.ndarray, weights: np.ndarray, how: Training, seeds: Sequence[int]):
+def mlps(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    how: Training,
+    seeds: Sequence[int],
+    rescale: bool = True,
+):
     """Parameters of [seeds * weightings] networks, seeds outermost: the last epoch's and `Kept`.
 
     Args:
@@ -38,9 +45,10 @@ def mlps(x: np.ndarray, y: np.ndarray, weights: np.ndarray, how: Training, seeds
         weights: [V, n], any scale.
         how: the recipe.
         seeds: of weights (Glorot, zero bias) and batches.
+        rescale: weights to mean 1.
     """
     inputs, targets = torch.tensor(x).float(), torch.tensor(y).float()[:, None]
-    w = torch.tensor(weights / weights.mean(1, keepdims=True)).float()
+    w = torch.tensor(weights / weights.mean(1, keepdims=True) if rescale else weights).float()
     n_weightings = len(w)
     layers = _start(x.shape[1], how.units, seeds, n_weightings)
     flat = [p for pair in layers for p in pair]
