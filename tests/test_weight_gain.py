@@ -53,9 +53,11 @@ def test_the_difference_is_paired_over_seeds_and_samples():
     gain = WeightGain(("no weights", "ours"), outcomes.mean(2), outcomes.mean(0), "R²")
     change = outcomes[:, 1] - outcomes[:, 0]
     by_seed, by_sample = change.mean(1), change.mean(0)
-    error = np.sqrt(by_seed.var(ddof=1) / 5 + by_sample.var(ddof=1) / 40)
+    a, b = by_seed.var(ddof=1) / 5, by_sample.var(ddof=1) / 40
+    freedom = (a + b) ** 2 / (a**2 / 4 + b**2 / 39)
     found = gain.difference(1)
-    assert found == pytest.approx((change.mean(), student.ppf(0.975, 4) * error))
+    half = student.ppf(0.975, freedom) * np.sqrt(a + b)
+    assert found == pytest.approx((change.mean(), half))
     back = gain.difference(0, against=1)
     assert back == pytest.approx((-found[0], found[1]))
 

@@ -48,7 +48,8 @@ class WeightGain:
 
         The interval holds both what another seed and what other validation samples would change:
         both are paired, and their variances of the mean are added. Counting seeds alone would call
-        one sample that is always decided otherwise a certain gain.
+        one sample that is always decided otherwise a certain gain. The degrees of freedom are
+        those of Welch and Satterthwaite.
 
         Args:
             weighting: position in `names`.
@@ -60,12 +61,14 @@ class WeightGain:
         by_seed = self.score[:, weighting] - self.score[:, against]
         by_sample = self.each[weighting] - self.each[against]
         n_seeds, n_val = len(by_seed), len(by_sample)
-        fewest = min(n_seeds, n_val)
-        if fewest < 2:
-            return float(by_seed.mean()), float("inf")
-        variance = by_seed.var(ddof=1) / n_seeds + by_sample.var(ddof=1) / n_val
-        quantile = student.ppf((1 + LEVEL) / 2, fewest - 1)
-        return float(by_seed.mean()), float(quantile * np.sqrt(variance))
+        mean = float(by_seed.mean())
+        if min(n_seeds, n_val) < 2:
+            return mean, float("inf")
+        parts = np.array([by_seed.var(ddof=1) / n_seeds, by_sample.var(ddof=1) / n_val])
+        if not parts.any():
+            return mean, 0.0
+        freedom = parts.sum() ** 2 / (parts**2 / [n_seeds - 1, n_val - 1]).sum()
+        return mean, float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(parts.sum()))
 
     def verdict(self, weighting: int, against: int = 0) -> str:
         """By the side of 0 on which the interval lies: better, worse or no difference."""

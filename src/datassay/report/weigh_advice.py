@@ -9,6 +9,7 @@ import numpy as np
 from datassay.act.weight_gain import WeightGain
 from datassay.report.advice import N_CHECK_FIRST, Advice, Severity, wrong_labels
 from datassay.report.weigh_findings import (
+    FAR,
     WeighFindings,
     concentration,
     doubtful,
@@ -25,7 +26,10 @@ DOUBTS = {
         "label",
         "a label that fewer than a fifth of their neighbours share, while most agree on another",
     ),
-    False: ("target", "a target more than 3 standard deviations from their neighbours' mean"),
+    False: (
+        "target",
+        f"a target more than {FAR:g} standard deviations from their neighbours' mean",
+    ),
 }
 SEVERITIES: dict[str, Severity] = {"better": "fine", "worse": "act", "no difference": "look"}
 

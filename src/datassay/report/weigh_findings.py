@@ -19,7 +19,7 @@ HEAVIEST = 0.1
 # A label that fewer of the neighbours share, while more than half agree on another, is doubtful.
 FEW = 0.2
 # So many local standard deviations from its neighbours' mean, a target is doubtful.
-FAR = 3.0
+FAR = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +166,7 @@ def doubtful(findings: WeighFindings) -> Bool[np.ndarray, " n"]:
 
     Returns:
         Classes: fewer than a fifth of the neighbours share the label and more than half agree on
-        another. Targets: farther from the neighbours' mean than 3 of their standard deviations.
+        another. Targets: farther from the neighbours' mean than 4 of their standard deviations.
     """
     samples = findings.samples
     if samples.is_classification:

@@ -9,6 +9,7 @@ import numpy as np
 from datassay.report.drawing import Drawing, draw
 from datassay.report.gallery import label_text
 from datassay.report.weigh_findings import (
+    FAR,
     WeighFindings,
     agreement,
     doubtful,
@@ -152,7 +153,7 @@ def gallery_note(findings: WeighFindings) -> str:
     doubt = (
         "the neighbours agree on another label than the sample's own"
         if findings.samples.is_classification
-        else "the target is more than 3 standard deviations from its neighbours' mean"
+        else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
     )
     return (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "

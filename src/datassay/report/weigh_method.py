@@ -93,6 +93,7 @@ def _interval(findings: WeighFindings) -> tuple[str, str]:
         "Interval",
         "Both trainings of a seed start alike and see the same batches, so differences are paired. "
         f"The variance of the mean over {n_seeds} seeds and that over {n_val:,} validation samples "
-        "are added (a little too wide: what both share counts twice), with Student's quantile. "
-        "Over seeds alone a sample that is always decided otherwise would pass for a sure gain.",
+        "are added (a little too wide: what both share counts twice), with Student's "
+        "quantile by Welch's degrees of freedom. Over seeds alone a sample that is "
+        "always decided otherwise would pass for a sure gain.",
     )
