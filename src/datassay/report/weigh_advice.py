@@ -162,9 +162,9 @@ def _labels(findings: WeighFindings) -> Advice:
         return Advice("labels", "fine", f"No heavy {own} looks wrong", text)
     mean = float(findings.sample_weight[bad].mean())
     sentence = (
-        f"{int(bad[heavy].sum()):,} of the heaviest {len(heavy):,} samples "
-        f"({percent(round(among, 3))}) have {what}; of all samples {percent(round(overall, 3))}. "
-        f"The mean weight of such samples is {number(mean)}, of all 1."
+        f"{percent(round(overall, 3))} of all samples and {percent(round(among, 3))} of the "
+        f"heaviest tenth ({int(bad[heavy].sum()):,} of {len(heavy):,}) have {what}. Their mean "
+        f"weight is {number(mean)}, that of all samples 1."
     )
     if overall < NOTABLE and not (among >= NOTABLE_HEAVY and among > overall):
         headline = f"Few heavy {own}s look wrong"
@@ -173,7 +173,7 @@ def _labels(findings: WeighFindings) -> Advice:
         f" Local variance cannot tell a wrong {own} from a steep spot: the {own}s around either "
         "vary. Find the wrong ones first: datassay run lists label issues."
     )
-    who = "Heavy samples" if among > overall or mean > 1 else "Samples"
+    who = "Heavy samples" if among > overall else "Samples"
     urgent = among >= 2 * NOTABLE_HEAVY or overall >= 2 * NOTABLE
     order = findings.order
     return Advice(
