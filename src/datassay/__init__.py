@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from datassay.act.partition import partition
     from datassay.act.purify import purify
     from datassay.act.removal_curve import removal_curve
+    from datassay.act.reweight import reweight
     from datassay.act.summarize import summarize
+    from datassay.act.weight import local_variance_weights
     from datassay.collect.collect import collect
-    from datassay.collect.linearization import Linearization
     from datassay.collect.retrain import retrain
     from datassay.data.load import load
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DatassayError
+    from datassay.estimators.local_variance import (
+        LocalVarianceClassifier,
+        LocalVarianceRegressor,
+    )
     from datassay.estimators.partitioned import PartitionedClassifier, PartitionedRegressor
     from datassay.estimators.purifier import Purifier
     from datassay.models.build import build_model
@@ -28,20 +33,19 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import influence_moments
     from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
-    from datassay.score.learning_curve import learning_curve
     from datassay.score.leave_one_out import leave_one_out
     from datassay.score.removal_effects import removal_effects
 
 __version__ = version("datassay")
-# The kinds of DatassayError are attributes too (datassay.SettingError), but no names to learn.
+# The kinds of DatassayError and a few more are attributes too (see _HOMES), but no names to learn.
 __all__ = [
     "DatassayError",
-    "Linearization",
+    "LocalVarianceClassifier",
+    "LocalVarianceRegressor",
     "PartitionedClassifier",
     "PartitionedRegressor",
     "Purifier",
     "SampleSet",
-    "__version__",
     "add_label_noise",
     "attribution",
     "build_model",
@@ -49,14 +53,15 @@ __all__ = [
     "influence",
     "influence_moments",
     "label_issues",
-    "learning_curve",
     "leave_one_out",
     "load",
+    "local_variance_weights",
     "partition",
     "purify",
     "removal_curve",
     "removal_effects",
     "retrain",
+    "reweight",
     "sample_information",
     "summarize",
 ]
@@ -67,6 +72,8 @@ _HOMES = {
     "DataError": "errors",
     "DatassayError": "errors",
     "Linearization": "collect.linearization",
+    "LocalVarianceClassifier": "estimators.local_variance",
+    "LocalVarianceRegressor": "estimators.local_variance",
     "ModelError": "errors",
     "PartitionedClassifier": "estimators.partitioned",
     "PartitionedRegressor": "estimators.partitioned",
@@ -83,11 +90,13 @@ _HOMES = {
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
+    "local_variance_weights": "act.weight",
     "purify": "act.purify",
     "partition": "act.partition",
     "removal_curve": "act.removal_curve",
     "removal_effects": "score.removal_effects",
     "retrain": "collect.retrain",
+    "reweight": "act.reweight",
     "sample_information": "score.information",
     "summarize": "act.summarize",
 }
