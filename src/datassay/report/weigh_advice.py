@@ -73,16 +73,17 @@ def _weights(findings: WeighFindings) -> Advice:
         headline=f"The heaviest tenth carries {percent(round(found.heaviest_share, 3))} of the "
         "weight",
         sentence=(
-            f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; no sample counts "
-            f"more than {_times(found.ratio)} another. Effective sample size "
-            f"{found.effective:,.0f} of {n:,}. {constant} all k = {k} neighbours share their "
+            f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; "
+            f"{_ratio(found.ratio)}. Effective sample size {found.effective:,.0f} of {n:,}. {constant} all k = {k} neighbours share their "
             f"{own}: local variance 0. weights.parquet holds every weight by id, with mean 1."
         ),
     )
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.3g} times" if math.isfinite(ratio) else "any number of times"
+def _ratio(ratio: float) -> str:
+    if math.isinf(ratio):
+        return "some samples weigh nothing"
+    return f"no sample counts more than {ratio:.3g} times another"
 
 
 def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
@@ -169,10 +170,12 @@ def _labels(findings: WeighFindings) -> Advice:
     if overall < NOTABLE and not (among >= NOTABLE_HEAVY and among > overall):
         headline = f"Few heavy {own}s look wrong"
         return Advice("labels", "fine", headline, sentence + _truth(findings))
-    sentence += (
-        f" Local variance cannot tell a wrong {own} from a steep spot: the {own}s around either "
-        "vary. Find the wrong ones first: datassay run lists label issues."
-    )
+    if findings.weights.method == "local_variance":
+        sentence += (
+            f" Local variance cannot tell a wrong {own} from a steep spot: the {own}s around "
+            "either vary."
+        )
+    sentence += " Find the wrong ones first: datassay run lists label issues."
     who = "Heavy samples" if among > overall else "Samples"
     urgent = among >= 2 * NOTABLE_HEAVY or overall >= 2 * NOTABLE
     order = findings.order
