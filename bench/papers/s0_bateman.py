@@ -1,0 +1,135 @@
+"""S0 Table 7 and Fig. 5: the Bateman equations learnt from uniform and from Taylor-based points.
+
+20 networks a design instead of 50, N = N' = 4000 instead of 25 000, 20 000 updates of 512 points
+instead of 40 000 of 50 000. All networks are one batched program.
+
+    python papers/s0_bateman.py [runs [updates]]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from record import record
+from s0_designs import keras_networks, rounded, summary
+from svg import curves, maps
+
+from datassay.act.sample import taylor_sample
+from datassay.act.sampling_comparison import SamplingComparison, compare_designs, mean_interval
+from datassay.collect.derivatives import derivatives
+from datassay.collect.point_function import point_function
+from datassay.collect.training import Recipe
+from datassay.data.functions import function_problem
+from datassay.score.taylor_index import taylor_index
+
+N, EPSILON, COMPONENTS, ORDER, BATCH = 4000, 5e-4, 10, 2, 512
+N_TEST, SIDE, TIMES = 50_000, 40, 41
+PAPER = {
+    "uniform": {"L2": [1.22e-4, 0.13e-4], "Linf": [0.528, 0.047]},
+    "Taylor": {"L2": [1.14e-4, 0.15e-4], "Linf": [0.296, 0.037]},
+    "AEG": [2.51e-2, 0.07e-2],
+    "AEL": [0.42e-2, 0.008e-2],
+}
+FLOORS = {"Taylor": None, "Taylor, scikit-learn's floor": 1e-6}
+
+
+def compared(problem, repeats: int, updates: int) -> tuple[SamplingComparison, dict]:
+    """Networks on uniform points, on ours, and on points without a floor to the variances."""
+    low, high = problem.domain.T
+
+    def uniform(seed: int, n: int):
+        x = np.random.default_rng([7, seed]).uniform(low, high, (n, 3))
+        return x, problem.function(x).numpy()
+
+    how = {"order": ORDER, "epsilon": EPSILON, "n_components": COMPONENTS}
+    designs, facts = {"uniform": [uniform(s, 2 * N) for s in range(repeats)]}, {}
+    for name, floor in FLOORS.items():
+        found = [
+            taylor_sample(
+                problem.function, problem.domain, n_initial=N, n_new=N, floor=floor, seed=s, **how
+            )
+            for s in range(repeats)
+        ]
+        designs[name] = [(one.x, one.y) for one in found]
+        fitted = [one.density.n_fitted for one in found]
+        facts[f"{name}: points in the fit, acceptance; means"] = rounded([
+            np.mean(fitted),
+            np.mean([one.acceptance for one in found]),
+        ])
+    recipe = Recipe(steps=updates, batch_size=BATCH, loss="mse")
+    networks = keras_networks(3, (32, 32), 2, repeats)
+    test = uniform(10**6, N_TEST)
+    return compare_designs(designs, test, networks, recipe, scale_targets=False), facts
+
+
+def plane(problem):
+    """[SIDE, SIDE, TIMES, 3] points, u₀ first, then η₀."""
+    (u, _), (_, eta), (_, t) = problem.domain[0], problem.domain[1], problem.domain[2]
+    axes = np.linspace(u, eta, SIDE), np.linspace(u, eta, SIDE), np.linspace(0, t, TIMES)
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+
+
+def gains(found: SamplingComparison, problem) -> tuple[np.ndarray, np.ndarray]:
+    """Z of each run, [S, SIDE, SIDE], uniform minus Taylor, and max over t of Df."""
+    grid = plane(problem)
+    x = grid.reshape(-1, 3)
+    apart = found.outputs(x)[:2] - problem.function(x).numpy()
+    worst = (apart**2).sum(-1).reshape(*apart.shape[:2], SIDE, SIDE, TIMES).max(-1)
+    f = point_function(problem.function, x[:1])
+    _, tensors = derivatives(f, x, ORDER, bounds=problem.domain)
+    index = taylor_index(tensors, EPSILON).reshape(SIDE, SIDE, TIMES).max(-1)
+    return worst[0] - worst[1], index
+
+
+def figures(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray) -> None:
+    axes = {"x_title": "u₀", "y_title": "η₀"}
+    title = "S0 Fig. 5, 2a: max over t of Df, capped at 0.10 as there"
+    maps("s0_bateman_2a", title, np.minimum(index, 0.1), problem.domain[:2], **axes)
+    title = "S0 Fig. 5, 2b: error of uniform minus Taylor-based, mean over the runs"
+    maps("s0_bateman_2b", title, z.mean(0), problem.domain[:2], **axes)
+    t = np.linspace(0, problem.domain[2, 1], 200)
+    worst = np.unravel_index(z.mean(0).argmax(), index.shape)
+    starts = {"1a": (0.6, 0.4), "1b": tuple(plane(problem)[worst][0, :2])}
+    for panel, (u, eta) in starts.items():
+        x = np.column_stack([np.full_like(t, u), np.full_like(t, eta), t])
+        said = found.outputs(x)[:2, 0, :, 0]
+        lines = {"u(t)": problem.function(x).numpy()[:, 0], "uniform": said[0], "Taylor": said[1]}
+        curves(
+            f"s0_bateman_{panel}",
+            f"S0 Fig. 5, {panel}: u(t) from u₀ = {u:.3g}, η₀ = {eta:.3g}, first run",
+            {name: (t, values) for name, values in lines.items()},
+            x_title="t",
+            y_title="u",
+        )
+
+
+def main(repeats: int = 20, updates: int = 20_000) -> None:
+    start, problem = time.perf_counter(), function_problem("bateman")
+    found, facts = compared(problem, repeats, updates)
+    z, index = gains(found, problem)
+    record(
+        "papers/s0_bateman/table 7",
+        runs=repeats,
+        points=2 * N,
+        updates=updates,
+        batch=BATCH,
+        epsilon=EPSILON,
+        order=ORDER,
+        components=COMPONENTS,
+        ours=summary(found, squared=True),
+        AEG=mean_interval(np.maximum(z, 0).mean((1, 2))),
+        AEL=mean_interval(np.maximum(-z, 0).mean((1, 2))),
+        theirs=PAPER,
+        facts=facts,
+        seconds=time.perf_counter() - start,
+    )
+    figures(found, problem, z, index)
+
+
+if __name__ == "__main__":
+    main(*(int(a) for a in sys.argv[1:]))

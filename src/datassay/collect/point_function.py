@@ -1,0 +1,123 @@
+"""A user's function of points, whatever it takes and returns: arrays in, checked arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from datassay.errors import DataError
+
+RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointFunction:
+    """A function with the kind of array that it takes.
+
+    Attributes:
+        function: as given.
+        takes: "numpy" or "torch".
+        n_outputs: q.
+    """
+
+    function: Callable[[Any], Any]
+    takes: str
+    n_outputs: int
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n q"]:
+        """The values at some points.
+
+        Args:
+            x: the points.
+
+        Returns:
+            [n, q] float64, a new array.
+
+        Raises:
+            DataError: the function raises, or its values have a wrong shape or are not finite.
+        """
+        try:
+            values = _called(self.function, self.takes, x)
+        except Exception as error:  # whatever the user's function raises
+            raise DataError(f"{RULE}; calling it raised {_brief(error)}") from error
+        return _checked(values, x)
+
+
+def point_function(f: Callable[[Any], Any], x: Float[np.ndarray, "n d"]) -> PointFunction:
+    """Find out what the function takes, by calling it once or twice.
+
+    Args:
+        f: from [n, d] points, a NumPy array or a torch tensor, to [n] or [n, q] values; all float64
+            (a network: float32 where its weights are).
+        x: points to try it on.
+
+    Returns:
+        The function. NumPy arrays are tried first.
+
+    Raises:
+        DataError: it raises with either, or what it gives has a wrong shape or is not finite.
+    """
+    if not callable(f):
+        raise DataError(f"{RULE}; got {type(f).__name__}, which cannot be called.")
+    raised = []
+    for takes in ("numpy", "torch"):
+        try:
+            values = _called(f, takes, x)
+        except Exception as error:  # whatever the user's function raises
+            raised.append(f"with {takes}, {_brief(error)}")
+            continue
+        return PointFunction(f, takes, _checked(values, x).shape[1])
+    raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")
+
+
+def as_tensor(f: Callable[[Any], Any], x: np.ndarray) -> torch.Tensor:
+    """The points as a tensor of the precision that the function works in.
+
+    Args:
+        f: a function; a network has weights, whose precision counts.
+        x: points.
+
+    Returns:
+        The tensor, a copy.
+    """
+    weight = next(f.parameters(), None) if isinstance(f, torch.nn.Module) else None
+    return torch.tensor(x, dtype=torch.float64 if weight is None else weight.dtype)
+
+
+def _called(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
+    if takes == "numpy":
+        # A copy: what f does to its argument is its own affair.
+        values = f(np.array(x))
+    else:
+        with torch.no_grad():
+            values = f(as_tensor(f, x))
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+    return np.array(values, dtype=float)
+
+
+def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
+    if values.ndim not in {1, 2} or len(values) != len(x) or not values.size:
+        raise DataError(
+            f"{RULE}; got shape {list(values.shape)} for {len(x)} points. Return an array of "
+            "[n] or [n, q]."
+        )
+    finite = np.isfinite(values.reshape(len(x), -1)).all(1)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        where = ", ".join(f"{v:.6g}" for v in x[at])
+        raise DataError(
+            f"{RULE}; {int((~finite).sum())} of {len(x)} points gave NaN or infinity, the first "
+            f"of them ({where}). Narrow the domain, or mend f there."
+        )
+    return values.reshape(len(x), -1)
+
+
+def _brief(error: Exception) -> str:
+    text = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {text[0].rstrip('.')}."
