@@ -8,13 +8,13 @@ from math import comb
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.func import jacfwd, jacrev, vmap
 
-from datassay.collect.point_function import PointFunction, as_tensor
+from datassay.collect.point_function import CALL_ERRORS, PointFunction, as_tensor
 from datassay.errors import DataError, SettingError
+from datassay.models.reference import brief
 from datassay.progress import Progress, silent
 
 STEP = "derivatives"
@@ -95,10 +95,9 @@ def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.n
     try:
         return _autograd(f.function, x, order)
     except Exception as error:  # whatever the user's function raises on a tensor
-        text = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
         raise DataError(
             f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "
-            f"raised {type(error).__name__}: {text}. Take 'finite' or 'auto'."
+            f"raised {brief(error)} Take 'finite' or 'auto'."
         ) from error
 
 
@@ -121,7 +120,7 @@ def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> boo
     probes = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
     try:
         exact = _autograd(f.function, probes, 1)[0]
-    except Exception:  # noqa: BLE001  whatever f raises, central differences do not need it
+    except CALL_ERRORS:  # whatever it was, central differences do not need it
         return False
     width = bounds[:, 1] - bounds[:, 0]
     near = _finite(f, probes, 1, bounds)[0] * width

@@ -10,8 +10,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from datassay.collect.jacobian import FORWARD_ERRORS
 from datassay.errors import DataError
+from datassay.models.reference import brief
 
+# What somebody's function raises on an array that it does not take.
+CALL_ERRORS = (ArithmeticError, OSError, *FORWARD_ERRORS)
 RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
 
 
@@ -44,7 +48,7 @@ class PointFunction:
         try:
             values = _called(self.function, self.takes, x)
         except Exception as error:  # whatever the user's function raises
-            raise DataError(f"{RULE}; calling it raised {_brief(error)}") from error
+            raise DataError(f"{RULE}; calling it raised {brief(error)}") from error
         return _checked(values, x)
 
 
@@ -68,8 +72,8 @@ def point_function(f: Callable[[Any], Any], x: Float[np.ndarray, "n d"]) -> Poin
     for takes in ("numpy", "torch"):
         try:
             values = _called(f, takes, x)
-        except Exception as error:  # whatever the user's function raises
-            raised.append(f"with {takes}, {_brief(error)}")
+        except CALL_ERRORS as error:
+            raised.append(f"with {takes}, {brief(error)}")
             continue
         return PointFunction(f, takes, _checked(values, x).shape[1])
     raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")
@@ -116,8 +120,3 @@ def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
             f"of them ({where}). Narrow the domain, or mend f there."
         )
     return values.reshape(len(x), -1)
-
-
-def _brief(error: Exception) -> str:
-    text = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {text[0].rstrip('.')}."

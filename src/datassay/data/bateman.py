@@ -18,7 +18,7 @@ def bateman_system(
     sigma: Float[np.ndarray, " M"],
     removal: Float[np.ndarray, "M M"],
 ) -> Float[np.ndarray, "n q"]:
-    """u' = v (σ·η) u,  η' = v (Σ η) u, of any number M of materials.
+    """The solution for any number M of materials: u' = v (σ·η) u,  η' = v (Σ η) u.
 
     All points are one system of n (M + 1) equations in the time t/t_i of each, so they share the
     solver's steps, and differences between near points are as smooth as the solution.
