@@ -11,6 +11,8 @@ from datassay.data.settings import check_seed
 from datassay.errors import DataError, SettingError
 
 INITIAL = ("grid", "uniform")
+# Squares of widths must be numbers.
+LARGEST = 1e150
 
 
 def checked_domain(
@@ -36,7 +38,8 @@ def checked_domain(
     if box.ndim != 2 or box.shape[1] != 2 or not len(box):
         raise DataError(f"{rule}; got shape {list(box.shape)}. Write [(0, 1), (0, 10)].")
     for i, (low, high) in enumerate(box):
-        if not (np.isfinite(low) and np.isfinite(high) and np.isfinite(high - low)):
+        # Halves: the whole width of (-1e308, 1e308) is no number.
+        if not np.isfinite(high / 2 - low / 2) or max(abs(low), abs(high)) > LARGEST:
             raise DataError(f"{rule}; got ({low:g}, {high:g}) for input {i}. Give it both ends.")
         if low >= high:
             told = "which has no volume" if low == high else "which is reversed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ class TaylorSample:
 
 
 def taylor_sample(
-    f: Callable[[Any], Any],
+    f: Any,
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
     *,
     n_initial: int = 100,

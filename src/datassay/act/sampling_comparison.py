@@ -16,7 +16,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 
-Design = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n q"]]
+Design = tuple[Float[np.ndarray, "_ d"], Float[np.ndarray, "_ q"]]
 # Networks answer on so many points at once.
 ASKED_AT_ONCE = 4096
 

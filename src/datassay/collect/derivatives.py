@@ -8,11 +8,12 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jacfwd, jacrev, vmap
+from torch.func import jacrev, vmap
 
-from datassay.collect.point_function import CALL_ERRORS, PointFunction, as_tensor
+from datassay.collect.point_function import CALL_ERRORS, PointFunction
 from datassay.errors import DataError, SettingError
 from datassay.models.reference import brief
 from datassay.progress import Progress, silent
@@ -102,17 +103,16 @@ def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.n
 
 
 def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
-    """Reverse mode inside, which every operator has, forward mode for all beyond."""
+    """Reverse mode throughout: the first use of forward mode takes torch seconds to set up."""
 
     def row(point: Tensor) -> Tensor:
         return f(point[None]).reshape(-1)
 
-    call: Callable[[Tensor], Tensor] = row
+    call: Callable[[Tensor], Any] = row
     found = []
-    for m in range(order):
-        call = jacfwd(call) if m else jacrev(call)  # pyright: ignore[reportAssignmentType]
-        # A constant part of f has no derivative to go through: torch gives zeros of x's dtype.
-        found.append(vmap(call)(as_tensor(f, x)).detach().double().numpy())
+    for _ in range(order):
+        call = jacrev(call)
+        found.append(vmap(call)(torch.tensor(x)).detach().numpy())
     return tuple(found)
 
 

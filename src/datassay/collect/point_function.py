@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from datassay.collect.jacobian import FORWARD_ERRORS
+from datassay.collect.jacobian import FORWARD_ERRORS, frozen_copy
 from datassay.errors import DataError
 from datassay.models.reference import brief
 
@@ -24,7 +24,7 @@ class PointFunction:
     """A function with the kind of array that it takes.
 
     Attributes:
-        function: as given.
+        function: as given; of a network its copy.
         takes: "numpy" or "torch".
         n_outputs: q.
     """
@@ -52,12 +52,12 @@ class PointFunction:
         return _checked(values, x)
 
 
-def point_function(f: Callable[[Any], Any], x: Float[np.ndarray, "n d"]) -> PointFunction:
+def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
     """Find out what the function takes, by calling it once or twice.
 
     Args:
-        f: from [n, d] points, a NumPy array or a torch tensor, to [n] or [n, q] values; all float64
-            (a network: float32 where its weights are).
+        f: from [n, d] points, a float64 NumPy array or torch tensor, to [n] or [n, q] values; of a
+            network a copy is taken, in evaluation mode and double precision.
         x: points to try it on.
 
     Returns:
@@ -68,6 +68,8 @@ def point_function(f: Callable[[Any], Any], x: Float[np.ndarray, "n d"]) -> Poin
     """
     if not callable(f):
         raise DataError(f"{RULE}; got {type(f).__name__}, which cannot be called.")
+    if isinstance(f, torch.nn.Module):
+        f = frozen_copy(f, torch.float64)
     raised = []
     for takes in ("numpy", "torch"):
         try:
@@ -79,29 +81,15 @@ def point_function(f: Callable[[Any], Any], x: Float[np.ndarray, "n d"]) -> Poin
     raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")
 
 
-def as_tensor(f: Callable[[Any], Any], x: np.ndarray) -> torch.Tensor:
-    """The points as a tensor of the precision that the function works in.
-
-    Args:
-        f: a function; a network has weights, whose precision counts.
-        x: points.
-
-    Returns:
-        The tensor, a copy.
-    """
-    weight = next(f.parameters(), None) if isinstance(f, torch.nn.Module) else None
-    return torch.tensor(x, dtype=torch.float64 if weight is None else weight.dtype)
-
-
 def _called(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
     if takes == "numpy":
         # A copy: what f does to its argument is its own affair.
         values = f(np.array(x))
     else:
         with torch.no_grad():
-            values = f(as_tensor(f, x))
+            values = f(torch.tensor(x))
     if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
+        values = values.detach().cpu().numpy()
     return np.array(values, dtype=float)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +20,8 @@ SPEED, SIGMA, REMOVAL = 1.0, 0.45, -1.0
 LONGEST = 10.0
 # (eᶻ − 1)/z by its series where |z| is smaller: the next term is below 1e-17.
 NEAR_ZERO, TERMS = 0.1, 12
+Points = Float[Tensor, "n d"] | Float[np.ndarray, "n d"]
+Values = Float[Tensor, "n ..."] | Float[np.ndarray, "n ..."]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +30,7 @@ class FunctionProblem:
 
     Attributes:
         name: what to call it on a page.
-        function: [n, d] points → [n] or [n, q] values.
+        function: [n, d] points → [n] or [n, q] values; the user's own is checked when it is called.
         domain: [d, 2], lower and upper end of each input.
         inputs: d names.
         outputs: q names.
@@ -37,30 +38,30 @@ class FunctionProblem:
     """
 
     name: str
-    function: Callable[[Any], Any]
+    function: Any
     domain: Float[np.ndarray, "d 2"]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     differentiable: bool = True
 
 
-def runge(x: Float[Tensor, "n 1"]) -> Float[Tensor, " n"]:
+def runge(x: Points) -> Values:
     """1/(1 + 25(x − ½)²): a hill in the middle of [0, 1] (S0 App. A)."""
     return 1 / (1 + 25 * (x[..., 0] - 0.5) ** 2)
 
 
-def hyperbolic_tangent(x: Float[Tensor, "n 1"]) -> Float[Tensor, " n"]:
+def hyperbolic_tangent(x: Points) -> Values:
     """tanh(10(x − ½)) + 1: a step in the middle of [0, 1] (S0 App. A)."""
     return torch.tanh(10 * (torch.as_tensor(x)[..., 0] - 0.5)) + 1
 
 
 def bateman(
-    x: Float[Tensor, "n 3"],
+    x: Points,
     *,
     speed: float = SPEED,
     sigma: float = SIGMA,
     removal: float = REMOVAL,
-) -> Float[Tensor, "n 2"]:
+) -> Values:
     """The Bateman equations of one material, solved in closed form.
 
     u' = v σ η u,  η' = v Σ η u,  u(0) = u₀, η(0) = η₀

@@ -58,7 +58,7 @@ def _help(mean: Verdict, largest: Verdict, findings: SamplingFindings) -> Advice
         return Advice("does it help", "fine", headline, figures)
     return Advice(
         "does it help", "look", "No difference that these runs can show",
-        f"{figures} Intervals of the change hold 0. More runs (--compare) could tell; so could a "
+        f"{figures} Intervals of the change hold 0. More runs could tell; so could a "
         "network with room for what the new points show.",
     )  # fmt: skip
 
