@@ -1,10 +1,10 @@
 """S0 Table 7 and Fig. 5: the Bateman equations learnt from uniform and from Taylor-based points.
 
 20 networks a design instead of 50, N = N' = 4000 instead of 25 000, 20 000 updates of 512 points
-instead of 40 000 of 50 000. All networks are one batched program. "printed" takes eq. 2 at its word:
-‖·‖ is the squared norm, so that the vector 5e-4 (1, 1, 1) is our ε = 3 · (5e-4)². "variance" takes
-ε = 5e-4 as the variance that S0's App. B has, with our floor to the mixture's variances and with
-scikit-learn's.
+instead of 40 000 of 50 000. All networks are one batched program. "printed" takes eq. 2 at its
+word: ‖·‖ is the squared norm, so that the vector 5e-4 (1, 1, 1) is our ε = 3 · (5e-4)². "variance"
+takes ε = 5e-4 as the variance that S0's App. B has, with our floor to the mixture's variances and
+with scikit-learn's.
 
     python papers/s0_bateman.py [printed|variance [runs [updates]]]
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -94,9 +95,8 @@ def fit_density(
     distinct = len(np.unique(points, axis=0))
     rows = points[_copies(index[kept] / largest, seed)]
     k = min(n_components, distinct)
-    if floor is None:
-        floor = len(x) ** (-2 / x.shape[1]) / 12
-    mixture = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=floor)
+    least = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=least)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what it means
         mixture.fit(rows)

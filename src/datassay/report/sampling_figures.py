@@ -203,10 +203,10 @@ def _cells(
     """The cell of each point over the first two inputs, and the cells' edges."""
     side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
     box = findings.found.domain[:2]
-    edges = (np.linspace(*box[0], side + 1), np.linspace(*box[1], side + 1))
+    edges = tuple(np.linspace(low, high, side + 1) for low, high in box)
     shares = (x[:, :2] - box[:, 0]) / (box[:, 1] - box[:, 0])
     place = np.minimum((shares * side).astype(int), side - 1)
-    return (place[:, 0], place[:, 1]), edges
+    return (place[:, 0], place[:, 1]), (edges[0], edges[1])
 
 
 def _map(

@@ -34,9 +34,11 @@ def write_sampling(findings: SamplingFindings, out: Path) -> Path:
     table, summary = sample_table(findings), sampling_summary(findings)
     page = render_sampling_page(findings)
     samples = findings.found.to_samples(findings.name)
+    assert samples.source is not None
+    source = samples.source
     writers = (
         lambda to: pq.write_table(table, to),
-        lambda to: np.savez(to, x=samples.x, y=samples.y, source=samples.source),
+        lambda to: np.savez(to, x=samples.x, y=samples.y, source=source),
         lambda to: to.write_text(summary, "utf-8"),
         lambda to: to.write_text(page, "utf-8"),
     )

@@ -39,8 +39,9 @@ def taylor_terms(
 
     Cost: N q d^n.
     Source: S0 eq. 2 and 6. Deviates where they print ‖ε‖^k, a power of the squared norm of a vector
-    ε: with ε the variance of a Gaussian, as S0's App. B has it for n = 2, Df is the variance of
-    f(x + ε) to the terms that it keeps. ε only weighs the orders against each other.
+    ε(1, …, 1), for which take d ε² here. As the variance of a Gaussian, as S0's App. B has ε for
+    n = 2, Df is the variance of f(x + ε) to the terms that it keeps. ε only weighs the orders
+    against each other.
     """
     dimensions = derivatives[0].shape[2]
     spread = checked_epsilon(epsilon, dimensions)
