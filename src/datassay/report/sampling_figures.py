@@ -179,7 +179,7 @@ def error_figure(findings: SamplingFindings, which: str) -> Figure:
             error_y={"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7},
             hovertemplate=f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>",
         )  # fmt: skip
-    style(figure, "points learnt from", "largest error" if which == "largest" else "mean error")
+    style(figure, "points learnt from", which.replace("_", " ") + " error")
     figure.update_xaxes(
         tickvals=[0, 1], ticktext=[plain(n) for n in comparison.names], range=[-0.5, 1.5]
     )

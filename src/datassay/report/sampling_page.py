@@ -47,6 +47,7 @@ def _context(findings: SamplingFindings) -> dict[str, object]:
         "sections": [*sections, ("method", "Method")],
         "inputs": findings.inputs,
         "blank": len(findings.inputs) > 1,
+        "coarse": findings.curve is None,
         "mixture_columns": mixture_columns(findings),
         "mixture_rows": mixture_rows(findings),
         "mixture_note": _mixture_note(findings),
@@ -141,9 +142,14 @@ def bound_rows(findings: SamplingFindings) -> list[GroupRow]:
 
 def _mixture_note(findings: SamplingFindings) -> str:
     found = findings.found
+    n, fitted = len(found.index), found.density.n_fitted
+    who = f"All {n:,} initial points have a part in it."
+    if fitted < n:
+        who = (
+            f"{fitted:,} of {count(n, 'initial point')} have a part in it: the others have less "
+            "than a hundredth of the largest Df."
+        )
     return (
-        f"{found.density.n_fitted:,} of {count(len(found.index), 'initial point')} have a part in "
-        f"it: the others have less than a hundredth of the largest Df. Of {found.tries:,} draws "
-        f"{percent(round(found.acceptance, 3))} lay in the domain; means are ± standard "
-        "deviations, before the cut."
+        f"{who} Of {found.tries:,} draws {percent(round(found.acceptance, 3))} lay in the domain. "
+        "Means are ± standard deviations, before the cut to the domain."
     )
