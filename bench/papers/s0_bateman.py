@@ -101,7 +101,7 @@ def figures(found: SamplingComparison, problem, z: np.ndarray, index: np.ndarray
     title = "S0 Fig. 5, 2a: max over t of Df, capped at its 99th percentile"
     capped = np.minimum(index, np.quantile(index, 0.99))
     maps("s0_bateman_2a", title, capped, problem.domain[:2], **axes)
-    title = "S0 Fig. 5, 2b: error of uniform minus Taylor-based, mean over the runs"
+    title = "S0 Fig. 5, 2b: error, uniform minus Taylor-based"
     maps("s0_bateman_2b", title, z.mean(0), problem.domain[:2], **axes)
     t = np.linspace(0, problem.domain[2, 1], 200)
     worst = np.unravel_index(z.mean(0).argmax(), index.shape)
