@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from datassay.report.figure_style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, plain, style
+from datassay.report.figure_style import (
+    BLUE,
+    GREY,
+    INK,
+    QUIET,
+    SKY,
+    VERMILION,
+    log_ticks,
+    plain,
+    style,
+)
 from datassay.report.sampling_bound_figures import bound_figure, gain_figure
 from datassay.report.sampling_findings import SamplingFindings
 
@@ -87,16 +97,8 @@ def function_figure(findings: SamplingFindings) -> Figure:
         marker={"symbol": "line-ns-open", "size": 11, "color": VERMILION}, hoverinfo="skip",
     )  # fmt: skip
     style(figure, plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
-    figure.update_layout(margin_r=64)
     figure.update_yaxes(range=[floor - 0.05 * span, float(shown.max()) + 0.07 * span])
-    figure.update_layout(
-        yaxis2={
-            "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
-            "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
-            "range": [0, 1.1 * float(index.max())], "tickcolor": "#5f6b7a", "ticks": "outside",
-            "exponentformat": "power", "automargin": True,
-        }
-    )  # fmt: skip
+    figure.update_layout(margin_r=64, yaxis2=_right_axis(float(index.max())))
     return figure
 
 
@@ -186,6 +188,16 @@ def error_figure(findings: SamplingFindings, which: str) -> Figure:
     figure.update_yaxes(rangemode="tozero")
     figure.update_layout(showlegend=False)
     return figure
+
+
+def _right_axis(largest: float) -> dict[str, object]:
+    """The axis of Df, with ticks of its own."""
+    return {
+        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
+        "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
+        "range": [0, 1.1 * largest], "tickcolor": QUIET, "ticks": "outside",
+        "exponentformat": "power", "automargin": True,
+    }  # fmt: skip
 
 
 def _points(figure: Figure, x: np.ndarray, y: np.ndarray, name: str, colour: str, symbol: str):
