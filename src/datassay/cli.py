@@ -15,6 +15,7 @@ import typer
 from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
+from datassay.cli_weights import sample
 from datassay.options import (
     Adversarial,
     AllowTrained,
@@ -305,6 +306,7 @@ def _print_plan(train, val, settings) -> None:
 
 app.command()(purify)
 app.command()(partition)
+app.command()(sample)
 
 
 def main() -> None:
