@@ -109,6 +109,92 @@ def galleries(name: str, title: str, rows: Mapping[str, Sequence[tuple[str, str]
     _write(name, title, body, max(width, 380), y)
 
 
+def planes(
+    name: str,
+    title: str,
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    window: tuple[tuple[float, float], tuple[float, float]],
+) -> None:
+    """Points of a plane, coloured by a value in [0, 1], over the part of it where a mask is true.
+
+    A panel is points [n, 2], values [n] and a mask [rows, columns] over the window, lowest row
+    first, or None.
+    """
+    (x0, x1), (y0, y1) = window
+    width = 230
+    height = round(width * (y1 - y0) / (x1 - x0))
+    body = []
+    for i, (label, (points, values, mask)) in enumerate(panels.items()):
+        left, top = 6 + i * (width + 8), 52
+        body.append(_text(left, 44, label, anchor="start"))
+        body.append(
+            f'<rect x="{left}" y="{top}" width="{width}" height="{height}" '
+            f'fill="{COLOURS[0]}" fill-opacity="{0.0 if mask is None else 0.15}" stroke="#5f6b7a"/>'
+        )
+        body += [] if mask is None else _runs(mask, left, top, width, height)
+        for (x, y), value in zip(points, np.asarray(values, float), strict=True):
+            at = left + width * (x - x0) / (x1 - x0), top + height * (y1 - y) / (y1 - y0)
+            body.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="2" fill="{_heat(value)}"/>')
+    _write(name, title, body, 12 + len(panels) * (width + 8), height + 60)
+
+
+def maps(
+    name: str, title: str, panels: Mapping[str, tuple[np.ndarray, Sequence, Sequence, str]]
+) -> None:
+    """Colour maps side by side: values [rows, columns], both axes' ticks, the column axis' title.
+
+    Blue is the lowest value of a map, vermilion its highest.
+    """
+    cell, body = 13, []
+    left = bottom = 0
+    for label, (values, rows, columns, x_title) in panels.items():
+        x0, y0 = left + 44, 56
+        low, high = float(values.min()), float(values.max())
+        body.append(_text(left + 4, 36, label, anchor="start"))
+        body.append(_text(left + 4, 50, f"{low:.4g} (blue) to {high:.4g}", anchor="start"))
+        for i, j in np.ndindex(*values.shape):
+            share = (values[i, j] - low) / ((high - low) or 1)
+            y = y0 + cell * (len(rows) - 1 - i)
+            body.append(
+                f'<rect x="{x0 + cell * j}" y="{y}" width="{cell}" height="{cell}" '
+                f'fill="{_heat(share)}"/>'
+            )
+        for i in range(0, len(rows), 4):
+            y = y0 + cell * (len(rows) - 1 - i) + 10
+            body.append(_text(x0 - 4, y, f"{rows[i]:.3g}", anchor="end"))
+        bottom = y0 + cell * len(rows)
+        for j in range(0, len(columns), 4):
+            body.append(_text(x0 + cell * j + 6, bottom + 14, f"{columns[j]:.3g}"))
+        body.append(_text(x0 + cell * len(columns) / 2, bottom + 28, x_title))
+        left = x0 + cell * len(columns) + 16
+    _write(name, title, body, left, bottom + 36)
+
+
+def _runs(mask: np.ndarray, left: float, top: float, width: float, height: float) -> list[str]:
+    """Rectangles over each row's stretches where the mask is true."""
+    rows, columns = mask.shape
+    found = []
+    for i, row in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.r_[0, row.astype(int), 0])).reshape(-1, 2)
+        y = top + height * (rows - 1 - i) / rows
+        for start, end in edges:
+            found.append(
+                f'<rect x="{left + width * start / columns:.1f}" y="{y:.1f}" '
+                f'width="{width * (end - start) / columns:.1f}" height="{height / rows:.1f}" '
+                f'fill="{COLOURS[1]}" fill-opacity=".25"/>'
+            )
+    return found
+
+
+def _heat(share: float) -> str:
+    """From blue over white to vermilion; 0 and 1 are the two classes' colours."""
+    ends = np.array([[0, 114, 178], [240, 240, 240], [213, 94, 0]], float)
+    at = 2 * min(max(share, 0.0), 1.0)
+    i = min(int(at), 1)
+    red, green, blue = (ends[i] + (at - i) * (ends[i + 1] - ends[i])).round().astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
 class _Frame:
     """Data to pixels, and the axes."""
 

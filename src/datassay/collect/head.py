@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -163,9 +164,11 @@ def _linear_calls(model: nn.Module) -> Callable[[], list[Call]]:
     calls: list[Call] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Affine):
-            module.register_forward_hook(
-                lambda m, i, o, name=name: calls.append((name, m, i[0].clone(), o.clone()))
-            )
+
+            def note(module: nn.Module, given: Any, made: Any, name: str = name) -> None:
+                calls.append((name, module, given[0].clone(), made.clone()))
+
+            module.register_forward_hook(note)
     return lambda: calls
 
 
@@ -179,9 +182,8 @@ def _before_fixed_scale(
     if last and isinstance(last[0][1], Affine) and _same(last[0][3], outputs):
         _, fixed, inner, _ = last[0]
         assert isinstance(fixed, Affine)
-        parts = (fixed.scale, fixed.shift)
-        scale, shift = (t.detach().cpu().double().expand(k).clone() for t in parts)
-        return inner, scale, shift
+        factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
+        return inner, factor.expand(k).clone(), offset.expand(k).clone()
     return outputs, scale, shift
 
 

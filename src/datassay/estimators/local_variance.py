@@ -19,7 +19,8 @@ from datassay.estimators.validation import validated
 def _inner_has(name: str) -> Any:
     def check(self: _LocalVariance) -> bool:
         inner = getattr(self, "estimator_", None) or self.estimator or self._default()
-        return bool(getattr(inner, name)) or True  # AttributeError where there is none
+        getattr(inner, name)  # its AttributeError says what is missing
+        return True
 
     return check
 
@@ -40,7 +41,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         self.search = search
 
     def _fit(self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, sample_weight: Any) -> None:
-        inner = self._default() if self.estimator is None else clone(self.estimator)
+        inner: Any = self._default() if self.estimator is None else clone(self.estimator)
         if not has_fit_parameter(inner, "sample_weight"):
             raise SettingError(
                 "estimator must take sample_weight in fit; "
