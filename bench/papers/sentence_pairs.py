@@ -2,7 +2,8 @@
 
 A sentence is the mean of its words' vectors (GloVe; a word counts by its inverse document
 frequency) or the leading directions of its hashed n-grams, brought to unit length; a pair of
-sentences a, b is |a − b| and a · b by element, and a and b themselves where asked for.
+sentences a, b is |a − b| and a · b by element. The n-grams also give, before any directions are
+taken, the cosine of a and b and how much of each the other covers.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 
 GLOVE = ("glove_6b_50d_5k", "glove_twitter_25d_12k")
 N_HASHED = 2**16
-SVD = 100
-REPRESENTATIONS = ("glove", "glove+", "n-grams", "n-grams+", "both", "both+")  # +: a and b beside
+SVD = 50
+KINDS = ({"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (3, 5)})  # words, letters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,25 +75,27 @@ def _stsb() -> tuple[Pairs, Pairs]:
     return pairs("train"), pairs("dev")
 
 
-def features(name: str, train: Pairs, test: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """[n, d] and [m, d] float32; everything learned (word weights, SVD, scale) on `train` alone."""
-    kind = name.removesuffix("+")
+def representations(train: Pairs, test: Pairs) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """[n, d] and [m, d] float32 by name: word vectors, n-grams, both.
+
+    Everything learned (word weights, SVD, mean and scale of the columns) is learned on `train`.
+    """
     sentences = train.first + train.second
-    maps = []
-    if kind in {"glove", "both"}:
-        maps.append(_averages(sentences))
-    if kind in {"n-grams", "both"}:
-        maps.append(_directions(sentences))
-    found = []
-    for pairs in (train, test):
-        parts = []
-        for embed in maps:
-            a, b = _unit(embed(pairs.first)), _unit(embed(pairs.second))
-            parts += [np.abs(a - b), a * b] + ([a, b] if name.endswith("+") else [])
-        found.append(np.hstack(parts))
-    mean, deviation = found[0].mean(0), found[0].std(0)
-    first, second = ((x - mean) / np.where(deviation > 0, deviation, 1) for x in found)
-    return first.astype(np.float32), second.astype(np.float32)
+    maps = {"glove": [_averages(sentences)], "n-grams": [_ngrams(sentences, k) for k in KINDS]}
+    found = {}
+    for name, embeddings in maps.items():
+        sets = [np.hstack([embed(p) for embed in embeddings]) for p in (train, test)]
+        mean, deviation = sets[0].mean(0), sets[0].std(0)
+        scale = np.where(deviation > 0, deviation, 1)
+        first, second = (((x - mean) / scale).astype(np.float32) for x in sets)
+        found[name] = (first, second)
+    both = (np.hstack([found[name][part] for name in maps]) for part in (0, 1))
+    return found | {"both": tuple(both)}
+
+
+def _compared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    a, b = _unit(a), _unit(b)
+    return np.hstack([np.abs(a - b), a * b])
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -113,7 +116,9 @@ def _vectors() -> dict[str, np.ndarray]:
         sets.append(dict(zip(found["words"].tolist(), found["vectors"], strict=True)))
     empty = [np.zeros_like(next(iter(s.values()))) for s in sets]
     words = set().union(*sets)
-    return {w: np.concatenate([s.get(w, e) for s, e in zip(sets, empty, strict=True)]) for w in words}
+    return {
+        w: np.concatenate([s.get(w, e) for s, e in zip(sets, empty, strict=True)]) for w in words
+    }
 
 
 def _averages(sentences: list[str]):
@@ -125,7 +130,7 @@ def _averages(sentences: list[str]):
             count[word] = count.get(word, 0) + 1
     size = next(iter(vectors.values())).size
 
-    def embed(texts: list[str]) -> np.ndarray:
+    def mean(texts: list[str]) -> np.ndarray:
         rows = np.zeros((len(texts), size))
         for row, text in zip(rows, texts, strict=True):
             for word in _words(text):
@@ -133,18 +138,25 @@ def _averages(sentences: list[str]):
                     row += np.log((1 + len(sentences)) / (1 + count.get(word, 0))) * vectors[word]
         return rows
 
+    return lambda pairs: _compared(mean(pairs.first), mean(pairs.second))
+
+
+def _ngrams(sentences: list[str], kind: dict):
+    """Hashed n-grams, tf-idf, the leading SVD directions, cosine and coverage."""
+    weigh = make_pipeline(
+        HashingVectorizer(n_features=N_HASHED, alternate_sign=False, norm=None, **kind),
+        TfidfTransformer(sublinear_tf=True),
+    )
+    hashed = weigh.fit_transform(sentences)
+    directions = TruncatedSVD(SVD, random_state=0).fit(hashed)
+
+    def embed(pairs: Pairs) -> np.ndarray:
+        a, b = weigh.transform(pairs.first), weigh.transform(pairs.second)
+        both = a.minimum(b).sum(1)
+        scalars = (a.multiply(b).sum(1), both / a.sum(1), both / b.sum(1))
+        return np.hstack([
+            _compared(directions.transform(a), directions.transform(b)),
+            *(np.asarray(s).reshape(-1, 1) for s in scalars),
+        ])
+
     return embed
-
-
-def _directions(sentences: list[str]):
-    """Hashed words, word pairs and letters' 3- to 5-grams, tf-idf, the leading SVD directions."""
-    kinds = ({"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (3, 5)})
-    models = []
-    for seed, kind in enumerate(kinds):
-        model = make_pipeline(
-            HashingVectorizer(n_features=N_HASHED, alternate_sign=False, norm=None, **kind),
-            TfidfTransformer(sublinear_tf=True),
-            TruncatedSVD(SVD // 2, random_state=seed),
-        )
-        models.append(model.fit(sentences))
-    return lambda texts: np.hstack([_unit(model.transform(texts)) for model in models])
