@@ -219,3 +219,83 @@ def test_bad_settings(recipe, kept, message):
 def test_cross_entropy_needs_classes():
     with pytest.raises(SettingError, match="loss must be mse for a regression"):
         train_networks(networks(1, 1), regression(), subsets(1), Recipe())
+
+
+WEIGHTS = torch.rand(3, 40, generator=torch.Generator().manual_seed(7)) + 0.1
+
+
+def unusual(model):
+    """The same function, but not the plain stack that takes closed-form gradients."""
+    return nn.Sequential(*model, Same())
+
+
+class Same(nn.Module):
+    def forward(self, x):
+        return x * 1.0
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, unusual])
+@pytest.mark.parametrize("kept", [25, 38])
+@pytest.mark.parametrize("task", ["classes", "regression, two targets"])
+def test_weighted_descent_equals_a_loop(task, kept, wrap):
+    train, k, loss = TASKS[task]
+    recipe = Recipe(optimizer="sgd", lr=0.1, steps=8, batch_size=None, loss=loss)
+    kept = subsets(3, kept)
+    models = [wrap(m) for m in networks(3, k)]
+    trained = train_networks(models, train, kept, recipe, sample_weight=5 * WEIGHTS)
+    for s, model in enumerate(models):
+        x = torch.tensor(train.x[kept[s]])
+        w = WEIGHTS[s, kept[s]] / WEIGHTS[s, kept[s]].mean()
+        for _ in range(8):
+            mean = (w * loss_by_hand(model(x), train, kept[s].numpy(), loss)).mean()
+            gradients = torch.autograd.grad(mean, list(model.parameters()))
+            with torch.no_grad():
+                for p, g in zip(model.parameters(), gradients, strict=True):
+                    p -= 0.1 * g
+        assert_same({n: t[s] for n, t in trained.state.items()}, model.state_dict())
+
+
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_uniform_weights_change_nothing(batch_size):
+    recipe = Recipe(steps=10, lr=0.02, batch_size=batch_size)
+    plain = train_networks(networks(3, 3), samples(), subsets(3), recipe).state
+    for weight in (torch.full((40,), 0.3), lambda positions: torch.ones(positions.shape)):
+        same = train_networks(networks(3, 3), samples(), subsets(3), recipe, sample_weight=weight)
+        assert_same(same.state, plain, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [None, 8])
+@pytest.mark.parametrize("wrap", [lambda m: m, unusual])
+def test_what_is_observed_are_the_outputs_before_the_update(batch_size, wrap):
+    seen = []
+    train, models = samples(), [wrap(m) for m in networks(2, 3)]
+    train_networks(
+        models,
+        train,
+        subsets(2),
+        Recipe(steps=2, lr=0.1, batch_size=batch_size),
+        observe=lambda positions, outputs: seen.append((positions.clone(), outputs.clone())),
+    )
+    assert len(seen) == 2
+    positions, outputs = seen[0]
+    for s, model in enumerate(models):
+        expected = model(torch.tensor(train.x[positions[s]])).detach()
+        torch.testing.assert_close(outputs[s], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.ones(2, 40), r"\[n\] or \[networks, n\], 1 networks; got shape \[2, 40\]"),
+        (torch.ones(3), "for every sample; got 3 weights, 0 of them negative"),
+        (-torch.ones(40), "got 40 weights, 40 of them negative"),
+        (torch.zeros(40), "positive somewhere in every subset"),
+        (lambda positions: torch.ones(3), r"for every position, \[1, 25\]; got shape \[3\]"),
+        (lambda positions: positions / 0, "with others"),
+    ],
+)
+def test_bad_weights(weight, message):
+    with pytest.raises(SettingError, match=message):
+        train_networks(
+            networks(1, 3), samples(), subsets(1), Recipe(batch_size=None), sample_weight=weight
+        )

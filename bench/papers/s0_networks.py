@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+KEEP_EVERY = 50  # epochs between two looks
+
 
 @dataclass(frozen=True)
 class Training:
@@ -27,8 +29,15 @@ class Training:
     loss: str = "cross_entropy"  # one output: binary
 
 
-def mlps(x: np.ndarray, y: np.ndarray, weights: np.ndarray, how: Training, seeds: Sequence[int]):
-    """Parameters of [seeds * weightings] networks, seeds outermost.
+def mlps(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    how: Training,
+    seeds: Sequence[int],
+    rescale: bool = True,
+):
+    """Parameters of [seeds * weightings] networks, seeds outermost: the last epoch's and `Kept`.
 
     Args:
         x: [n, d].
@@ -36,18 +45,41 @@ def mlps(x: np.ndarray, y: np.ndarray, weights: np.ndarray, how: Training, seeds
         weights: [V, n], any scale.
         how: the recipe.
         seeds: of weights (Glorot, zero bias) and batches.
+        rescale: weights to mean 1.
     """
     inputs, targets = torch.tensor(x).float(), torch.tensor(y).float()[:, None]
-    w = torch.tensor(weights / weights.mean(1, keepdims=True)).float()
+    w = torch.tensor(weights / weights.mean(1, keepdims=True) if rescale else weights).float()
     n_weightings = len(w)
     layers = _start(x.shape[1], how.units, seeds, n_weightings)
     flat = [p for pair in layers for p in pair]
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[how.optimizer]
     optimizer = kind(flat, lr=how.lr, **({"eps": 1e-7} if how.optimizer == "adam" else {}))
-    for batch in _batches(inputs, targets, w, how, seeds):
+    kept = Kept(layers, x, y)
+    every = KEEP_EVERY * -(-len(x) // how.batch_size)
+    for update, batch in enumerate(_batches(inputs, targets, w, how, seeds), 1):
         _write_gradients(layers, *batch, how.loss)
         optimizer.step()
-    return layers
+        if update % every == 0 and how.loss != "mse":
+            kept.look(layers)
+    return layers, kept.layers
+
+
+class Kept:
+    """Each network as it was when it first had its highest accuracy on the training samples."""
+
+    def __init__(self, layers, x: np.ndarray, y: np.ndarray):
+        self.x, self.y = x, torch.tensor(y) > 0
+        self.layers = [tuple(p.clone() for p in pair) for pair in layers]
+        self.best = torch.full((len(layers[0][0]),), -1.0)
+
+    def look(self, layers) -> None:
+        """Note which networks have never been better."""
+        right = ((outputs(layers, self.x) > 0) == self.y).float().mean(1)
+        better = right > self.best
+        self.best = torch.where(better, right, self.best)
+        for kept, now in zip(self.layers, layers, strict=True):
+            for old, new in zip(kept, now, strict=True):
+                old[better] = new[better]
 
 
 @torch.no_grad()

@@ -103,8 +103,9 @@ def sample_weights(
         ids: [n]; None: 0 to n − 1.
 
     Returns:
-        The weights. details: the settings, search, recall, constant (samples whose neighbours all
-        agree), max_variance and, with density, density_clipped (samples whose p̂ was).
+        The weights. details: the settings, search, recall, redone, constant (samples whose
+        neighbours all agree), max_variance and, with density, density_clipped (samples whose p̂
+        was).
 
     Raises:
         DataError: features or targets that are not finite numbers, or not one target a sample.
@@ -128,6 +129,7 @@ def sample_weights(
         "max_ratio": max_ratio,
         "search": found.neighbors.search,
         "recall": found.neighbors.recall,
+        "redone": found.neighbors.redone,
         "constant": int((variance == 0).sum()),
         "max_variance": float(variance.max()),
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from datassay.errors import SettingError
 
 # From this share of the samples on, full-batch networks share one pass over all of them, with
 # weights 0 where a network lacks a sample: no copies, and one product serves all first layers.
@@ -23,12 +25,14 @@ class Batch:
         y: targets, the same leading axes.
         weights: [S, n] or [S, batch]: of each sample in its network's loss, summing to 1.
         shared: whether x and y are.
+        positions: [S, n] or [S, batch]: of each sample among all n.
     """
 
     x: Tensor
     y: Tensor
     weights: Float[Tensor, "S samples"]
     shared: bool
+    positions: Int[Tensor, "S samples"]
 
 
 def batches(
@@ -63,7 +67,66 @@ def batches(
     size = min(batch_size, subsets.shape[1])
     weights = torch.full((len(subsets), size), 1 / size, dtype=x.dtype)
     for chosen in _shuffled(subsets, steps, size, seed):
-        yield Batch(_rows(x, chosen), _rows(y, chosen), weights, shared=False)
+        yield Batch(_rows(x, chosen), _rows(y, chosen), weights, False, chosen)
+
+
+def weighted(
+    draw: Iterator[Batch],
+    subsets: Int[Tensor, "S kept"],
+    sample_weight: Tensor | Callable[[Tensor], Tensor],
+) -> Iterator[Batch]:
+    """The batches with their weights multiplied by those of the samples.
+
+    Args:
+        draw: the batches.
+        subsets: positions of each network's samples.
+        sample_weight: [n] or [S, n], not negative, of which only ratios count: they are scaled to
+            mean 1 over each network's subset. Or a function of positions [S, samples], called once
+            a batch, that gives weights of the same shape; these are taken as they are.
+
+    Yields:
+        The batches.
+
+    Raises:
+        SettingError: wrong shape, negative or not finite, or all 0 over a subset.
+    """
+    if not callable(sample_weight):
+        weight = _mean_one(sample_weight, subsets)
+        for batch in draw:
+            part = weight.gather(1, batch.positions).to(batch.weights.dtype)
+            yield replace(batch, weights=batch.weights * part)
+        return
+    for batch in draw:
+        part = sample_weight(batch.positions)
+        if part.shape != batch.positions.shape or not _usable(part):
+            raise SettingError(
+                "sample_weight must give a finite weight of at least 0 for every position, "
+                f"{list(batch.positions.shape)}; got shape {list(part.shape)}"
+                f"{'' if _usable(part) else ' with others'}."
+            )
+        yield replace(batch, weights=batch.weights * part.to(batch.weights.dtype))
+
+
+def _usable(weight: Tensor) -> bool:
+    return bool(((weight >= 0) & weight.isfinite()).all())
+
+
+def _mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[Tensor, "S n"]:
+    if weight.ndim not in {1, 2} or (weight.ndim == 2 and len(weight) != len(subsets)):
+        raise SettingError(
+            f"sample_weight must be [n] or [networks, n], {len(subsets)} networks; got shape "
+            f"{list(weight.shape)}."
+        )
+    if weight.shape[-1] <= int(subsets.max()) or not _usable(weight):
+        raise SettingError(
+            "sample_weight must hold a finite weight of at least 0 for every sample; got "
+            f"{weight.shape[-1]} weights, {int((~(weight >= 0)).sum())} of them negative or NaN."
+        )
+    weight = weight.double().expand(len(subsets), -1)
+    mean = weight.gather(1, subsets).mean(1, keepdim=True)
+    if not bool((mean > 0).all()):
+        raise SettingError("sample_weight must be positive somewhere in every subset; got all 0.")
+    return weight / mean
 
 
 def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
@@ -75,10 +138,10 @@ def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"]) -> Batch:
     n_networks, kept = subsets.shape
     if kept < SHARED_FROM * len(x):
         weights = torch.full((n_networks, kept), 1 / kept, dtype=x.dtype)
-        return Batch(x[subsets], y[subsets], weights, shared=False)
+        return Batch(x[subsets], y[subsets], weights, False, subsets)
     weights = torch.zeros(n_networks, len(x), dtype=x.dtype)
     weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / kept, dtype=x.dtype))
-    return Batch(x, y, weights, shared=True)
+    return Batch(x, y, weights, True, torch.arange(len(x)).expand(n_networks, -1))
 
 
 def _shuffled(

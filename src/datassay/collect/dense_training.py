@@ -88,8 +88,12 @@ class DenseGradients:
         self.h: list[Tensor] = []
 
     @torch.no_grad()
-    def __call__(self, weights: dict[str, Tensor], batch: Batch) -> None:
-        """Write the gradients of this batch; every call has the same weights and batch shape."""
+    def __call__(self, weights: dict[str, Tensor], batch: Batch) -> Float[Tensor, "S samples k"]:
+        """Write the gradients of this batch; every call has the same weights and batch shape.
+
+        Returns:
+            The outputs, in a buffer that the next call overwrites.
+        """
         if not self.h:
             self._allocate(weights, batch)
         self._forward(batch)
@@ -107,6 +111,7 @@ class DenseGradients:
                 torch.bmm(self.d[i], self.h[i - 1].mT, out=self.w[i].grad)
         if self.offset is None:
             self._first_gradient(batch)
+        return self.h[last].mT
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
         self.w = [weights[f"{prefix}weight"] for prefix in self.stack.layers]

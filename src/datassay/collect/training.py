@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from datassay.collect.batches import Batch, batches
+from datassay.collect.batches import Batch, batches, weighted
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
@@ -70,6 +70,8 @@ def train_networks(
     recipe: Recipe,
     *,
     seed: int = 0,
+    sample_weight: Tensor | Callable[[Tensor], Tensor] | None = None,
+    observe: Callable[[Tensor, Tensor], None] | None = None,
     progress: Progress = silent,
 ) -> TrainedNetworks:
     """Train S networks at once, network s on the samples subsets[s].
@@ -81,6 +83,12 @@ def train_networks(
         subsets: positions in samples, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
         seed: of the batch order; network s uses the stream (seed, s).
+        sample_weight: of each sample in the loss of a batch, Σ w_i ℓ_i / batch: [n] or [S, n],
+            scaled to mean 1 over each network's subset; or, for weights that change, a function of
+            the batch's positions [S, batch], called before each update.
+        observe: called after the gradients of each batch and before its update with positions
+            [S, batch] and outputs [S, batch, k], to be read at once. Full batches that hold most
+            samples give all n to every network, also those it leaves out.
         progress: called with (step, updates done, updates in all).
 
     Returns:
@@ -88,8 +96,8 @@ def train_networks(
 
     Raises:
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
-            batch_size is not positive, or subsets does not hold one non-empty row of positions in
-            samples a network.
+            batch_size is not positive, subsets does not hold one non-empty row of positions in
+            samples a network, or sample_weight does not suit it.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
     two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
@@ -106,14 +114,20 @@ def train_networks(
     n_outputs = _n_outputs(template, x[:1])
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
-    if stack is None or (recipe.loss == "mse" and y.shape[1] != n_outputs):
-        draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
-        gradients = partial(_autograd, template, buffers, recipe)
-        trained = _descend(start, draw, gradients, recipe, progress)
-    else:
+    if recipe.loss == "mse" and y.shape[1] != n_outputs:
+        stack = None
+    link = ""
+    if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
-        draw = batches(stack.before(x), y, subsets, recipe.steps, recipe.batch_size, seed)
-        trained = _descend_dense(stack, start, draw, link, recipe, progress)
+        x = stack.before(x)
+    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
+    if sample_weight is not None:
+        draw = weighted(draw, subsets, sample_weight)
+    if stack is not None:
+        trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
+    else:
+        gradients = partial(_autograd, template, buffers, recipe)
+        trained = _descend(start, draw, gradients, recipe, observe, progress)
     return TrainedNetworks(template, trained | buffers)
 
 
@@ -137,14 +151,17 @@ def sample_losses(
 def _descend(
     start: dict[str, Tensor],
     draw: Iterator[Batch],
-    write_gradients: Callable[[dict[str, Tensor], Batch], None],
+    write_gradients: Callable[[dict[str, Tensor], Batch], Tensor],
     recipe: Recipe,
+    observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
     optimizer = _optimizer(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
-        write_gradients(weights, batch)
+        outputs = write_gradients(weights, batch)
+        if observe is not None:
+            observe(batch.positions, outputs)
         for name, w in weights.items() if recipe.weight_decay else ():
             assert w.grad is not None
             w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
@@ -154,24 +171,27 @@ def _descend(
 
 
 def _descend_dense(
-    stack: DenseStack,
     start: dict[str, Tensor],
     draw: Iterator[Batch],
+    stack: DenseStack,
     link: str,
     recipe: Recipe,
+    observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
     first = next(draw)
+    draw = chain([first], draw)
     n, n_inputs = first.x.shape[-2:]
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
     descent = recipe.optimizer == "sgd" and recipe.batch_size is None
     if not (descent and first.shared and n < 2 * n_inputs):
-        gradients = DenseGradients(stack, link)
-        return _descend(start, chain([first], draw), gradients, recipe, progress)
+        return _descend(start, draw, DenseGradients(stack, link), recipe, observe, progress)
     space = FunctionSpace(stack.layers[0], start, first.x)
     gradients = DenseGradients(stack, link, space.offset())
-    draw = repeat(space.kernel(first), recipe.steps)
-    return space.weights(_descend(space.coordinates(), draw, gradients, recipe, progress))
+    kernel = space.kernel(first)
+    draw = (replace(kernel, weights=batch.weights) for batch in draw)
+    coordinates = space.coordinates()
+    return space.weights(_descend(coordinates, draw, gradients, recipe, observe, progress))
 
 
 def _autograd(
@@ -180,7 +200,7 @@ def _autograd(
     recipe: Recipe,
     weights: dict[str, Tensor],
     batch: Batch,
-) -> None:
+) -> Float[Tensor, "S samples k"]:
     for w in weights.values():
         w.grad = None
     outputs = _forward(template, {**weights, **buffers}, batch)
@@ -188,6 +208,7 @@ def _autograd(
     trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
     losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
     (losses * batch.weights).sum().backward()
+    return outputs.detach()
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:

@@ -65,7 +65,7 @@ def nearest_neighbors(
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
     Cost: exact 2 n² d float32 operations and 2²⁵ values beside the rows; approximate about
-    8 n^1.5 d. Memory n d values twice, and 2 n k.
+    12 n^1.5 d. Memory n d values twice, and 2 n k.
     """
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
