@@ -178,13 +178,14 @@ def compared(task: Task, baseline: np.ndarray, vbsw: np.ndarray, y: np.ndarray) 
             error = each.std(ddof=1) / len(each) ** 0.5 if len(each) > 1 else 0.0
             figures[f"{name}_{arm}"] = [100 * v for v in (each.max(), each.mean(), error)]
         gain = scores["vbsw"] - scores["baseline"]
-        half = 1.96 * gain.std(ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else 0.0
+        figures[f"{name}_gain"] = 100 * gain.mean()
+        if len(gain) > 1:
+            half = 1.96 * gain.std(ddof=1) / len(gain) ** 0.5
+            figures[f"{name}_over_seeds"] = [100 * (gain.mean() + s * half) for s in (-1, 1)]
         some = slice(None, None, max(1, len(gain) // BOOTSTRAP_SEEDS))
         again = [
             (metric(vbsw[some, d], y[d]) - metric(baseline[some, d], y[d])).mean() for d in draws
         ]
-        figures[f"{name}_gain"] = 100 * gain.mean()
-        figures[f"{name}_over_seeds"] = [100 * (gain.mean() - half), 100 * (gain.mean() + half)]
         figures[f"{name}_over_pairs"] = 100 * np.quantile(again, (0.025, 0.975))
     return figures
 
