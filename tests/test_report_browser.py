@@ -16,11 +16,14 @@ from test_report_findings import (
 )
 from test_report_weigh import weighed
 
+from datassay.collect.training import Recipe
 from datassay.report.page import render_page
 from datassay.report.partition_page import render_partition_page
 from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
+from datassay.report.sampling_page import render_sampling_page
 from datassay.report.weigh_page import render_weigh_page
+from datassay.run_sample import SampleSettings, run_sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -338,3 +341,15 @@ def test_the_page_of_a_weighting(browser, tmp_path):
     assert weights == sorted(weights)
     lines = browser.find_elements("css selector", "[data-figure=boundary] .legendtext")
     assert "boundary with weights" in [line.text for line in lines]
+
+
+def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr("datassay.run_sample.RECIPE", Recipe(steps=20, loss="mse"))
+    settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
+    found = replace(run_sample(settings), name="<b>mine")
+    path = tmp_path / "index.html"
+    path.write_text(render_sampling_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    assert browser.find_element("css selector", "h1").text == "<b>mine"
+    drawn = browser.find_elements("css selector", ".figure svg.main-svg")
+    assert len(drawn) >= 4

@@ -251,3 +251,37 @@ def _write(name: str, title: str, body: Sequence[str], width: int = WIDTH, heigh
         "</svg>",
     ])
     (FOLDER / f"{name}.svg").write_text(text + "\n", encoding="utf-8")
+
+
+def signed_map(
+    name: str,
+    title: str,
+    values: np.ndarray,
+    box: Sequence[Sequence[float]],
+    *,
+    x_title: str,
+    y_title: str,
+    side: int = 320,
+) -> None:
+    """A value over two inputs, [first input, second input]: blue above 0, orange below."""
+    largest = float(np.abs(values).max()) or 1.0
+    rows, columns = values.shape[1], values.shape[0]
+    body = []
+    for (i, j), value in np.ndenumerate(values):
+        # Half a pixel more, or the seams between the cells show.
+        where = (
+            f'x="{LEFT + side * i / columns:.2f}" y="{40 + side * (rows - 1 - j) / rows:.2f}" '
+            f'width="{side / columns + 0.5:.2f}" height="{side / rows + 0.5:.2f}"'
+        )
+        colour = COLOURS[0] if value >= 0 else COLOURS[1]
+        body.append(
+            f'<rect {where} fill="{colour}" fill-opacity="{abs(float(value)) / largest:.3f}"/>'
+        )
+    for at, k in ((0.0, 0), (1.0, 1)):
+        body.append(_text(LEFT + at * side, 54 + side, f"{box[0][k]:.3g}"))
+        body.append(_text(LEFT - 6, 44 + side * (1 - at), f"{box[1][k]:.3g}", anchor="end"))
+    body.append(_text(LEFT + side / 2, 56 + side, x_title))
+    body.append(_text(LEFT - 14, 44 + side / 2, y_title, anchor="end"))
+    span = f"from {values.min():.2g} to {values.max():.2g}; blue above 0, orange below"
+    body.append(_text(LEFT, 76 + side, span, anchor="start"))
+    _write(name, title, body, LEFT + side + 24, side + 86)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datassay.act.purify import purify
     from datassay.act.removal_curve import removal_curve
     from datassay.act.reweight import reweight
+    from datassay.act.sample import taylor_sample
     from datassay.act.summarize import summarize
     from datassay.act.weight import local_variance_weights
     from datassay.collect.collect import collect
@@ -64,6 +65,7 @@ __all__ = [
     "reweight",
     "sample_information",
     "summarize",
+    "taylor_sample",
 ]
 
 # Name → where it lives. Nothing here is imported until it is used, so `import datassay` costs
@@ -99,6 +101,7 @@ _HOMES = {
     "reweight": "act.reweight",
     "sample_information": "score.information",
     "summarize": "act.summarize",
+    "taylor_sample": "act.sample",
 }
 
 

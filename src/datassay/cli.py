@@ -16,6 +16,7 @@ from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
 from datassay.cli_weigh import weigh
+from datassay.cli_weights import sample
 from datassay.options import (
     Adversarial,
     AllowTrained,
@@ -307,6 +308,7 @@ def _print_plan(train, val, settings) -> None:
 app.command()(purify)
 app.command()(partition)
 app.command()(weigh)
+app.command()(sample)
 
 
 def main() -> None:

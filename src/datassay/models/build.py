@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -17,6 +14,7 @@ from torch import Tensor, nn
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS, Affine, standardize
+from datassay.models.reference import brief, imported_reference
 
 
 def build_model(
@@ -120,18 +118,8 @@ def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
 
 
 def _own_module(name: str) -> nn.Module:
-    module_name, _, attribute = name.partition(":")
-    folder = os.getcwd()
-    sys.path.insert(0, folder)
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # whatever the user's module raises while it is imported
-        raise ModelError(
-            f"model must be one of {', '.join(NETWORKS)}, or package.module:factory that can be "
-            f"imported from {folder}; {name!r} raised {_brief(error)}"
-        ) from error
-    finally:
-        sys.path.remove(folder)
+    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:factory"
+    found = imported_reference(name, rule)
     if isinstance(found, nn.Module):
         return found
     try:
@@ -139,7 +127,7 @@ def _own_module(name: str) -> nn.Module:
     except Exception as error:
         raise ModelError(
             f"model {name!r} must be a module, or a function that needs no arguments and returns "
-            f"one; calling it raised {_brief(error)} Wrap it in a function without arguments."
+            f"one; calling it raised {brief(error)} Wrap it in a function without arguments."
         ) from error
     if not isinstance(model, nn.Module):
         raise ModelError(
@@ -147,11 +135,6 @@ def _own_module(name: str) -> nn.Module:
             "network itself."
         )
     return model
-
-
-def _brief(error: Exception) -> str:
-    text = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {text[0].rstrip('.')}."
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
@@ -184,7 +167,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         raise ModelError(
             f"{path} must be a .safetensors file or a plain state dict of tensors; reading it "
-            f"raised {_brief(error)} Save it with safetensors or torch.save(model.state_dict())."
+            f"raised {brief(error)} Save it with safetensors or torch.save(model.state_dict())."
         ) from error
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
         raise ModelError(

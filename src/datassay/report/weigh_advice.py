@@ -74,7 +74,8 @@ def _weights(findings: WeighFindings) -> Advice:
         "weight",
         sentence=(
             f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; "
-            f"{_ratio(found.ratio)}. Effective sample size {found.effective:,.0f} of {n:,}. {constant} all k = {k} neighbours share their "
+            f"{_ratio(found.ratio)}. Effective sample size {found.effective:,.0f} of {n:,}. "
+            f"{constant} all k = {k} neighbours share their "
             f"{own}: local variance 0. weights.parquet holds every weight by id, with mean 1."
         ),
     )

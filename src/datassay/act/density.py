@@ -1,0 +1,188 @@
+"""A density in proportion to a positive index of points: a Gaussian mixture, cut to the domain."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from datassay.errors import DataError, SettingError
+
+# A point of less than this share of the largest index is left out of the fit, and one of that
+# largest index stands in it this many times.
+DROPPED_BELOW, COPIES = 0.01, 100
+# Beyond this many copies in all, so many are drawn in proportion instead.
+MOST_COPIES = 20_000
+STARTS = 5
+# Points drawn at once, at least.
+DRAWN_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """A Gaussian mixture over the domain, in units of x.
+
+    Attributes:
+        weight: [K], sums to 1.
+        mean: [K, d].
+        covariance: [K, d, d].
+        n_fitted: initial points that had a part in the fit: those of at least a hundredth of the
+            largest index.
+        converged: whether expectation–maximisation came to rest.
+        notes: what was not as asked for, one sentence each.
+    """
+
+    weight: Float[np.ndarray, " K"]
+    mean: Float[np.ndarray, "K d"]
+    covariance: Float[np.ndarray, "K d d"]
+    n_fitted: int
+    converged: bool
+    notes: tuple[str, ...] = ()
+
+
+def fit_density(
+    x: Float[np.ndarray, "N d"],
+    index: Float[np.ndarray, " N"],
+    box: Float[np.ndarray, "d 2"],
+    n_components: int,
+    *,
+    floor: float | None = None,
+    seed: int = 0,
+) -> Density:
+    """A mixture fitted to points that stand in the fit as often as their index says.
+
+    Args:
+        x: the points.
+        index: Df, not negative, not 0 everywhere.
+        box: the domain; the fit is made in the unit cube, so that no input's unit counts.
+        n_components: K, at most as many as points.
+        floor: added to the variances, in widths of the domain squared; None: N^(−2/d)/12, the
+            variance within the cell of the domain that each of N points stands for.
+        seed: of the starts and of a draw of copies.
+
+    Returns:
+        The density. Where fewer distinct points than components have a part in the fit, each of
+        them has a component, and a note says so.
+
+    Raises:
+        SettingError: n_components is above the number of points.
+        DataError: the index is 0 everywhere.
+
+    Cost: five starts of at most 100 iterations over at most 20 000 rows.
+    Source: S0 Algorithm 2, line 6, and its code: points below max/100 are dropped, the others
+    replicated by index, scikit-learn's GaussianMixture with five starts. Deviates by the unit cube
+    and the floor: theirs is scikit-learn's 1e-6, with which components shrink to single points
+    where few points hold most of the index, and new points repeat old ones.
+    """
+    if n_components > len(x):
+        raise SettingError(
+            f"n_components must be at most the number of initial points, {len(x)}; got "
+            f"{n_components}. Take fewer components or more points."
+        )
+    largest = float(index.max())
+    if not largest > 0:
+        raise DataError(
+            "f must change somewhere: its derivatives are 0 at every initial point, so that no "
+            "place is better than another. Sample it uniformly, or take more initial points."
+        )
+    kept = index >= DROPPED_BELOW * largest
+    points = (x[kept] - box[:, 0]) / (box[:, 1] - box[:, 0])
+    distinct = len(np.unique(points, axis=0))
+    rows = points[_copies(index[kept] / largest, seed)]
+    k = min(n_components, distinct)
+    least = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=least)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what it means
+        mixture.fit(rows)
+    width = box[:, 1] - box[:, 0]
+    return Density(
+        weight=mixture.weights_ / mixture.weights_.sum(),
+        mean=box[:, 0] + mixture.means_ * width,
+        covariance=mixture.covariances_ * np.outer(width, width),
+        n_fitted=int(kept.sum()),
+        converged=bool(mixture.converged_),
+        notes=_notes(distinct, n_components, len(x), bool(mixture.converged_)),
+    )
+
+
+def truncated_draws(
+    density: Density,
+    box: Float[np.ndarray, "d 2"],
+    n: int,
+    *,
+    max_tries: int = 1000,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, "n d"], int]:
+    """Points of a density, those outside the domain drawn again.
+
+    Args:
+        density: to draw from.
+        box: the domain.
+        n: how many points.
+        max_tries: draws a point, on average, before this is given up.
+        seed: of the draws.
+
+    Returns:
+        The points, and how many were drawn in all up to the last one accepted.
+
+    Raises:
+        DataError: fewer than n points were accepted in n · max_tries draws.
+
+    Cost: n over the share of the density that lies within the domain.
+    Source: S0 Algorithm 2, line 7, which sets no bound.
+    """
+    draw = np.random.default_rng([seed, 1])
+    roots = np.linalg.cholesky(density.covariance)
+    found, tries, inside = [], 0, 0
+    most = n * max_tries
+    while inside < n and tries < most:
+        size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), most - tries)
+        which = draw.choice(len(density.weight), size, p=density.weight)
+        noise = draw.standard_normal((size, len(box)))
+        x = density.mean[which] + np.einsum("nij,nj->ni", roots[which], noise)
+        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - inside]
+        found.append(x[accepted])
+        inside += len(accepted)
+        # The draws beyond the last point that was needed are not counted.
+        tries += int(accepted[-1]) + 1 if inside == n and len(accepted) else size
+    if inside < n:
+        raise DataError(
+            f"the density must give points inside the domain; {inside} of {tries:,} draws did "
+            f"(acceptance {inside / tries:.2g}), and {n} are needed. Widen the domain, take more "
+            "initial points or components, or raise max_tries."
+        )
+    return np.concatenate(found), tries
+
+
+def _copies(share: np.ndarray, seed: int) -> np.ndarray:
+    """Positions, each as often as its share of the largest index says."""
+    copies = np.rint(COPIES * share).astype(int)
+    if copies.sum() <= MOST_COPIES:
+        return np.repeat(np.arange(len(share)), copies)
+    # Evenly spaced along the cumulated shares from one random start: each number of copies is
+    # within one of what it should be.
+    start = np.random.default_rng([seed, 2]).uniform()
+    marks = (np.arange(MOST_COPIES) + start) / MOST_COPIES
+    return np.searchsorted(np.cumsum(share) / share.sum(), marks).clip(max=len(share) - 1)
+
+
+def _notes(distinct: int, asked: int, n: int, converged: bool) -> tuple[str, ...]:
+    notes = []
+    if distinct < asked:
+        notes.append(
+            f"only {distinct} of {n} initial points have at least a hundredth of the largest "
+            f"index, so that the mixture has {distinct} of the {asked} components asked for: take "
+            "more initial points."
+        )
+    if not converged:
+        notes.append(
+            "the mixture did not come to rest in 100 iterations of expectation–maximisation: its "
+            "components may move with another seed."
+        )
+    return tuple(notes)

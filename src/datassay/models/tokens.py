@@ -1,0 +1,67 @@
+"""Token ids as inputs: one array for a sample, one module from that array to logits.
+
+What the models of Hugging Face transformers take and give, without importing the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from datassay.errors import DataError
+
+FIELDS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def token_array(encoding: Mapping[str, Any]) -> Int[np.ndarray, "n fields length"]:
+    """A tokenizer's output as the x of a `SampleSet`.
+
+    Args:
+        encoding: input_ids, attention_mask and, where the tokenizer gives them, token_type_ids,
+            each [n, length]: lists or arrays, padded to one length.
+
+    Returns:
+        int64, the fields in that order.
+
+    Raises:
+        DataError: a field is missing, or the samples are not padded to one length.
+    """
+    missing = [name for name in FIELDS[:2] if name not in encoding]
+    if missing:
+        raise DataError(
+            f"encoding must hold {' and '.join(FIELDS[:2])}; {missing[0]} is missing. Give what "
+            "the tokenizer returns."
+        )
+    columns = [encoding[name] for name in FIELDS if name in encoding]
+    lengths = {len(row) for column in columns for row in column}
+    if len(lengths) != 1:
+        raise DataError(
+            "encoding must be padded to one length; got lengths from "
+            f"{min(lengths, default=0)} to {max(lengths, default=0)}. Call the tokenizer with "
+            "padding=True."
+        )
+    return np.stack([np.asarray(column, np.int64) for column in columns], axis=1)
+
+
+class TokenLogits(nn.Module):
+    """A model that takes token ids by name, as a module from `token_array`'s x to its logits.
+
+    For what needs outputs and features alone, such as `reweight`. `collect` differentiates sample
+    by sample, which encoders that look at the values of their mask do not allow: give it the last
+    layer on `Head.features`.
+
+    Attributes:
+        model: called with the fields by name; what it returns has `.logits`, [n, k].
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Int[Tensor, "n fields length"]) -> Float[Tensor, "n k"]:
+        """Logits of token ids; padding is masked."""
+        return self.model(**dict(zip(FIELDS, x.unbind(1), strict=False))).logits

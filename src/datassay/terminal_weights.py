@@ -1,0 +1,38 @@
+"""What `sample` prints when it is done."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from datassay.report.sampling_findings import SamplingFindings
+from datassay.report.sampling_page import ERROR_COLUMNS, error_rows
+from datassay.report.wording import count
+from datassay.terminal import plain_text, warned
+
+
+def sampling_table(findings: SamplingFindings) -> list[RenderableType]:
+    """What was sampled, and the errors of networks on it.
+
+    Args:
+        findings: one sampling.
+
+    Returns:
+        What to print, in order.
+    """
+    found, shown = findings.found, []
+    rows = error_rows(findings)
+    if rows:
+        table = Table()
+        for place, name in enumerate(ERROR_COLUMNS):
+            table.add_column(name, justify="right" if place else "left")
+        for row in rows:
+            table.add_row(plain_text(row.name), *row.cells)
+        shown.append(table)
+    new = int(found.is_new.sum())
+    how = (
+        f"{found.derivatives} derivatives to order {found.order}, acceptance {found.acceptance:.3f}"
+    )
+    line = f"{count(new, 'new point')} beside {len(found.index):,} initial ones ({how})."
+    return [*shown, Text(line), *warned(findings.warnings)]
