@@ -179,5 +179,5 @@ def test_advice_follows_the_figures():
 
 
 def test_examples_in_the_help_parse():
-    text = Path(job.__file__).with_name("cli_weights.py").read_text()
+    text = Path(job.__file__).with_name("cli_sample.py").read_text()
     assert text.count("      datassay sample ") == 3

@@ -15,8 +15,8 @@ import typer
 from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
+from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
-from datassay.cli_weights import sample
 from datassay.options import (
     Adversarial,
     AllowTrained,

@@ -60,7 +60,7 @@ def sample(
     from datassay.run import command_line
     from datassay.run_sample import SampleSettings, run_sample
     from datassay.terminal import ProgressDisplay
-    from datassay.terminal_weights import sampling_table
+    from datassay.terminal_sample import sampling_table
 
     settings = SampleSettings(
         function=function,
