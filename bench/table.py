@@ -93,7 +93,7 @@ def table() -> str:
             )
         ],
     ]
-    rows += _attribution(r) + _papers(r) + _mixed(r)
+    rows += _attribution(r) + _papers(r) + _mixed(r) + _weighted(r)
     lines = ["| what | measured | bench |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {a} | {b} | `{c}` |" for a, b, c in rows)])
 
@@ -198,6 +198,41 @@ def _mixed(r: dict[str, dict]) -> list[tuple[str, str, str]]:
             f"{_mean(routed['one_model'])}, {_mean(routed['ours'])} "
             f"({_mean(routed['true_blocks'])})",
             "papers/s4_partition.py",
+        ),
+    ]
+
+
+def _weighted(r: dict[str, dict]) -> list[tuple[str, str, str]]:
+    near, bias = r["neighbors/fashion PCA"], r["papers/s0_active_bias"]
+    mnist, boston = r["s0_images/mnist fresh"], r["s0_table1: Boston, 100 splits"]
+    bateman = r["papers/s0_bateman/table 7 printed"]["ours"]
+    return [
+        (
+            "Weights by local variance, 60 000 samples x 64 columns, 20 neighbours, against "
+            "scikit-learn's brute force: exact; approximate (share of the neighbours found)",
+            f"{near['exact_times_faster'][0]:.1f}; {near['approximate_times_faster'][0]:.1f} times "
+            f"faster ({near['recall']:.2f})",
+            "neighbors.py",
+        ),
+        (
+            "LeNet-5, accuracy in %: as trained, last layer retrained with these weights (retrained "
+            "without): all of MNIST; 10 000 images of Fashion-MNIST",
+            f"{mnist['baseline'][1]:.2f}, {mnist['vbsw_all'][1]:.2f} "
+            f"({mnist['uniform_all'][1]:.2f}); {bias['vanilla'][1]:.2f}, "
+            f"{bias['vanilla_vbsw'][1]:.2f} ({bias['vanilla_uniform'][1]:.2f})",
+            "papers/s0_images.py, papers/s0_active_bias.py",
+        ),
+        (
+            "Boston Housing, linear model, 100 splits: squared error without, with these weights",
+            f"{boston['baseline_mean']:.1f}, {boston['vbsw_mean']:.1f}",
+            "papers/s0_table1.py",
+        ),
+        (
+            "Bateman equations from 8000 points, 20 networks: largest error, all points uniform, "
+            "half of them drawn where the solution changes (mean squared error)",
+            f"{bateman['uniform Linf'][0]:.3f}, {bateman['Taylor Linf'][0]:.3f} "
+            f"({1e5 * bateman['uniform L2'][0]:.1f}e-5, {1e5 * bateman['Taylor L2'][0]:.1f}e-5)",
+            "papers/s0_bateman.py",
         ),
     ]
 
