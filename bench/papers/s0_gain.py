@@ -39,17 +39,18 @@ def retrained(
     train: SampleSet,
     test: SampleSet,
     pairs: Sequence[tuple[int, float]],
-    recipe: HeadRecipe,
+    recipes: Sequence[HeadRecipe],
     n_seeds: int,
-) -> Retrained:
-    """The layer retrained with uniform weights and with those of each (k, m)."""
+) -> list[Retrained]:
+    """By each recipe, the layer retrained with uniform weights and with those of each (k, m)."""
     problem = head_problem(network, train)
     weightings = Weightings(problem, max(k for k, _ in pairs), "auto")
     weights = np.stack([np.full(len(train), 1 / len(train)), *(weightings(*p) for p in pairs)])
-    trained = problem.train(weights, recipe, seeds=tuple(range(n_seeds)))
     features = problem.head.features(test)
     before = problem.head.outputs(features).argmax(1).numpy() == test.y
-    return Retrained(before, right(trained, features, test.y))
+    seeds = tuple(range(n_seeds))
+    found = (problem.train(weights, recipe, seeds=seeds) for recipe in recipes)
+    return [Retrained(before, right(trained, features, test.y)) for trained in found]
 
 
 def right(trained: TrainedHeads, features: torch.Tensor, y: np.ndarray) -> np.ndarray:

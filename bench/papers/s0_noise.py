@@ -23,7 +23,7 @@ from datassay.collect.head_training import HeadRecipe
 from datassay.data.noise import add_label_noise
 from datassay.data.samples import SampleSet
 
-RATES, N_TRAIN, NETWORKS, EPOCHS, RETRAININGS = (10, 20, 30, 40), 10_000, 3, 6, 10
+RATES, N_TRAIN, NETWORKS, EPOCHS, RETRAININGS = (10, 20, 30, 40), 10_000, 3, 5, 10
 PAIRS, RECIPE = (PAIR, (20, 5.0), (50, 5.0)), HeadRecipe(epochs=10)
 
 
@@ -37,7 +37,7 @@ def main(rates: tuple[int, ...]) -> None:
             [clean] = tasks.draw(tasks.idx_images, (N_TRAIN,), seed, "fashion_mnist")
             noisy = add_label_noise(clean, rate / 100, seed=seed)
             network = lenet(noisy, seed, EPOCHS, f"fashion_{rate}")
-            cells.append(retrained(network, noisy, test, PAIRS, RECIPE, RETRAININGS))
+            cells += retrained(network, noisy, test, PAIRS, [RECIPE], RETRAININGS)
         record(
             f"s0_noise/{rate} %",
             n=N_TRAIN,
