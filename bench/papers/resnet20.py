@@ -51,12 +51,20 @@ class ResNet20(nn.Module):
         return x.mean((2, 3))
 
 
+def trained() -> nn.Module:
+    """The ResNet-20 trained on CIFAR-10: its features and its last layer."""
+    weights = np.load(tasks.folder() / "cifar10_weights" / "resnet20.npz")
+    known = {k: torch.as_tensor(weights[k]) for k in weights.files}
+    last = {k.removeprefix("linear."): known.pop(k) for k in list(known) if k.startswith("linear")}
+    network, layer = ResNet20(), nn.Linear(64, 10)
+    network.load_state_dict(known)
+    layer.load_state_dict(last)
+    return nn.Sequential(network, layer).eval()
+
+
 def features(samples: SampleSet) -> SampleSet:
     """The samples as the 64 features of the ResNet-20 trained on CIFAR-10."""
-    network = ResNet20().eval()
-    weights = np.load(tasks.folder() / "cifar10_weights" / "resnet20.npz")
-    known = {k: torch.as_tensor(weights[k]) for k in weights.files if not k.startswith("linear")}
-    network.load_state_dict(known)
+    network = trained().get_submodule("0")
     with torch.no_grad():
         rows = torch.cat([network(part) for part in torch.as_tensor(samples.x).split(256)])
     return replace(samples, x=rows.numpy(), kind="row")
