@@ -215,7 +215,7 @@ def _weighted(r: dict[str, dict]) -> list[tuple[str, str, str]]:
             "neighbors.py",
         ),
         (
-            "LeNet-5, accuracy in %: as trained, last layer retrained with these weights (retrained "
+            "LeNet-5, accuracy in %: as trained, last layer retrained with these weights (and "
             "without): all of MNIST; 10 000 images of Fashion-MNIST",
             f"{mnist['baseline'][1]:.2f}, {mnist['vbsw_all'][1]:.2f} "
             f"({mnist['uniform_all'][1]:.2f}); {bias['vanilla'][1]:.2f}, "

@@ -40,7 +40,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("products", ["", "by tiles", "few groups"])
 @pytest.mark.parametrize("name", SETS)
 def test_exact_equals_every_distance(name, products, monkeypatch):
     if products:
@@ -48,6 +48,9 @@ def test_exact_equals_every_distance(name, products, monkeypatch):
         monkeypatch.setattr(nearest_exact, "TREE_COLUMNS", 0)
         monkeypatch.setattr(nearest_exact, "GROUP", 4)
         monkeypatch.setattr(nearest_exact, "BLOCK_VALUES", 2**14)
+        monkeypatch.setattr(nearest_exact, "TILE", 64)
+    if products == "few groups":  # and of 300 rows, 7 too many for whole ones
+        monkeypatch.setattr(nearest_exact, "MINIMA_VALUES", 300 * 300 // 35)
     x = SETS[name]
     for k in (2, 20):
         index, distance = one_by_one(x.reshape(len(x), -1).astype(float), k)

@@ -20,9 +20,13 @@ TREE_COLUMNS = 8
 TREE_ROWS = 2000
 # Candidates beyond k: what rounding can have swapped, most often none.
 SPARE = 6
-# Values of one block of products, and columns that share one minimum.
+# Values of one block of products; rows that share one minimum, at least; minima that are held.
 BLOCK_VALUES = 2**25
 GROUP = 32
+MINIMA_VALUES = 2**27
+# What a core's cache holds: rows of a tile of products, values of a few rows' groups.
+TILE = 2048
+CACHED_VALUES = 2**20
 # Relative, of what float64 itself rounds.
 SLACK = 1e-12
 
@@ -66,7 +70,8 @@ def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -
     Returns:
         Positions and squared distances, exact but for rounding of the differences in float64.
 
-    Cost: 2 n d float32 operations a query (trees below 9 columns or 2001 rows), and 2²⁵ values.
+    Cost: 2 n d float32 operations a query, half of that where all rows are queries (trees below 9
+    columns or 2001 rows); 2²⁵ values, and up to 2²⁷ where all rows are queries.
     """
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
@@ -143,18 +148,19 @@ def _by_products(
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
-    parts = [
-        products.candidates(some, c)
-        for some in queries.split(max(16, min(512, BLOCK_VALUES // len(x))))
-    ]
+    if len(queries) == len(x) and products.n_groups > c:
+        parts = products.all_candidates(queries, c)
+    else:
+        size = max(16, min(512, BLOCK_VALUES // len(x)))
+        parts = [products.candidates(some, c) for some in queries.split(size)]
     found = Candidates(torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts]))
     return _settled(x, queries, k, found)
 
 
 class _Products:
-    """‖x_j‖² − 2 x_i·x_j for blocks of queries, centred and scaled so that nothing overflows.
+    """‖x_i‖² + ‖x_j‖² − 2 x_i·x_j as one product, centred and scaled so that nothing overflows.
 
-    A sum of d + 1 products errs, in any order, by at most (d + 1) u Σ|terms| / (1 - (d + 1) u)
+    A sum of d + 2 products errs, in any order, by at most (d + 2) u Σ|terms| / (1 - (d + 2) u)
     (Higham, 2002, §3.1); rounding the rows and norms adds 4 u. γ is four times that.
     """
 
@@ -167,55 +173,94 @@ class _Products:
         self.norm = squares.sqrt()
         self.gamma = 2 * (d + 6) * torch.finfo(dtype).eps
         self.tiny = 8 * (d + 2) * torch.finfo(dtype).tiny
-        # Filled up to whole groups with rows that are infinitely far. The norms are a column that
-        # queries multiply by 1.
-        self.rows = torch.zeros(self.n + -self.n % GROUP, d + 1, dtype=dtype)
+        # So large that the minima of all pairs of a row and a group can be held.
+        self.group = max(GROUP, -(-self.n * self.n // MINIMA_VALUES))
+        # Filled up to whole groups with rows that are infinitely far.
+        self.rows = torch.zeros(self.n + -self.n % self.group, d + 2, dtype=dtype)
         self.rows[: self.n, :d] = centred
         self.rows[: self.n, d] = squares
         self.rows[self.n :, d] = torch.inf
+        self.rows[:, d + 1] = 1
+        self.left = torch.cat([-2 * self.rows[:, :d], self.rows[:, [d + 1, d]]], 1)
+        self.n_groups = len(self.rows) // self.group
         self.buffer = self.rows.new_empty(0)
 
     def candidates(self, queries: Tensor, c: int) -> Candidates:
-        right = -2 * self.rows[queries]
-        right[:, -1] = 1
-        if len(self.buffer) < len(self.rows) * len(queries):
-            # Kept: fresh pages for every block cost as much as the products.
-            self.buffer = self.rows.new_empty(len(self.rows) * len(queries))
-        products = self.buffer[: len(self.rows) * len(queries)].view(len(self.rows), -1)
+        """The c nearest of some rows: all their products at once."""
         # Tall: a third faster than the transposed product, for which BLAS packs all rows anew.
-        torch.mm(self.rows, right.T, out=products)
-        index, largest = _smallest(products, c)
-        if c == self.n:
+        products = self._product(self.rows, self.left[queries])
+        groups = products.view(self.n_groups, self.group, -1)
+        if self.n_groups <= c:
+            top = products.T.contiguous().topk(c, 1, largest=False, sorted=False)
+            return self._bounded(queries, top.indices, top.values.amax(1))
+        chosen = groups.amin(1).T.contiguous().topk(c, 1, largest=False, sorted=False)
+        near = groups.permute(2, 0, 1).gather(
+            1, chosen.indices[..., None].expand(-1, -1, self.group)
+        )
+        return self._smallest(queries, chosen, near.flatten(1))
+
+    def all_candidates(self, queries: Tensor, c: int) -> list[Candidates]:
+        """The c nearest of every row: each product once, for both of its rows."""
+        minima = self._minima()  # [rows, n_groups]
+        found = []
+        for some in queries.split(512):
+            chosen = minima[some].topk(c, 1, largest=False, sorted=False)
+            found.append(self._smallest(some, chosen, self._values(some, chosen.indices)))
+        return found
+
+    def _values(self, queries: Tensor, chosen: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
+        """The products of some rows with the rows of the groups chosen for each."""
+        groups = self.rows.view(self.n_groups, -1)
+        few = max(1, CACHED_VALUES // (chosen.shape[1] * groups.shape[1]))
+        parts = []
+        for rows, near in zip(self.left[queries].split(few), chosen.split(few), strict=True):
+            near = groups.index_select(0, near.flatten()).view(len(rows), -1, rows.shape[1])
+            parts.append(near.mul_(rows[:, None]).sum(2))
+        return torch.cat(parts)
+
+    def _minima(self) -> Tensor:
+        """The smallest product of each row with each group, [rows, n_groups]."""
+        side = self.group * max(1, TILE // self.group)
+        minima = self.rows.new_empty(len(self.rows), self.n_groups)
+        tiles = torch.arange(len(self.rows)).split(side)
+        for i, one in enumerate(tiles):
+            rows = slice(int(one[0]), int(one[-1]) + 1)
+            for other in tiles[i:]:
+                columns = slice(int(other[0]), int(other[-1]) + 1)
+                both = self._product(self.left[rows], self.rows[columns])
+                by_column = both.view(len(one), -1, self.group).amin(2)
+                minima[rows, columns.start // self.group : columns.stop // self.group] = by_column
+                by_row = both.view(-1, self.group, len(other)).amin(1).T
+                minima[columns, rows.start // self.group : rows.stop // self.group] = by_row
+        return minima
+
+    def _product(self, left: Tensor, right: Tensor) -> Tensor:
+        size = len(left) * len(right)
+        if len(self.buffer) < size:
+            # Kept: fresh pages for every block cost as much as the products.
+            self.buffer = self.rows.new_empty(size)
+        return torch.mm(left, right.T, out=self.buffer[:size].view(len(left), len(right)))
+
+    def _smallest(self, queries: Tensor, chosen, near: Float[Tensor, "q values"]) -> Candidates:
+        """The c smallest lie in the c groups of smallest minima, whose values are `near`."""
+        c = chosen.indices.shape[1]
+        top = near.topk(c, 1, largest=False, sorted=False)
+        group = chosen.indices.gather(1, top.indices // self.group)
+        index = self.group * group + top.indices % self.group
+        return self._bounded(queries, index, chosen.values.amax(1).minimum(top.values.amax(1)))
+
+    def _bounded(self, queries: Tensor, index: Tensor, largest: Tensor) -> Candidates:
+        """With how near a row outside the list can be: its computed value is at least `largest`."""
+        if index.shape[1] == self.n:
             return Candidates(index, torch.full((len(queries),), torch.inf).double())
-        return Candidates(index, self._bound(queries, index, largest.double()))
-
-    def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> Tensor:
-        """How near a row outside the list can be: its computed value is at least `largest`."""
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
-        # by at most γ (2 ‖x_i‖ (‖x_i‖ + r) + (‖x_i‖ + r)²). So outliers spoil no one else's bound.
+        # by at most γ (2 ‖x_i‖ + r)². So outliers spoil no one else's bound.
+        largest = largest.double()
         norm = self.norm[queries]
-        radius = (norm.square() + largest).clamp_min(0).sqrt() * (1 + 2 * self.gamma)
-        reach = norm + radius
-        error = self.gamma * (2 * norm * reach + reach.square()) + self.tiny
-        near = norm.square() + largest - error
-        return near.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
-
-
-def _smallest(values: Float[Tensor, "n q"], c: int) -> tuple[Int[Tensor, "q c"], Tensor]:
-    """Positions of the c smallest of each column, and a value that no other one is below."""
-    # They lie in the c groups of smallest minima: one pass of minima replaces most of selecting.
-    groups = values.unflatten(0, (GROUP, -1))  # [GROUP, n / GROUP, q]
-    n_groups = groups.shape[1]
-    if n_groups <= c:
-        top = values.T.contiguous().topk(c, 1, largest=False, sorted=False)
-        return top.indices, top.values.amax(1)
-    chosen = groups.amin(0).T.contiguous().topk(c, 1, largest=False, sorted=False)
-    some = chosen.indices.T.expand(GROUP, -1, -1)
-    near = groups.gather(1, some).flatten(0, 1).T.contiguous()  # [q, GROUP c]
-    top = near.topk(c, 1, largest=False, sorted=False)
-    row, column = top.indices // c, top.indices % c
-    index = row * n_groups + chosen.indices.gather(1, column)
-    return index, chosen.values.amax(1).minimum(top.values.amax(1))
+        radius = largest.clamp_min(0).sqrt() * (1 + 2 * self.gamma)
+        error = self.gamma * (2 * norm + radius).square() + self.tiny
+        near = largest - error
+        return Candidates(index, near.minimum(radius.square()) * self.scale**2 * (1 - SLACK))
 
 
 def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:

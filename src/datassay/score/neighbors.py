@@ -64,7 +64,7 @@ def nearest_neighbors(
         DataError: features are not numbers, not finite, or too large to be squared.
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
-    Cost: exact 2 n² d float32 operations and 2²⁵ values beside the rows; approximate about
+    Cost: exact n² d float32 operations and up to 2²⁷ values beside the rows; approximate about
     12 n^1.5 d. Memory n d values twice, and 2 n k.
     """
     x = checked_features(features)
