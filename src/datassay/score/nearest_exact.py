@@ -24,9 +24,8 @@ SPARE = 6
 BLOCK_VALUES = 2**25
 GROUP = 32
 MINIMA_VALUES = 2**27
-# What a core's cache holds: rows of a tile of products, values of a few rows' groups.
+# Rows whose products with as many others a core's cache holds.
 TILE = 2048
-CACHED_VALUES = 2**20
 # Relative, of what float64 itself rounds.
 SLACK = 1e-12
 
@@ -148,8 +147,8 @@ def _by_products(
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
-    if len(queries) == len(x) and products.n_groups > c:
-        parts = products.all_candidates(queries, c)
+    if products.n_groups > c and torch.equal(queries, torch.arange(len(x))):
+        parts = products.all_candidates(c)
     else:
         size = max(16, min(512, BLOCK_VALUES // len(x)))
         parts = [products.candidates(some, c) for some in queries.split(size)]
@@ -199,24 +198,27 @@ class _Products:
         )
         return self._smallest(queries, chosen, near.flatten(1))
 
-    def all_candidates(self, queries: Tensor, c: int) -> list[Candidates]:
+    def all_candidates(self, c: int) -> list[Candidates]:
         """The c nearest of every row: each product once, for both of its rows."""
         minima = self._minima()  # [rows, n_groups]
         found = []
-        for some in queries.split(512):
-            chosen = minima[some].topk(c, 1, largest=False, sorted=False)
+        size = max(16, BLOCK_VALUES // (c * self.group))
+        for some in torch.arange(self.n).split(size):
+            own = minima[int(some[0]) : int(some[-1]) + 1]
+            chosen = own.topk(c, 1, largest=False, sorted=False)
             found.append(self._smallest(some, chosen, self._values(some, chosen.indices)))
         return found
 
     def _values(self, queries: Tensor, chosen: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
         """The products of some rows with the rows of the groups chosen for each."""
-        groups = self.rows.view(self.n_groups, -1)
-        few = max(1, CACHED_VALUES // (chosen.shape[1] * groups.shape[1]))
-        parts = []
-        for rows, near in zip(self.left[queries].split(few), chosen.split(few), strict=True):
-            near = groups.index_select(0, near.flatten()).view(len(rows), -1, rows.shape[1])
-            parts.append(near.mul_(rows[:, None]).sum(2))
-        return torch.cat(parts)
+        left = self.left[queries]
+        near = left.new_empty(chosen.numel(), self.group)
+        # Group by group, for all that chose it: else each would copy its 32 c rows.
+        counts = chosen.flatten().bincount(minlength=self.n_groups).tolist()
+        picks = chosen.flatten().argsort().split(counts)
+        for rows, pick in zip(self.rows.split(self.group), picks, strict=True):
+            near[pick] = left[pick // chosen.shape[1]] @ rows.T
+        return near.view(len(left), -1)
 
     def _minima(self) -> Tensor:
         """The smallest product of each row with each group, [rows, n_groups]."""
@@ -228,10 +230,10 @@ class _Products:
             for other in tiles[i:]:
                 columns = slice(int(other[0]), int(other[-1]) + 1)
                 both = self._product(self.left[rows], self.rows[columns])
-                by_column = both.view(len(one), -1, self.group).amin(2)
-                minima[rows, columns.start // self.group : columns.stop // self.group] = by_column
-                by_row = both.view(-1, self.group, len(other)).amin(1).T
-                minima[columns, rows.start // self.group : rows.stop // self.group] = by_row
+                by_column = minima[rows, columns.start // self.group : columns.stop // self.group]
+                torch.amin(both.view(len(one), -1, self.group), 2, out=by_column)
+                by_row = minima[columns, rows.start // self.group : rows.stop // self.group]
+                by_row.copy_(both.view(-1, self.group, len(other)).amin(1).T)
         return minima
 
     def _product(self, left: Tensor, right: Tensor) -> Tensor:
