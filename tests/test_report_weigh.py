@@ -77,6 +77,7 @@ def weighed(regression=False):
         weights,
         local,
         "the standardised inputs, 2 columns",
+        False,
         shown,
         "local variance",
         boundary=None if regression else boundary(),

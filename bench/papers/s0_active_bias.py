@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import torch
 from record import record
-from scipy.stats import t as student_t
 from tasks import draw, idx_images
 
 from datassay.act.active_bias import batched_active_bias
 from datassay.act.reweight import HeadProblem, head_problem
+from datassay.act.sampling_comparison import mean_interval
 from datassay.act.weight import local_variance_weights
 from datassay.collect.head_training import HeadRecipe
 from datassay.collect.history import PredictionHistory
@@ -78,8 +78,8 @@ def best_mean_error(values: np.ndarray) -> list[float]:
 
 def interval(values: np.ndarray) -> list[float]:
     """Mean and the ends of its 95 % interval by Student's t, in percent."""
-    half = student_t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return [100 * float(values.mean() + shift) for shift in (0, -half, half)]
+    mean, half = mean_interval(values)
+    return [100 * (mean + shift) for shift in (0, -half, half)]
 
 
 def main(n_seeds: int) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from scipy.stats import bootstrap
-from scipy.stats import t as student
 from torch import nn
 
 from datassay.act.reweight import head_problem
+from datassay.act.sampling_comparison import mean_interval
 from datassay.act.weighting_grid import Weightings
 from datassay.collect.head_training import HeadRecipe, TrainedHeads
 from datassay.data.samples import SampleSet
@@ -127,9 +127,8 @@ def best_mean_se(values: np.ndarray) -> list[float]:
 
 def interval(values: Sequence[float] | np.ndarray) -> list[float]:
     """Mean over networks and its 95 % t interval."""
-    v = np.asarray(values)
-    half = student.ppf(0.975, len(v) - 1) * v.std(ddof=1) / len(v) ** 0.5
-    return [round(float(x), 4) for x in (v.mean(), v.mean() - half, v.mean() + half)]
+    mean, half = mean_interval(np.asarray(values))
+    return [round(x, 4) for x in (mean, mean - half, mean + half)]
 
 
 def over_images(difference: Float[np.ndarray, " m"]) -> list[float]:

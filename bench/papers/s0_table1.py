@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t as student
 from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
@@ -29,6 +28,7 @@ import tasks
 from record import record
 from s0_networks import Training
 
+from datassay.act.sampling_comparison import mean_interval
 from datassay.act.weight import local_variance_weights
 from datassay.estimators.local_variance import LocalVarianceRegressor
 
@@ -38,7 +38,7 @@ RATIOS = (2, 5, 10, 20, 40, 100)
 def compare(bench: str, base: np.ndarray, ours: np.ndarray, higher: bool, **more) -> None:
     """Record both, and the paired difference with its 95 % interval (Student's t)."""
     gain = ours - base
-    half = student.ppf(0.975, len(gain) - 1) * gain.std(ddof=1) / len(gain) ** 0.5
+    mean, half = mean_interval(gain)
     best = np.max if higher else np.min
     record(
         f"s0_table1: {bench}",
@@ -52,8 +52,8 @@ def compare(bench: str, base: np.ndarray, ours: np.ndarray, higher: bool, **more
                 ("se", found.std(ddof=1) / len(found) ** 0.5),
             )
         },
-        difference=gain.mean(),
-        interval=[gain.mean() - half, gain.mean() + half],
+        difference=mean,
+        interval=[mean - half, mean + half],
         **more,
     )
 

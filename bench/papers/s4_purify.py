@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import s4_tasks
 from record import record
-from scipy.stats import t as student
 from svg import curves
 
 from datassay.act.purify import purify
+from datassay.act.sampling_comparison import mean_interval
 from datassay.act.stopping import (
     held_out_stop,
     held_out_threshold,
@@ -128,9 +128,8 @@ def traced(case: Case, order: str, train: SampleSet, test: SampleSet, val: Sampl
 
 def interval(values: list[float]) -> list[float]:
     """Mean and its 95 % t interval."""
-    v = np.array(values)
-    half = student.ppf(0.975, len(v) - 1) * v.std(ddof=1) / len(v) ** 0.5
-    return [float(v.mean()), float(v.mean() - half), float(v.mean() + half)]
+    mean, half = mean_interval(np.array(values))
+    return [mean, mean - half, mean + half]
 
 
 def own_files(case: Case) -> None:

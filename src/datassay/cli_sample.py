@@ -1,4 +1,4 @@
-"""The commands that shift weight between samples: more points where they count."""
+"""The command that adds points where a function changes most."""
 
 from __future__ import annotations
 

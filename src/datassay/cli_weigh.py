@@ -87,7 +87,7 @@ def weigh(
     from datassay.run import command_line
     from datassay.run_weigh import run_weigh
     from datassay.terminal import ProgressDisplay
-    from datassay.terminal_blocks import weigh_table
+    from datassay.terminal_weigh import weigh_table
     from datassay.weigh_settings import WeighSettings
 
     settings = WeighSettings(

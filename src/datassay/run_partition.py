@@ -12,10 +12,12 @@ from datassay.act.agreement import agreement, oracle_agreement
 from datassay.act.partition import Partition
 from datassay.act.partition import partition as divide
 from datassay.act.routing import compact, fit_experts
+from datassay.collect.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 from datassay.report.partition_findings import PartitionFindings, RouterCheck
+from datassay.run_settings import closing_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def run_partition(
     """
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
-    loss = "cross_entropy" if train.is_classification else "mse"
+    loss = task_loss(train)
     found = divide(
         model,
         train,
@@ -91,9 +93,7 @@ def run_partition(
     router = router_check(train, val, found, may_route=may_route, seed=settings.seed)
     progress("compare", 1, 1)
     facts = _facts(train, val, settings, found)
-    facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
-    if settings.command:
-        facts["Command"] = settings.command
+    facts |= closing_facts(started, settings.command)
     warnings = _warnings(found)
     return PartitionFindings(train, val, found, router, facts=facts, warnings=warnings, **known)
 

@@ -22,6 +22,7 @@ from datassay.report.advice import wrong_labels
 from datassay.report.purify_findings import PurifyFindings, majority_source
 from datassay.report.queries import predicted_class
 from datassay.report.wording import percent
+from datassay.run_settings import closing_facts
 
 RIVAL_STEP = "rival: highest loss"
 
@@ -98,9 +99,7 @@ def run_purify(
         rival = _told(purified, "loss", RIVAL_STEP, progress)
     predicted, chance = _predicted(found.model, train)
     facts = _facts(train, val, settings, found)
-    facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
-    if settings.command:
-        facts["Command"] = settings.command
+    facts |= closing_facts(started, settings.command)
     return PurifyFindings(
         samples=train,
         validation=val,

@@ -30,6 +30,7 @@ from datassay.report.sampling_findings import (
     SamplingFindings,
 )
 from datassay.report.wording import count
+from datassay.run_settings import closing_facts
 from datassay.score.generalization_bound import bound_reductions, generalization_bound
 from datassay.score.taylor_index import taylor_index
 
@@ -147,9 +148,7 @@ def run_sample(settings: SampleSettings, progress: Progress = silent) -> Samplin
         bounds = _bounds(f, found)
     names = problem.outputs or _output_names(f.n_outputs)
     facts = _facts(problem, found, settings)
-    facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
-    if settings.command:
-        facts["Command"] = settings.command
+    facts |= closing_facts(started, settings.command)
     return SamplingFindings(
         problem.name, problem.inputs, names, found, comparison, curve, bounds, facts, found.notes
     )
@@ -157,16 +156,12 @@ def run_sample(settings: SampleSettings, progress: Progress = silent) -> Samplin
 
 def _pairs(text: str) -> list[list[float]]:
     try:
-        pairs = [[float(end) for end in pair.split(":")] for pair in text.split(",")]
-    except ValueError as error:
+        ends = [pair.split(":") for pair in text.split(",")]
+        return [[float(low), float(high)] for low, high in ends]
+    except ValueError as error:  # no number, or not two of them
         raise SettingError(
             f"domain must be low:high pairs between commas, such as 0:1,0:10; got {text!r}."
         ) from error
-    if any(len(pair) != 2 for pair in pairs):
-        raise SettingError(
-            f"domain must be low:high pairs between commas, such as 0:1,0:10; got {text!r}."
-        )
-    return pairs
 
 
 def _output_names(q: int) -> tuple[str, ...]:
@@ -234,14 +229,14 @@ def _curve(f: PointFunction, found: TaylorSample) -> Curve | None:
 
 def _bounds(f: PointFunction, found: TaylorSample) -> tuple[Bounds, ...]:
     """At K = 0 and at the largest slope seen."""
-    first = ~found.is_new
-    more = _uniform(found.domain, int(found.is_new.sum()), found.seed, 3)
-    points = {"uniform": np.concatenate([found.x[first], more]), "taylor": found.x}
-    how = {"method": found.derivatives, "bounds": found.domain}
-    slopes = {m: derivatives(f, x, 1, **how)[1][0][:, 0, 0] for m, x in points.items()}
-    steepest = max(float(np.abs(slope).max()) for slope in slopes.values())
-    lines = {m: (x[:, 0], slopes[m]) for m, x in points.items()}
-    return tuple(_bounds_at(k, lines, int(first.sum()), found) for k in (0.0, steepest))
+    n_new = int(found.is_new.sum())
+    n = len(found.x) - n_new
+    x = np.concatenate([found.x, _uniform(found.domain, n_new, found.seed, 3)])
+    _, (slope,) = derivatives(f, x, 1, method=found.derivatives, bounds=found.domain)
+    x, slope = x[:, 0], slope[:, 0, 0]
+    taylor, uniform = np.arange(n + n_new), np.r_[:n, n + n_new : n + 2 * n_new]
+    lines = {"taylor": (x[taylor], slope[taylor]), "uniform": (x[uniform], slope[uniform])}
+    return tuple(_bounds_at(k, lines, n, found) for k in (0.0, float(np.abs(slope).max())))
 
 
 def _bounds_at(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,20 @@ class RunSettings:
         """The arguments that `collect` and `plan_collection` share."""
         names = ("projection", "outputs", "memory")
         return {name: getattr(self, name) for name in names}
+
+
+def closing_facts(started: float, command: str) -> dict[str, str]:
+    """The last facts of a job: how long it took, and what repeats it.
+
+    Args:
+        started: `time.perf_counter()` at its start.
+        command: what the user typed; empty from Python.
+
+    Returns:
+        Name to value.
+    """
+    facts = {"Seconds": f"{time.perf_counter() - started:.1f}"}
+    return facts | ({"Command": command} if command else {})
 
 
 def check_settings(settings: RunSettings) -> None:

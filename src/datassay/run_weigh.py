@@ -35,6 +35,7 @@ from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.weigh_findings import WeighFindings
 from datassay.report.wording import count
+from datassay.run_settings import closing_facts
 from datassay.score.local_variance import LocalVariance, local_variance
 from datassay.weigh_settings import WeighSettings, check_weigh_settings
 
@@ -70,15 +71,14 @@ def run_weigh(
     ours = job.weigh(settings.method, local)
     gain, boundary = job.tried(local, ours) if settings.seeds else (None, None)
     facts = _facts(train, val, job, local, ours)
-    facts |= {"Seconds": f"{time.perf_counter() - started:.1f}"}
-    if settings.command:
-        facts["Command"] = settings.command
+    facts |= closing_facts(started, settings.command)
     return WeighFindings(
         samples=train,
         validation=val,
         weights=ours,
         local=local,
         space=job.space,
+        in_last_layer=job.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
         boundary=boundary,

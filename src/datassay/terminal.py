@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -25,6 +25,7 @@ from datassay.act.summarize import KeepSet
 from datassay.data.samples import SampleSet
 from datassay.plan import Plan
 from datassay.report.findings import Findings
+from datassay.report.group_tables import GroupRow
 from datassay.report.wording import number
 
 N_SHOWN = 5
@@ -167,6 +168,24 @@ def kept_table(
         counts = (int((y == c).sum()) for y in (train.y, train.y[kept.keep]))
         table.add_row(_label(train, c), *(f"{n:,}" for n in counts))
     return [table, *lines]
+
+
+def rows_table(columns: Sequence[str], rows: Iterable[GroupRow]) -> Table:
+    """A table of the page as the terminal shows it.
+
+    Args:
+        columns: its headings; the first is of the rows' names.
+        rows: its lines.
+
+    Returns:
+        Names to the left, figures to the right.
+    """
+    table = Table()
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(plain_text(row.name), *row.cells)
+    return table
 
 
 def warned(warnings: Iterable[str]) -> list[Text]:

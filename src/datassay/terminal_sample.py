@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from datassay.report.sampling_findings import SamplingFindings
 from datassay.report.sampling_page import ERROR_COLUMNS, error_rows
 from datassay.report.wording import count
-from datassay.terminal import plain_text, warned
+from datassay.terminal import rows_table, warned
 
 
 def sampling_table(findings: SamplingFindings) -> list[RenderableType]:
@@ -24,12 +23,7 @@ def sampling_table(findings: SamplingFindings) -> list[RenderableType]:
     found, shown = findings.found, []
     rows = error_rows(findings)
     if rows:
-        table = Table()
-        for place, name in enumerate(ERROR_COLUMNS):
-            table.add_column(name, justify="right" if place else "left")
-        for row in rows:
-            table.add_row(plain_text(row.name), *row.cells)
-        shown.append(table)
+        shown.append(rows_table(ERROR_COLUMNS, rows))
     new = int(found.is_new.sum())
     how = (
         f"{found.derivatives} derivatives to order {found.order}, acceptance {found.acceptance:.3f}"

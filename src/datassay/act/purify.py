@@ -22,7 +22,7 @@ from datassay.act.stopping import (
 from datassay.collect.collect import check_sets
 from datassay.collect.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.collect.output_geometry import OutputGeometry
-from datassay.collect.output_loss import output_losses, output_score
+from datassay.collect.output_loss import output_losses, output_score, task_loss
 from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -102,7 +102,7 @@ def purify(
     """
     settings = _Settings(order, stop, threshold, step, max_fraction, min_per_class, beyond)
     _check(samples, val, settings, ridge, damping)
-    loss = loss if loss != "auto" else ("cross_entropy" if samples.is_classification else "mse")
+    loss = task_loss(samples) if loss == "auto" else loss
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
         model, samples, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.collect.output_loss import output_score
+from datassay.collect.output_loss import output_score, task_loss
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -137,7 +137,7 @@ def task_recipe(samples: SampleSet) -> Recipe:
     Returns:
         Adam, 300 updates of 64 samples.
     """
-    return Recipe(loss="cross_entropy" if samples.is_classification else "mse")
+    return Recipe(loss=task_loss(samples))
 
 
 def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:

@@ -15,7 +15,7 @@ from datassay.act.weight import local_variance_weights
 from datassay.collect.collect import check_sets, network_targets
 from datassay.collect.head import Head, split_head
 from datassay.collect.head_training import HeadRecipe, TrainedHeads, mean_one, train_heads
-from datassay.collect.output_loss import check_loss, output_score
+from datassay.collect.output_loss import check_loss, output_score, task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -168,7 +168,7 @@ def head_problem(
     """
     check_sets(samples, val)
     if loss == "auto":
-        loss = "cross_entropy" if samples.is_classification else "mse"
+        loss = task_loss(samples)
     check_loss(loss, samples.is_classification)
     head = split_head(model, samples, layer)
     targets = _targets(head, samples)  # before the pass: they may not fit the outputs

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.fitter import first_network
+from datassay.collect.output_loss import task_loss
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
@@ -63,8 +64,7 @@ def network_recipe(samples: SampleSet) -> Recipe:
     """
     updates = EPOCHS * len(samples) // BATCH
     steps = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
-    loss = "cross_entropy" if samples.is_classification else "mse"
-    return Recipe(steps=steps, batch_size=BATCH, loss=loss)
+    return Recipe(steps=steps, batch_size=BATCH, loss=task_loss(samples))
 
 
 def trained_network(

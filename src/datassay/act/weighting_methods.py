@@ -14,6 +14,7 @@ from datassay.act.class_balance import class_balanced_weights
 from datassay.act.self_paced import self_paced_weights
 from datassay.act.weight import SampleWeights, weights_of_variance
 from datassay.collect.history import PredictionHistory
+from datassay.collect.output_loss import task_loss
 from datassay.collect.training import Recipe, TrainedNetworks, sample_losses
 from datassay.data.samples import SampleSet
 from datassay.score.local_variance import LocalVariance
@@ -114,8 +115,8 @@ def _losses(model: nn.Module, samples: SampleSet) -> np.ndarray:
     network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
     x = torch.as_tensor(samples.x).to(weight)
     outputs = torch.cat([network.outputs(part) for part in x.split(CHUNK)], 1)
-    loss = "cross_entropy" if samples.is_classification else "mse"
-    return sample_losses(outputs.double(), samples, Recipe(loss=loss))[0].numpy()
+    recipe = Recipe(loss=task_loss(samples))
+    return sample_losses(outputs.double(), samples, recipe)[0].numpy()
 
 
 def recorder(history: PredictionHistory, samples: SampleSet):

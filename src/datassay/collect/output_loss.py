@@ -13,6 +13,18 @@ from datassay.errors import SettingError
 LOSSES = ("cross_entropy", "mse")
 
 
+def task_loss(samples: SampleSet) -> str:
+    """The loss of a task unless another is asked for.
+
+    Args:
+        samples: of the task.
+
+    Returns:
+        "cross_entropy" for classes, "mse" for numbers.
+    """
+    return "cross_entropy" if samples.is_classification else "mse"
+
+
 def check_loss(loss: str, is_classification: bool) -> None:
     """Refuse a loss that the task does not have.
 

@@ -121,7 +121,7 @@ def _upper(name: str) -> str:
 
 
 def _what(findings: WeighFindings) -> str:
-    whole = findings.space.startswith("the standardised")
+    whole = not findings.in_last_layer
     return "The whole network trained" if whole else "The network's last layer retrained"
 
 

@@ -32,6 +32,8 @@ class WeighFindings:
         weights: w, summing to 1, and how they came about.
         local: local variances and the neighbours that they and the labels' agreement are over.
         space: where neighbours were searched, in words.
+        in_last_layer: whether that is what enters the network's last layer, and that layer alone
+            was retrained; else the inputs, and whole networks were trained.
         gain: scores with and without weights; None where that was not asked for.
         method: this weighting's name in `gain`.
         boundary: of two columns and classes, where networks were trained; else None.
@@ -45,6 +47,7 @@ class WeighFindings:
     weights: SampleWeights
     local: LocalVariance
     space: str
+    in_last_layer: bool
     gain: WeightGain | None
     method: str
     boundary: Boundary | None = None

@@ -78,7 +78,7 @@ def _space(findings: WeighFindings) -> tuple[str, str]:
         f"k = {near.index.shape[1]} nearest by Euclidean distance in {findings.space}; the share "
         "of neighbours with the same label leaves the sample itself out."
     )
-    if not findings.space.startswith("the standardised"):
+    if findings.in_last_layer:
         told += (
             " S0 §4.3: distances among many columns or pixels mean little, those of a trained "
             "network's features more. The network was trained without weights."

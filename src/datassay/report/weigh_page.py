@@ -180,9 +180,9 @@ def _help_note(findings: WeighFindings) -> str:
         return ""
     n_seeds, n_val = gain.score.shape[0], gain.each.shape[1]
     how = (
-        "The whole network is trained"
-        if findings.space.startswith("the standardised")
-        else "The features stay as they are and the last layer is trained afresh (S0, Algorithm 1),"
+        "The features stay as they are and the last layer is trained afresh (S0, Algorithm 1),"
+        if findings.in_last_layer
+        else "The whole network is trained"
     )
     change = interval_text(*gain.difference(1), gain.metric)
     return (

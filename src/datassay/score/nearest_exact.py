@@ -243,7 +243,9 @@ class _Products:
             self.buffer = self.rows.new_empty(size)
         return torch.mm(left, right.T, out=self.buffer[:size].view(len(left), len(right)))
 
-    def _smallest(self, queries: Tensor, chosen, near: Float[Tensor, "q values"]) -> Candidates:
+    def _smallest(
+        self, queries: Tensor, chosen: torch.return_types.topk, near: Float[Tensor, "q values"]
+    ) -> Candidates:
         """The c smallest lie in the c groups of smallest minima, whose values are `near`."""
         c = chosen.indices.shape[1]
         top = near.topk(c, 1, largest=False, sorted=False)
