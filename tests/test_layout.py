@@ -8,7 +8,8 @@ import pytest
 import datassay
 
 ROOT = Path(datassay.__file__).parent
-STEPS = ["errors", "progress", "data", "models", "collect", "score", "act", "report"]
+BESIDE = ["polynomial", "complexity"]
+STEPS = ["errors", "progress", "data", "models", "collect", "score", "act", *BESIDE, "report"]
 FILES = sorted(ROOT.rglob("*.py"))
 
 

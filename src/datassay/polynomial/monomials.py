@@ -1,0 +1,233 @@
+"""Which products of inputs a polynomial has as features: all of them, or those near each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb, factorial
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from datassay.errors import DataError, SettingError
+
+# 0.5 million features are a Gram matrix of 1 TB in float32: nothing here could use more.
+MAX_FEATURES = 500_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Monomials:
+    """Distinct monomials of the inputs, each once, with the weight of its ordered copies.
+
+    Attributes:
+        terms: [p, k], the inputs that are multiplied, ascending; -1 is a factor of one, in front.
+            Feature 0 is the constant. Sorted by degree, then by inputs.
+        scale: [p], the root of the number of ordered products that are the same monomial (√2 for
+            x₁x₂ and x₂x₁): minimum-norm and ridge fits are those of the model with all of them.
+        n_inputs: d.
+        image_shape: rows, columns of an input that is an image; None for others.
+        window: side of the square that covers the pixels of one product; None without one.
+    """
+
+    terms: Int[np.ndarray, "p k"]
+    scale: Float[np.ndarray, " p"]
+    n_inputs: int
+    image_shape: tuple[int, int] | None = None
+    window: int | None = None
+
+    @property
+    def n_features(self) -> int:
+        """p, the constant included."""
+        return len(self.terms)
+
+    @property
+    def degree(self) -> Int[np.ndarray, " p"]:
+        """[p], of each monomial."""
+        return (self.terms >= 0).sum(axis=1)
+
+    def features(
+        self,
+        x: Float[np.ndarray, "n d"],
+        *,
+        keep: Int[np.ndarray, " kept"] | None = None,
+        dtype: type[np.floating] = np.float64,
+    ) -> Float[np.ndarray, "n p"]:
+        """The scaled monomials of some samples.
+
+        Args:
+            x: [n, d].
+            keep: features to compute; None is all of them.
+            dtype: of the products and of what is returned.
+
+        Returns:
+            [n, p] or [n, kept], feature after feature in memory (Fortran order).
+
+        Raises:
+            DataError: x has not d columns.
+
+        Cost: n · p · k multiplications, 2 n · p values.
+        """
+        if x.shape[1] != self.n_inputs:
+            raise DataError(
+                f"x must have the {self.n_inputs} inputs the monomials were made for; got "
+                f"{x.shape[1]}. Make new monomials for this data."
+            )
+        terms = self.terms if keep is None else self.terms[keep]
+        scale = (self.scale if keep is None else self.scale[keep]).astype(dtype)
+        factors = np.ones((self.n_inputs + 1, len(x)), dtype=dtype)  # [d + 1, n]
+        factors[:-1] = x.T
+        product = factors[terms[:, 0]]  # -1 finds the row of ones  [p, n]
+        product *= scale[:, None]
+        for column in terms.T[1:]:
+            product *= factors[column]
+        return product.T
+
+
+def all_monomials(n_inputs: int, degree: int) -> Monomials:
+    """Every monomial up to a degree.
+
+    Args:
+        n_inputs: d.
+        degree: k.
+
+    Returns:
+        C(d + k, k) monomials.
+
+    Raises:
+        SettingError: the degree or d is less than 1, or the features are more than MAX_FEATURES.
+
+    Source: S3 eq. (3.4), each multi-index once.
+    """
+    _check_degree(degree)
+    if n_inputs < 1:
+        raise SettingError(f"n_inputs must be at least 1; got {n_inputs}.")
+    _check_number(comb(n_inputs + degree, degree))
+    return _monomials(
+        (combinations_with_replacement(range(n_inputs), t) for t in range(1, degree + 1)),
+        n_inputs,
+        degree,
+    )
+
+
+def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int = 3) -> Monomials:
+    """Products of pixels that one square window covers.
+
+    Args:
+        image_shape: rows, columns; an input is the image row by row.
+        degree: k, the most pixels in a product (a pixel may be there more than once).
+        window: side of the square, odd.
+
+    Returns:
+        The monomials: 10 155 for 28 x 28 pixels, degree 2, window 3.
+
+    Raises:
+        SettingError: the degree is less than 1, the window is even or larger than the image, or
+            the features are more than MAX_FEATURES.
+
+    Source: S3 eq. (3.13). Its 18 740 features hold both orders of each pair and no constant; its
+    "L1 distance ≤ 4" means the same pairs only inside the window.
+    """
+    _check_degree(degree)
+    height, width = _checked_image(image_shape)
+    if window < 1 or window % 2 == 0:
+        raise SettingError(
+            f"window must be odd and at least 1, so that it has a middle pixel; got {window}."
+        )
+    if window > min(height, width):
+        raise SettingError(
+            f"window must fit into the image of {height} x {width} pixels; got {window}."
+        )
+    _check_number(1 + sum(_n_local(height, width, window, t) for t in range(1, degree + 1)))
+    placed = (
+        (cells for shape in _shapes(window, t) for cells in _placed(shape, height, width))
+        for t in range(1, degree + 1)
+    )
+    return _monomials(placed, height * width, degree, (height, width), window)
+
+
+def multiplicity(term: Iterable[int]) -> int:
+    """How many ordered products are this monomial: k! / Π α!.
+
+    Args:
+        term: the inputs that are multiplied; -1 is none.
+
+    Returns:
+        The multinomial coefficient.
+    """
+    inputs = [i for i in term if i >= 0]
+    repeats = [factorial(inputs.count(i)) for i in set(inputs)]
+    return factorial(len(inputs)) // int(np.prod(repeats, dtype=int))
+
+
+def _monomials(
+    by_degree: Iterable[Iterable[tuple[int, ...]]],
+    n_inputs: int,
+    degree: int,
+    image_shape: tuple[int, int] | None = None,
+    window: int | None = None,
+) -> Monomials:
+    parts = [np.full((1, degree), -1)]
+    for t, of_degree in enumerate(by_degree, start=1):
+        inputs = np.array(sorted(of_degree), dtype=np.int64).reshape(-1, t)
+        parts.append(np.pad(inputs, ((0, 0), (degree - t, 0)), constant_values=-1))
+    terms = np.concatenate(parts)
+    scale = np.sqrt([multiplicity(term) for term in terms.tolist()])
+    return Monomials(terms, scale, n_inputs, image_shape, window)
+
+
+Shape = tuple[tuple[int, int], ...]
+
+
+def _shapes(window: int, degree: int) -> list[Shape]:
+    """Every way to choose the pixels of one product in the window, moved to its upper left."""
+    cells = [(row, column) for row in range(window) for column in range(window)]
+    chosen = combinations_with_replacement(cells, degree)
+    return [s for s in chosen if min(r for r, _ in s) == 0 == min(c for _, c in s)]
+
+
+def _n_local(height: int, width: int, window: int, degree: int) -> int:
+    """How many products of that degree a window covers, without listing them."""
+    # The windows that cover one product form a rectangle of places: corners minus edges plus
+    # squares are one, so that each product counts once.
+
+    def inside(rows: int, columns: int) -> int:
+        cells = rows * columns
+        return comb(cells + degree - 1, degree) if cells else 0
+
+    down, across = height - window + 1, width - window + 1
+    return (
+        down * across * inside(window, window)
+        - (down - 1) * across * inside(window - 1, window)
+        - down * (across - 1) * inside(window, window - 1)
+        + (down - 1) * (across - 1) * inside(window - 1, window - 1)
+    )
+
+
+def _placed(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
+    for row in range(height - max(r for r, _ in shape)):
+        for column in range(width - max(c for _, c in shape)):
+            yield tuple((row + r) * width + column + c for r, c in shape)
+
+
+def _checked_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
+    if len(image_shape) != 2 or min(image_shape) < 1:
+        raise SettingError(
+            f"image_shape must be rows, columns of grey pixels, each at least 1; got "
+            f"{tuple(image_shape)}. Make colour images grey, or leave the window out."
+        )
+    height, width = image_shape
+    return int(height), int(width)
+
+
+def _check_degree(degree: int) -> None:
+    if degree < 1:
+        raise SettingError(f"degree must be at least 1; got {degree}.")
+
+
+def _check_number(features: int) -> None:
+    if features > MAX_FEATURES:
+        raise SettingError(
+            f"the polynomial must have at most {MAX_FEATURES:,} features; got {features:,}. Lower "
+            "the degree, choose a window, or reduce the inputs first."
+        )

@@ -1,0 +1,54 @@
+"""A fitted polynomial: its features, its coefficients, and what it says of new samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.polynomial.monomials import Monomials
+
+CHUNK = 2000  # samples whose features are in memory at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Polynomial:
+    """Outputs = features of `monomials` times `coef`.
+
+    Attributes:
+        monomials: the p features.
+        coef: [p, q], of the scaled features, target unit over feature unit. Row 0 is the constant.
+    """
+
+    monomials: Monomials
+    coef: Float[np.ndarray, "p q"]
+
+    @property
+    def monomial_coef(self) -> Float[np.ndarray, "p q"]:
+        """[p, q], of the monomials as they are, each written once: β of Σ_α β_α x^α."""
+        return self.coef * self.monomials.scale[:, None]
+
+    def outputs(
+        self, x: Float[np.ndarray, "n d"], *, dtype: type[np.floating] = np.float64
+    ) -> Float[np.ndarray, "n q"]:
+        """Outputs for some samples, `CHUNK` of them in memory at once.
+
+        Args:
+            x: [n, d].
+            dtype: of the features and the products.
+
+        Returns:
+            [n, q].
+
+        Raises:
+            DataError: x has not d columns.
+
+        Cost: 2 n · p · q operations beside the features.
+        """
+        coef = self.coef.astype(dtype)
+        parts = [
+            self.monomials.features(x[i : i + CHUNK], dtype=dtype) @ coef
+            for i in range(0, max(len(x), 1), CHUNK)
+        ]
+        return np.concatenate(parts)
