@@ -27,7 +27,7 @@ from datassay.polynomial.surrogate_score import (
     score_each,
 )
 from datassay.polynomial_settings import PolynomialSettings, check_polynomial_settings
-from datassay.progress import Progress, part_of, silent
+from datassay.progress import Progress, silent
 from datassay.report.polynomial_explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.queries import margins
@@ -135,13 +135,10 @@ class _Job:
         if ours.polynomial.monomials.degree.max() < 2:
             return None
         empty = _empty(self.train, 1, None)
-        fit = fit_polynomial(
-            empty.inputs(self.train.x),
-            _targets(self.train),
-            empty.polynomial.monomials,
-            seed=self.settings.seed,
-            progress=part_of(self.progress, LINEAR_STEP, 0, 1),
-        )
+        self.progress(LINEAR_STEP, 0, 1)
+        x, y = empty.inputs(self.train.x), _targets(self.train)
+        fit = fit_polynomial(x, y, empty.polynomial.monomials, seed=self.settings.seed)
+        self.progress(LINEAR_STEP, 1, 1)
         return replace(empty, polynomial=fit.polynomial)
 
     def scores(
