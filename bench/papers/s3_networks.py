@@ -55,7 +55,7 @@ def trained(name: str, data: str, seed: int = 0) -> nn.Sequential:
     """The network after its epochs on all 60 000 images, from the cache where it is there."""
     model, epochs = network(name, seed), NETWORKS[name][3]
     optimizer = torch.optim.SGD(model.parameters(), LR, momentum=MOMENTUM, fused=True)
-    kept = Path(os.environ["DATASSAY_CACHE"]) / f"s3 {name} {data} {seed} {epochs}.pt"
+    kept = _kept(name, data, seed)
     kept.parent.mkdir(parents=True, exist_ok=True)
     done = 0
     if kept.exists():
@@ -74,6 +74,17 @@ def trained(name: str, data: str, seed: int = 0) -> nn.Sequential:
         print(name, data, f"epoch {epoch + 1}: {accuracy(model, data):.4f}, {seconds:.0f} s")
         sys.stdout.flush()
     return model.eval()
+
+
+def is_trained(name: str, data: str, seed: int = 0) -> bool:
+    """Whether the cache holds the network after all its epochs."""
+    kept = _kept(name, data, seed)
+    return kept.exists() and torch.load(kept, weights_only=True)["epochs"] == NETWORKS[name][3]
+
+
+def _kept(name: str, data: str, seed: int) -> Path:
+    folder = Path(os.environ["DATASSAY_CACHE"])
+    return folder / f"s3 {name} {data} {seed} {NETWORKS[name][3]}.pt"
 
 
 def _epoch(
