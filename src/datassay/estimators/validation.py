@@ -13,12 +13,12 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     Args:
         estimator: notes the columns' number and names.
         X: inputs, [n, d].
-        y: labels or targets, [n]; not looked at where reset is False.
+        y: labels or targets, [n]; None for a transformer; not looked at where reset is False.
         reset: True in fit, False in predict.
         rules: further ones of scikit-learn's `check_X_y`.
 
     Returns:
-        X and y, or X alone where reset is False.
+        X and y, or X alone where reset is False or y is None.
     """
     try:
         from sklearn.utils.validation import validate_data
@@ -29,6 +29,6 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     else:
         given = {} if not reset else {"y": y}
         found = validate_data(estimator, X, reset=reset, dtype="numeric", **given, **rules)
-    if not reset:
+    if not reset or y is None:
         return found
     return found[0], column_or_1d(found[1], warn=True)
