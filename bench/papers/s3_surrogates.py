@@ -1,6 +1,6 @@
 """The polynomials of S3 on all 60 000 images, fitted once and kept: exact with ridges, and batched.
 
-    DATASSAY_CACHE=folder python papers/s3_surrogates.py [data ...]
+    DATASSAY_CACHE=folder python papers/s3_surrogates.py [batched] [exact]
 
 Products of 3 x 3 windows, degree 2: 10 155 features. One Gram matrix serves all ridges.
 """
@@ -55,18 +55,20 @@ def coefficients(data: str, name: str) -> np.ndarray:
     """[p, 10] of one fit, from the cache where it is there."""
     kept = _kept(data, name)
     if not kept.exists():
-        fit(data)
+        fit(data, "batched" if name == BATCHED else "exact")
     return np.load(kept)["coef"]
 
 
-def fit(data: str) -> None:
-    """All fits of one data set into the cache."""
+def fit(data: str, solver: str) -> None:
+    """The fits of one data set that the cache lacks."""
     images, y = idx_images(data)
     x, targets = images.reshape(len(y), -1), np.eye(10)[y]
-    if not _kept(data, BATCHED).exists():
-        start = time.perf_counter()
-        found = fit_polynomial(x, targets, MONOMIALS, solver="batched")
-        _keep(data, BATCHED, found.polynomial.coef, seconds=time.perf_counter() - start)
+    if solver == "batched":
+        if not _kept(data, BATCHED).exists():
+            start = time.perf_counter()
+            found = fit_polynomial(x, targets, MONOMIALS, solver="batched")
+            _keep(data, BATCHED, found.polynomial.coef, seconds=time.perf_counter() - start)
+        return
     missing = [name for name in RIDGES if not _kept(data, name).exists()]
     if not missing:
         return
@@ -100,8 +102,9 @@ def _kept(data: str, name: str) -> Path:
 
 
 def main() -> None:
-    for data in sys.argv[1:] or DATA:
-        fit(data)
+    for solver in sys.argv[1:] or ("batched", "exact"):
+        for data in DATA:
+            fit(data, solver)
 
 
 if __name__ == "__main__":
