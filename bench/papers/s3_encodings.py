@@ -139,7 +139,13 @@ def accuracies(
     sizes: Sequence[int],
     degree: int,
 ) -> dict[str, list[float]]:
-    """In and out of sample, of the first columns, each with its own leave-one-out ridge."""
+    """In and out of sample, of the first columns, each with its own leave-one-out ridge.
+
+    Columns are divided by their deviations: without that, float32 sums of products hold no ridge
+    small enough (Fashion-MNIST, 70 components: 85.9 % out of sample).
+    """
+    scale = train[0].std(axis=0)
+    train, test = ((z / scale, labels) for z, labels in (train, test))
     x, y = train
     normal = normal_equations(x, np.eye(10)[y], all_monomials(x.shape[1], degree))
     found: dict[str, list[float]] = {"features": [], "ridge": [], "in": [], "out": []}
