@@ -116,7 +116,7 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
     found = hashlib.sha256()
     for name, array in arrays.items():
         found.update(f"{name} {array.dtype} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 

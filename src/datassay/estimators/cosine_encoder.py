@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from datassay.estimators.validation import validated
+from datassay.estimators.validation import as_floats, validated
 from datassay.polynomial.encodings import cosine_encoding
 
 
@@ -56,7 +56,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             SettingError: a setting is outside its rule.
             DataError: images of another shape, or no coordinate is frequent enough.
         """
-        x = _floating(validated(self, X))
+        x = as_floats(validated(self, X))
         self.encoding_ = cosine_encoding(
             x,
             _shape(x.shape[1], self.image_shape),
@@ -77,7 +77,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             [n, k], in X's own unit.
         """
         check_is_fitted(self)
-        return self.encoding_.encode(_floating(validated(self, X, reset=False)))
+        return self.encoding_.encode(as_floats(validated(self, X, reset=False)))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Images that have these coefficients and 0 elsewhere.
@@ -92,11 +92,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             DataError: X has not k columns.
         """
         check_is_fitted(self)
-        return self.encoding_.decode(_floating(check_array(X)))
-
-
-def _floating(x: np.ndarray) -> np.ndarray:
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+        return self.encoding_.decode(as_floats(check_array(X)))
 
 
 def _shape(d: int, given: Any) -> tuple[int, int]:

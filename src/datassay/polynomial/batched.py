@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from datassay.errors import SettingError
 from datassay.polynomial.dual import minimum_norm
 from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.progress import Progress, silent
 
 CURVE_ROWS = 2000  # samples over which each accuracy of the curves is a mean, as in Fig. 3.11
@@ -74,7 +75,7 @@ def batched_fit(
     *,
     n_batches: int = 60,
     batch_size: int = 2000,
-    precision: str = "float32",
+    precision: str = "auto",
     seed: int = 0,
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     progress: Progress = silent,
@@ -88,8 +89,8 @@ def batched_fit(
         live: [p'], features to fit, the constant first.
         n_batches: N_B.
         batch_size: B; a batch holds no sample twice, different batches may share some.
-        precision: of the features and their inner products, "float32" or "float64"; each batch is
-            solved in float64.
+        precision: of the features and their inner products, "float32", "float64" or "auto", as
+            for `normal_equations`; each batch is solved in float64.
         seed: of the batches.
         val: other samples for the out-of-sample curves; None leaves them NaN.
         progress: called after each batch.
@@ -106,7 +107,7 @@ def batched_fit(
     """
     _check(n_batches, batch_size, len(x))
     rng = np.random.default_rng(seed)
-    dtype = np.float64 if precision == "float64" else np.float32
+    dtype = chosen_dtype(precision, monomials)
     batches = [rng.choice(len(x), batch_size, replace=False) for _ in range(n_batches)]
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
     features = _Features(monomials, live, dtype)
@@ -125,7 +126,8 @@ def batched_fit(
         ranks.append(rank)
         scores.append(_scores(views, coef, b + 1, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
-    curve = BatchCurve(*np.array(scores).T, targets.shape[1] > 1)
+    single, cumulative, in_sample, out_of_bag = np.array(scores).T
+    curve = BatchCurve(single, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk, ssyrk
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
+from scipy.linalg import eigh, get_blas_funcs, get_lapack_funcs
 
 
 def minimum_norm(
@@ -25,7 +23,7 @@ def minimum_norm(
     Cost: n² k + n³/3 operations; 9 n³ more where samples are linearly dependent.
     """
     n = len(features)
-    product = dsyrk if features.dtype == np.float64 else ssyrk
+    (product,) = get_blas_funcs(("syrk",), (features,))
     kernel = product(1.0, features, lower=0).astype(np.float64)  # upper triangle
     kernel += np.triu(kernel, 1).T
     mean = kernel.mean(axis=0)
@@ -44,9 +42,10 @@ def _solve(
     # Centring makes (1, …, 1) a null vector, and targets have no share in it: fill it.
     full = np.asfortranarray(kernel + scale / n)
     norm = float(np.abs(full).sum(axis=0).max())
-    upper, failed = dpotrf(full, lower=0, clean=0, overwrite_a=1)
-    if not failed and dpocon(upper, norm, uplo="U")[0] > tolerance:
-        return dpotrs(upper, targets, lower=0)[0], n - 1
+    factor, condition, solve = get_lapack_funcs(("potrf", "pocon", "potrs"), (full,))
+    upper, failed = factor(full, lower=0, clean=0, overwrite_a=1)
+    if not failed and condition(upper, norm, uplo="U")[0] > tolerance:
+        return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = eigh(kernel, driver="evd", check_finite=False)
     above = values > tolerance * max(values[-1], np.finfo(np.float64).tiny)
     found = vectors[:, above]

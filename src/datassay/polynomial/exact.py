@@ -9,11 +9,11 @@ from jaxtyping import Float
 
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.dual import minimum_norm
-from datassay.polynomial.normal_equations import NormalEquations
+from datassay.polynomial.normal_equations import FEW, NormalEquations
 from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky_solve
 from datassay.progress import Progress, silent
 
-SPECTRUM = 3000  # features up to which all eigenvalues cost less than a few factors
+SPECTRUM = FEW  # features up to which all eigenvalues cost less than a few factors
 PER_DECADE = 4  # ridges; one a decade loses up to 0.4 points of accuracy on Fashion-MNIST
 FIRST_POLES = (10**-2.5, 10**-1.5)  # over the mean eigenvalue
 POLE_RANGE = {"float32": (1e-5, 1e2), "float64": (1e-9, 1e2)}  # over the mean eigenvalue

@@ -15,6 +15,7 @@ from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import (
     NormalEquations,
     checked_samples,
+    chosen_dtype,
     live_features,
     normal_equations,
 )
@@ -58,7 +59,7 @@ def fit_polynomial(
     ridge: float | str = "auto",
     n_batches: int = 60,
     batch_size: int = 2000,
-    precision: str = "float32",
+    precision: str = "auto",
     store: str | Path | None = None,
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     seed: int = 0,
@@ -107,8 +108,7 @@ def fit_polynomial(
             "precision='bfloat16' and store are for solver='exact'; got them with 'batched'. Leave "
             "them out."
         )
-    dtype = np.float64 if precision == "float64" else np.float32
-    live = live_features(x, monomials, dtype)
+    live = live_features(x, monomials, chosen_dtype(precision, monomials))
     found = batched_fit(
         x,
         targets,

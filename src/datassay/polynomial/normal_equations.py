@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg import get_blas_funcs
 
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.monomials import Monomials
@@ -18,7 +18,8 @@ from datassay.progress import Progress, silent
 CHUNK = 2000  # samples whose features are in memory at once
 KEEP_EVERY = 10_000  # samples between two writes of the store: a third of a gigabyte each on MNIST
 ROWS = 2000  # random samples kept for leave-one-out errors
-PRECISIONS = ("float32", "float64", "bfloat16")
+FEW = 3000  # features whose products in float64 take seconds
+PRECISIONS = ("auto", "float32", "float64", "bfloat16")
 PROBES = 64  # features whose products are summed in float64 too, to say how wrong the others are
 STEP = "polynomial: products of features"
 
@@ -63,7 +64,7 @@ def normal_equations(
     targets: Float[np.ndarray, "n q"],
     monomials: Monomials,
     *,
-    precision: str = "float32",
+    precision: str = "auto",
     chunk: int = CHUNK,
     store: str | Path | None = None,
     n_rows: int = ROWS,
@@ -79,7 +80,8 @@ def normal_equations(
         monomials: the features.
         precision: of the features, their products and the sums: "float32", "float64", or
             "bfloat16": features rounded to 8 bits, products summed in float32 (faster only on
-            processors with bfloat16 units). Everything but the Gram matrix is summed in float64.
+            processors with bfloat16 units). "auto" is float64 up to `FEW` features, where it
+            costs nothing, and float32 above. All but the Gram matrix is summed in float64.
         chunk: samples at once.
         store: folder where the sums are kept while they grow, so that an interrupted call goes
             on and loses `KEEP_EVERY` samples of work at most; None keeps nothing.
@@ -101,7 +103,7 @@ def normal_equations(
     """
     _check(precision, chunk)
     checked_samples(x, targets, monomials)
-    dtype = np.float64 if precision == "float64" else np.float32
+    dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
     sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
     kept = _opened(store, x, targets, monomials, precision)
@@ -175,6 +177,21 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
         row_order=order[last],
         gram_error=max(first.gram_error, second.gram_error),
     )
+
+
+def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
+    """The type that features are computed in.
+
+    Args:
+        precision: as for `normal_equations`.
+        monomials: the features.
+
+    Returns:
+        NumPy's float32 or float64.
+    """
+    if precision == "auto":
+        precision = "float64" if monomials.n_features <= FEW else "float32"
+    return np.float64 if precision == "float64" else np.float32
 
 
 def live_features(
@@ -260,7 +277,7 @@ class _Sums:
 
 def _add(gram: np.ndarray, features: np.ndarray) -> None:
     """Add featuresᵀ features to gram in place, upper triangle."""
-    update = dsyrk if gram.dtype == np.float64 else ssyrk
+    (update,) = get_blas_funcs(("syrk",), (gram,))
     found = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
     assert np.shares_memory(found, gram)
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyr, ssyr
-from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
+from scipy.linalg import eigh, get_blas_funcs, get_lapack_funcs
 
 from datassay.errors import DataError
 from datassay.polynomial.normal_equations import NormalEquations
@@ -52,7 +50,7 @@ class Centred:
     ) -> Float[np.ndarray, "k k"]:
         """G + ridge · I, upper triangle, in new memory."""
         found = np.array(self.normal.gram[1:, 1:], dtype=dtype, order="F")
-        update = dsyr if dtype == np.float64 else ssyr
+        (update,) = get_blas_funcs(("syr",), (found,))
         update(-float(self.normal.n_samples), self.mean.astype(dtype), a=found, overwrite_a=1)
         found.flat[:: len(found) + 1] += ridge
         return found
@@ -203,7 +201,7 @@ def cholesky_solve(
 
     Cost: k³/3 + 2 k² r operations.
     """
-    factor, solve = (dpotrf, dpotrs) if gram.dtype == np.float64 else (spotrf, spotrs)
+    factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)
     if failed:
         raise DataError(
