@@ -53,8 +53,8 @@ def polynomial(
     n_batches: Annotated[int, typer.Option(help="Of the batched fit.")] = 60,
     batch_size: Annotated[int, typer.Option(help="Of the batched fit, samples.")] = 2000,
     precision: Annotated[
-        str, typer.Option(help="Of the sums: float32, float64, or bfloat16 (exact fit only).")
-    ] = "float32",
+        str, typer.Option(help="Of the sums: auto, float32, float64, or bfloat16 (exact fit only).")
+    ] = "auto",
     store: Annotated[
         Path | None, typer.Option(help="Folder that lets an interrupted exact fit go on.")
     ] = None,

@@ -25,7 +25,7 @@ def polynomial_advice(findings: PolynomialFindings) -> tuple[Advice, ...]:
         Whether products help, whether the fit generalises, how to read it, how robust it is.
     """
     told = [_help(findings), _gap(findings), _reading(findings)]
-    if findings.robustness is not None:
+    if findings.robustness:
         told.append(_robust(findings))
     return tuple(told)
 
@@ -99,30 +99,21 @@ def _reading(findings: PolynomialFindings) -> Advice:
 
 
 def _robust(findings: PolynomialFindings) -> Advice:
-    robust = findings.robustness
-    assert robust is not None
-    at = int(np.abs(robust.sigma - SIGMA).argmin())
-    lost = robust.relative_drop(robust.noise_score)[:, at]
-    ours = float(lost[-1])
-    sigma = f"σ = {robust.sigma[at]:g}"
-    if not np.isfinite(ours):
-        return Advice(
-            "robustness", "look", "Nothing to lose under noise",
-            "The score of clean images is not above 0: robustness has no meaning here.",
-        )  # fmt: skip
-    told = (
-        f"Noise of {sigma} costs this polynomial {percent(round(ours, 3))} of its {robust.metric}"
-    )
+    noise, patches = findings.robustness
+    at = int(np.abs(noise.levels - SIGMA).argmin())
+    lost = [float(drop[at]) for drop in noise.drop]
+    sigma = f"σ = {noise.levels[at]:g}"
+    told = f"Noise of {sigma} costs this polynomial {percent(round(lost[-1], 3))} of its accuracy"
     if len(lost) > 1:
-        told += f", the linear model {percent(round(float(lost[0]), 3))}"
-    patch = float(robust.relative_drop(robust.patch_score)[-1, -1])
+        told += f", the linear model {percent(round(lost[0], 3))}"
     told += (
-        f"; a black patch of {robust.area[-1]:.0f} pixels {percent(round(patch, 3))} (on "
-        f"{count(robust.n_samples, 'validation image')})."
+        f"; a black patch of {count(int(patches.levels[-1]), 'pixel')} costs it "
+        f"{percent(round(float(patches.drop[-1, -1]), 3))} (on "
+        f"{count(noise.hits.shape[2], 'validation image')})."
     )
-    if ours < FRAGILE:
+    if lost[-1] < FRAGILE:
         return Advice("robustness", "fine", f"It bears noise of {sigma}", told)
-    headline = f"Noise of {sigma} costs {percent(round(ours, 2))} of the {robust.metric}"
+    headline = f"Noise of {sigma} costs {percent(round(lost[-1], 2))} of the accuracy"
     hint = " A larger ridge (--ridge) makes it steadier, at some cost on clean images."
     return Advice("robustness", "look", headline, told + hint)
 

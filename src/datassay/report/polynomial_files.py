@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.polynomial.surrogate import save_surrogate
-from datassay.polynomial.surrogate_score import Robustness
 from datassay.report.polynomial_advice import polynomial_advice
 from datassay.report.polynomial_findings import PolynomialFindings, term_names
 from datassay.report.polynomial_page import render_polynomial_page
@@ -147,19 +146,7 @@ def polynomial_summary(findings: PolynomialFindings) -> str:
                 findings.surrogate.output_names, findings.degree_spread.T, strict=True
             )
         },
-        "robustness": _robustness(findings.robustness),
+        "robustness": [
+            row for found in findings.robustness for row in found.to_table().to_pylist()
+        ],
     })
-
-
-def _robustness(found: Robustness | None) -> dict[str, object] | None:
-    if found is None:
-        return None
-    return {
-        "samples": found.n_samples,
-        "sigma": found.sigma,
-        "area": found.area,
-        "noise": dict(zip(found.names, found.noise_score, strict=True)),
-        "noise_drop": dict(zip(found.names, found.relative_drop(found.noise_score), strict=True)),
-        "patch": dict(zip(found.names, found.patch_score, strict=True)),
-        "patch_drop": dict(zip(found.names, found.relative_drop(found.patch_score), strict=True)),
-    }

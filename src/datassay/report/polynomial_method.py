@@ -35,7 +35,7 @@ DEGREE_2 = (
 CORRUPTION = (
     "Noise: N(0, σ²) on every pixel, truncated to [0, 1]. Patch: a black rectangle of about A "
     "pixels near the middle (S3 §3.6.2). The model is the one fitted to clean images. Share lost: "
-    "(A(0) − A(level)) / A(0), where A is the score. All levels and models share the draws."
+    "(A(0) − A(level)) / A(0), where A is the accuracy. All levels and models share the draws."
 )
 
 
@@ -88,7 +88,7 @@ def polynomial_notes(findings: PolynomialFindings) -> tuple[tuple[str, str], ...
             else "black in an image."
         ),
     ))  # fmt: skip
-    if findings.robustness is not None:
+    if findings.robustness:
         notes.append(("Corruption", CORRUPTION))
     return tuple(notes)
 

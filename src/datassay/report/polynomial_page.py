@@ -69,7 +69,7 @@ def _context(findings: PolynomialFindings, figures: set[str]) -> dict[str, objec
     sections += [("fit", "Fit")] * bool(figures & {"ridge", "batches"})
     sections += [("maps", "What it weighs" if findings.maps is not None else "Coefficients")]
     sections += [("why", "Why this prediction")]
-    sections += [("robust", "Robustness")] * (findings.robustness is not None)
+    sections += [("robust", "Robustness")] * bool(findings.robustness)
     p = findings.surrogate.polynomial.monomials.n_features
     return {
         "brand": "datassay polynomial · a surrogate whose weights can be read",
