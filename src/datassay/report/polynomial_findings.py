@@ -84,13 +84,24 @@ def term_names(surrogate: Surrogate) -> list[str]:
     Returns:
         p texts: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", row and column from 0.
     """
+    names = input_names(surrogate)
+    return [_product(names, term) for term in surrogate.polynomial.monomials.terms.tolist()]
+
+
+def input_names(surrogate: Surrogate) -> list[str]:
+    """Each input as the reader knows it.
+
+    Args:
+        surrogate: whose names count.
+
+    Returns:
+        d texts: the columns, or (row, column) of pixels from 0.
+    """
     monomials = surrogate.polynomial.monomials
     if monomials.image_shape is not None:
         width = monomials.image_shape[1]
-        names = [f"({i // width}, {i % width})" for i in range(monomials.n_inputs)]
-    else:
-        names = list(surrogate.feature_names) or [f"x{i}" for i in range(monomials.n_inputs)]
-    return [_product(names, term) for term in monomials.terms.tolist()]
+        return [f"({i // width}, {i % width})" for i in range(monomials.n_inputs)]
+    return list(surrogate.feature_names) or [f"x{i}" for i in range(monomials.n_inputs)]
 
 
 def _product(names: list[str], term: list[int]) -> str:
