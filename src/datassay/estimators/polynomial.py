@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError
 from datassay.estimators.monomial_features import chosen_monomials
 from datassay.estimators.validation import as_floats, validated, validated_part
 from datassay.polynomial.fit import (
