@@ -81,7 +81,7 @@ def run_polynomial(
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
         robustness=robust,
         facts=facts | closing_facts(started, settings.command),
-        warnings=_warnings(fit, val),
+        warnings=_warnings(fit),
     )
 
 
@@ -299,7 +299,7 @@ def _facts(
     return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
 
 
-def _warnings(fit: PolynomialFit | None, val: SampleSet) -> tuple[str, ...]:
+def _warnings(fit: PolynomialFit | None) -> tuple[str, ...]:
     notes = []
     if fit is not None and fit.path is not None and len(fit.path.ridge) > 1:
         end = {0: "smallest", len(fit.path.ridge) - 1: "largest"}.get(fit.path.chosen)

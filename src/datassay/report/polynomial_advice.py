@@ -11,7 +11,7 @@ from datassay.report.wording import count, percent, score_change
 
 # Scores of training samples this far above validation's say that the fit remembers; a share of
 # the score lost at σ = 0.3 (S3's example) that a reader should know of.
-GAP, FRAGILE = 0.05, 0.2
+SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
 SIGMA = 0.3
 
 
@@ -64,14 +64,15 @@ def _gap(findings: PolynomialFindings) -> Advice:
         f"{_upper(scores.metric)} {train:.3f} on {count(scores.n_train, 'training sample')}, "
         f"{val:.3f} on validation samples."
     )
-    if gap < GAP:
+    lost = f"{score_change(gap, scores.metric)} lost on samples it has not seen"
+    if gap < SAME:
         headline = "It does as well on samples it has not seen"
         return Advice("fit", "fine", headline, f"{told} Its coefficients describe the data.")
-    headline = (
-        f"It remembers its training samples: {score_change(gap, scores.metric)} lost on others"
-    )
+    if gap < GAP:
+        hint = "Part of its coefficients is of the training samples' own."
+        return Advice("fit", "fine", f"Little is remembered: {lost}", f"{told} {hint}")
     hint = "A larger ridge, a lower degree or more samples make coefficients steadier."
-    return Advice("fit", "look", headline, f"{told} {hint}")
+    return Advice("fit", "look", f"It remembers its training samples: {lost}", f"{told} {hint}")
 
 
 def _reading(findings: PolynomialFindings) -> Advice:
@@ -93,7 +94,7 @@ def _reading(findings: PolynomialFindings) -> Advice:
         headline="Contributions of one prediction are exact; coefficients are not causes",
         sentence=(
             f"Of the spread of the outputs over validation samples: {shares}. {near} Another "
-            "ridge gives other coefficients with almost the same predictions."
+            "fit of about the same score, with more ridge or other batches, has other coefficients."
         ),
     )
 
