@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import DataError, SettingError
-from datassay.polynomial.dual import minimum_norm
+from datassay.polynomial.dual import minimum_norm, rounding
 from datassay.polynomial.normal_equations import FEW, NormalEquations
 from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky
 from datassay.progress import Progress, silent
@@ -160,7 +160,7 @@ def _minimum_norm(system: Centred) -> ExactFit:
     if normal.n_samples == len(normal.rows) <= system.n_features:
         features = normal.monomials.features(normal.rows, keep=normal.live[1:])
         coef, rank = minimum_norm(features, normal.row_targets)
-        cut = f"{normal.n_samples * np.finfo(np.float64).eps:.2g}"
+        cut = f"{rounding(features.dtype, normal.n_samples):.2g}"
     else:
         spectrum = Spectrum(system)
         coef, rank = spectrum.coef(0.0), spectrum.rank

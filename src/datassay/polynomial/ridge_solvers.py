@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh, get_blas_funcs, get_lapack_funcs
 
 from datassay.errors import DataError
+from datassay.polynomial.dual import rounding
 from datassay.polynomial.normal_equations import NormalEquations
 
 DEPTH = 3  # repeated solutions a pole for each target; one would leave errors of 2 %
@@ -104,8 +105,7 @@ class Spectrum:
         self._right = self._vectors.T @ system.right  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
         largest = max(float(self._values[-1]), 0.0) if len(self._values) else 0.0
-        precision = np.finfo(system.normal.gram.dtype).eps
-        self.cut = largest * precision * max(len(self._values), 1)
+        self.cut = largest * rounding(system.normal.gram.dtype, len(self._values))
 
     @property
     def largest(self) -> float:
