@@ -14,11 +14,13 @@ from test_report_findings import (
     text_samples,
     with_sources,
 )
+from test_report_polynomial import found as polynomial_found
 from test_report_weigh import weighed
 
 from datassay.collect.training import Recipe
 from datassay.report.page import render_page
 from datassay.report.partition_page import render_partition_page
+from datassay.report.polynomial_page import render_polynomial_page
 from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
 from datassay.report.sampling_page import render_sampling_page
@@ -353,3 +355,14 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     assert browser.find_element("css selector", "h1").text == "<b>mine"
     drawn = browser.find_elements("css selector", ".figure svg.main-svg")
     assert len(drawn) >= 4
+
+
+@pytest.mark.parametrize("kind", ["image", "row", "numbers"])
+def test_the_page_of_a_polynomial(browser, tmp_path, kind):
+    path = tmp_path / "index.html"
+    path.write_text(render_polynomial_page(polynomial_found(kind)), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
+    pictures = browser.find_elements("css selector", ".maps img")
+    assert len(pictures) == (4 if kind == "image" else 0)
+    assert len(browser.find_elements("css selector", ".apart .bars dd")) > 12

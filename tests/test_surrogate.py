@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from datassay.data.samples import SampleSet
+from datassay.data.samples import Kind, SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.polynomial.monomials import all_monomials, local_monomials
 from datassay.polynomial.polynomial import Polynomial
@@ -94,7 +94,7 @@ def test_another_file(tmp_path):
             load_surrogate(tmp_path / name)
 
 
-def images(shape, kind="image"):
+def images(shape, kind: Kind = "image"):
     return SampleSet(np.zeros((2, *shape)), np.array([0, 1]), np.arange(2), ("a", "b"), kind)
 
 

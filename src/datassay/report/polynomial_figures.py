@@ -78,11 +78,12 @@ def ridge_figure(path: RidgePath) -> Figure:
         showarrow=False,
     )  # fmt: skip
     style(figure, "ridge (log scale)", "leave-one-out squared error")
-    figure.update_xaxes(type="log", **log_ticks(path.ridge))
+    figure.update_xaxes(type="log", tickangle=0, **log_ticks(path.ridge))
     figure.update_layout(showlegend=two)
     if two:
         right = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ".1%"}
         right |= {"title": {"text": "wrong classes"}, "rangemode": "tozero", "ticks": "outside"}
+        right |= {"tickmode": "auto", "nticks": 6}
         figure.update_layout(margin_r=64, yaxis2=right)
     return figure
 
