@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from datassay.polynomial.fit import PolynomialFit
 from datassay.polynomial.surrogate import save_surrogate
+from datassay.polynomial.surrogate_score import SurrogateScores
 from datassay.report.polynomial_advice import polynomial_advice
 from datassay.report.polynomial_findings import PolynomialFindings, term_names
 from datassay.report.polynomial_page import render_polynomial_page
@@ -108,12 +110,7 @@ def polynomial_summary(findings: PolynomialFindings) -> str:
         JSON text.
     """
     monomials, fit, scores = findings.surrogate.polynomial.monomials, findings.fit, findings.scores
-    models = [
-        {"name": name, "features": p, "validation": each.mean(), "training": train}
-        for name, p, each, train in zip(
-            scores.names, scores.n_features, scores.each, scores.train, strict=True
-        )
-    ]
+    names = findings.surrogate.output_names
     return standard_json({
         "facts": findings.facts,
         "warnings": findings.warnings,
@@ -124,29 +121,34 @@ def polynomial_summary(findings: PolynomialFindings) -> str:
             "wrong": int(findings.is_wrong.sum()),
         },
         "metric": scores.metric,
-        "models": models,
+        "models": _models(scores),
         "features": {
             "n": monomials.n_features,
             "degree": int(monomials.degree.max()),
             "window": monomials.window,
             "live": None if fit is None else len(fit.live),
         },
-        "fit": None
-        if fit is None
-        else {
-            "solver": fit.solver,
-            "ridge": fit.ridge,
-            "notes": fit.notes,
-            "path": None if fit.path is None else asdict(fit.path),
-            "curve": None if fit.curve is None else asdict(fit.curve),
-        },
-        "spread_by_degree": {
-            name: spread
-            for name, spread in zip(
-                findings.surrogate.output_names, findings.degree_spread.T, strict=True
-            )
-        },
+        "fit": None if fit is None else _fit(fit),
+        "spread_by_degree": dict(zip(names, findings.degree_spread.T, strict=True)),
         "robustness": [
             row for found in findings.robustness for row in found.to_table().to_pylist()
         ],
     })
+
+
+def _models(scores: SurrogateScores) -> list[dict[str, object]]:
+    rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
+    return [
+        {"name": name, "features": p, "validation": each.mean(), "training": train}
+        for name, p, each, train in rows
+    ]
+
+
+def _fit(fit: PolynomialFit) -> dict[str, object]:
+    return {
+        "solver": fit.solver,
+        "ridge": fit.ridge,
+        "notes": fit.notes,
+        "path": None if fit.path is None else asdict(fit.path),
+        "curve": None if fit.curve is None else asdict(fit.curve),
+    }

@@ -5,6 +5,15 @@ from __future__ import annotations
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.wording import count
 
+OUTPUTS = "f_c(x) = β₀ + Σ β_i x_i + Σ β_ij x_i x_j + … (S3 eq. 3.27), one set of coefficients a"
+CLASSES = (
+    "class, fitted to 1 for its samples and 0 for others; the largest output is the prediction "
+    "(S3 §3.4.2). Outputs are no probabilities."
+)
+SCALED = (
+    "Each column minus its training mean, divided by its standard deviation: coefficients of "
+    "different columns can be compared, and the ridge treats them alike."
+)
 LOCAL = (
     "Of all products of two pixels only those that one square window covers (S3 eq. 3.13): the "
     "others would be 300,000 on 28 x 28 pixels. Each product is written once, with the root of "
@@ -26,11 +35,20 @@ BATCHED = (
     "The average of minimum-norm least-squares fits to random batches (S3 eqs. 3.14 to 3.16), each "
     "solved exactly. Out of bag: every training sample by the batches that never saw it."
 )
+DEGREE_1 = (
+    "The coefficient of each pixel (S3 Fig. 3.19). Orange: a brighter pixel raises the output, all "
+    "products that it is in left out."
+)
 DEGREE_2 = (
     "At (r, c) the sum of the coefficients of all pairs of pixels whose middle lies there, squares "
     "of a pixel included (S3 eq. 3.28), on a grid with a place between any two pixels: S3 rounds "
     "middles down, which moves most pairs by half a pixel. Orange: two bright pixels around here "
     "raise the output more than either says alone; blue: they lower it."
+)
+CONTRIBUTION = (
+    "Coefficient times product; together with the constant they sum to the output, to rounding. "
+    "For the map, or by column, each product is divided equally among its inputs: their Shapley "
+    "values, where a missing input is 0, which is"
 )
 CORRUPTION = (
     "Noise: N(0, σ²) on every pixel, truncated to [0, 1]. Patch: a black rectangle of about A "
@@ -49,45 +67,19 @@ def polynomial_notes(findings: PolynomialFindings) -> tuple[tuple[str, str], ...
         (term, meaning) pairs, plain text.
     """
     monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
-    classes = findings.samples.is_classification
-    outputs = (
-        "f_c(x) = β₀ + Σ β_i x_i + Σ β_ij x_i x_j + … (S3 eq. 3.27), one set of coefficients a "
-        + (
-            "class, fitted to 1 for its samples and 0 for others; the largest output is the "
-            "prediction (S3 §3.4.2). Outputs are no probabilities."
-            if classes
-            else "target."
-        )
-    )
-    notes = [("Polynomial", outputs), ("Products", ALL if monomials.window is None else LOCAL)]
-    if findings.samples.kind == "row":
-        notes.append((
-            "Inputs",
-            "Each column minus its training mean, divided by its standard deviation: coefficients "
-            "of different columns can be compared, and the ridge treats them alike.",
-        ))  # fmt: skip
+    told = CLASSES if findings.samples.is_classification else "target."
+    notes = [("Polynomial", f"{OUTPUTS} {told}")]
+    notes.append(("Products", ALL if monomials.window is None else LOCAL))
+    is_row = findings.samples.kind == "row"
+    if is_row:
+        notes.append(("Inputs", SCALED))
     if fit is not None:
-        told = " ".join((EXACT if fit.solver == "exact" else BATCHED, *fit.notes))
-        notes.append(("Fit", told))
+        notes.append(("Fit", " ".join((EXACT if fit.solver == "exact" else BATCHED, *fit.notes))))
     notes.append(("Interval", _interval(findings)))
     if findings.maps is not None:
-        notes.append((
-            "Degree 1",
-            "The coefficient of each pixel (S3 Fig. 3.19). Orange: a brighter pixel raises the "
-            "output, all products that it is in left out.",
-        ))  # fmt: skip
-        notes.append(("Degree 2", DEGREE_2))
-    notes.append((
-        "Contribution",
-        "Coefficient times product; together with the constant they sum to the output, to "
-        "rounding. For the map each product is divided equally among its inputs: their Shapley "
-        "values, where a missing input is 0, which is "
-        + (
-            "the mean of its column."
-            if findings.samples.kind == "row"
-            else "black in an image."
-        ),
-    ))  # fmt: skip
+        notes += [("Degree 1", DEGREE_1), ("Degree 2", DEGREE_2)]
+    missing = "the mean of its column" if is_row else "black in an image"
+    notes.append(("Contribution", f"{CONTRIBUTION} {missing}."))
     if findings.robustness:
         notes.append(("Corruption", CORRUPTION))
     return tuple(notes)
