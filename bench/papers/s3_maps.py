@@ -1,6 +1,6 @@
 """S3 Figs 3.19 and 3.20: what the polynomials of all 60 000 images weigh where.
 
-    DATASSAY_CACHE=folder python papers/s3_maps.py [batched] [exact]
+    DATASSAY_CACHE=folder python papers/s3_maps.py [batched] [exact] [mnist] [fashion_mnist]
 
 The fits are those of s3_surrogates.py, made there where the cache lacks them. What the thesis reads
 off its figures is measured: how noisy the maps of both degrees are, whether pairs weigh less at the
@@ -91,30 +91,30 @@ def maps_of(data: str, fit: str) -> CoefMaps:
     return coef_maps(Polynomial(MONOMIALS, coefficients(data, FITS[fit])))
 
 
+def report(data: str, fit: str, means: np.ndarray) -> None:
+    """Both figures of one fit, and what the thesis reads off them."""
+    maps = maps_of(data, fit)
+    figure(f"s3_maps_3_19_{data}_{fit}", f"{data}, {fit}: degree 1", maps.degree_1, NAMES[data])
+    title = f"{data}, {fit}: degree 2, eq. (3.28)"
+    figure(f"s3_maps_3_20_{data}_{fit}", title, maps.degree_2_floored, NAMES[data])
+    read: dict[str, object] = {"holes_of_8_and_strokes": holes_of_8(maps, means)}
+    if data == "fashion_mnist":
+        read = {"inside_and_border": garments(maps, means)}
+    record(
+        f"papers/s3_maps/{data}, {fit}",
+        roughness_1=roughness(maps.degree_1),
+        roughness_2=roughness(maps.degree_2_floored),
+        **read,
+    )
+
+
 def main() -> None:
-    for data in DATA:
+    asked = sys.argv[1:]
+    for data in [d for d in DATA if d in asked] or DATA:
         x, y = idx_images(data)
         means = np.stack([x[y == c].reshape(-1, *SHAPE).mean(axis=0) for c in range(10)])
-        for fit in sys.argv[1:] or FITS:
-            maps = maps_of(data, fit)
-            figure(
-                f"s3_maps_3_19_{data}_{fit}", f"{data}, {fit}: degree 1", maps.degree_1, NAMES[data]
-            )
-            figure(
-                f"s3_maps_3_20_{data}_{fit}",
-                f"{data}, {fit}: degree 2, eq. (3.28)",
-                maps.degree_2_floored,
-                NAMES[data],
-            )
-            read = {"holes_of_8_and_strokes": holes_of_8(maps, means)}
-            if data == "fashion_mnist":
-                read = {"inside_and_border": garments(maps, means)}
-            record(
-                f"papers/s3_maps/{data}, {fit}",
-                roughness_1=roughness(maps.degree_1),
-                roughness_2=roughness(maps.degree_2_floored),
-                **read,
-            )
+        for fit in [f for f in FITS if f in asked] or FITS:
+            report(data, fit, means)
 
 
 if __name__ == "__main__":
