@@ -29,7 +29,7 @@ class Problems:
         return len(self.teacher)
 
 
-def problems(law: str, d: int, m: int, n: int, runs: int) -> Problems:
+def problems(law: str, d: int, m: int, n: int, n_test: int, runs: int) -> Problems:
     """Weights of standard deviation 1/sqrt(d), or uniform in +-1/sqrt(d): a norm of 1 or 0.577."""
     rows = []
     for seed in range(runs):
@@ -38,7 +38,8 @@ def problems(law: str, d: int, m: int, n: int, runs: int) -> Problems:
             w = torch.randn(2, d, m, generator=g) / d**0.5
         else:
             w = (2 * torch.rand(2, d, m, generator=g) - 1) / d**0.5
-        rows.append((w[0], w[1], *torch.randn(2, n, d, generator=g)))
+        x = torch.randn(n + n_test, d, generator=g)
+        rows.append((w[0], w[1], x[:n], x[n:]))
     return Problems(*(torch.stack(parts) for parts in zip(*rows, strict=True)))
 
 
@@ -77,8 +78,8 @@ def r2(y: torch.Tensor, found: torch.Tensor) -> list[float]:
     return (1 - error / y.var(1, correction=0)).tolist()
 
 
-def regression(x: np.ndarray, y: np.ndarray, degree: int) -> Polynomial:
-    """Least squares on all monomials, by normal equations in double precision."""
+def regression(x: np.ndarray, y: np.ndarray, degree: int) -> tuple[Polynomial, float]:
+    """Least squares on all monomials by normal equations in double precision; in-sample R²."""
     monomials = all_monomials(x.shape[1], degree)
     gram = np.zeros((monomials.n_features, monomials.n_features))
     right = np.zeros((monomials.n_features, 1))
@@ -86,4 +87,7 @@ def regression(x: np.ndarray, y: np.ndarray, degree: int) -> Polynomial:
         features = monomials.features(x[i : i + CHUNK])
         gram += features.T @ features
         right += features.T @ y[i : i + CHUNK, None]
-    return Polynomial(monomials, cho_solve(cho_factor(gram), right))
+    coef = cho_solve(cho_factor(gram), right)
+    # At the minimum Σ (y − f)² = Σ y² − coef · X'y.
+    left = float(y @ y) - float((coef * right).sum())
+    return Polynomial(monomials, coef), 1 - left / float(((y - y.mean()) ** 2).sum())

@@ -29,6 +29,7 @@ from datassay.polynomial.polynomial import Polynomial
 from datassay.polynomial.tensor_weights import posterior_activation, tensor_weights, weight_match
 
 WIDTH, EPOCHS, DEGREE = 100, 20, 3
+N_TEST, N_DRAWN = 10_000, 800
 # S3 names no step: the first comes to its R² of 96.7 %, the second to the regression's, and Adam
 # goes on to the teacher.
 STUDENTS = {
@@ -87,30 +88,26 @@ def summary(values: list[np.ndarray]) -> list[list[float]]:
     return [rounded(mean_interval(column)) for column in np.array(values).T]
 
 
-def fitted(given: Problems, degree: int) -> tuple[list[Polynomial], torch.Tensor, torch.Tensor]:
-    """Regressions on the teachers' outputs, and their own outputs in and out of sample."""
+def fitted(given: Problems, degree: int) -> tuple[list[Polynomial], list[float], torch.Tensor]:
+    """Regressions on the teachers' outputs, their in-sample R², outputs out of sample."""
     y = outputs(given.x.double(), given.teacher.double())
-    fits = [
-        regression(x.double().numpy(), target.numpy(), degree)
-        for x, target in zip(given.x, y, strict=True)
-    ]
-    told = []
-    for x in (given.x, given.x_test):
-        each = zip(fits, x.double().numpy(), strict=True)
-        told.append(torch.tensor(np.array([fit.outputs(rows)[:, 0] for fit, rows in each])))
-    return fits, told[0], told[1]
+    each = zip(given.x, y, strict=True)
+    found = [regression(x.double().numpy(), target.numpy(), degree) for x, target in each]
+    fits, inside = map(list, zip(*found, strict=True))
+    pairs = zip(fits, given.x_test.double().numpy(), strict=True)
+    told = [fit.outputs(rows)[:, 0] for fit, rows in pairs]
+    return fits, inside, torch.tensor(np.array(told))
 
 
 def measured(law: str, d: int, degree: int, runs: int, n: int) -> dict[str, object]:
     start = time.perf_counter()
-    given = problems(law, d, WIDTH, n, runs)
+    given = problems(law, d, WIDTH, n, N_TEST, runs)
     truth = [outputs(x, given.teacher) for x in (given.x, given.x_test)]
-    fits, *predicted = fitted(given, degree)
+    fits, inside, predicted = fitted(given, degree)
     shared = {
         "law": law, "d": d, "m": WIDTH, "n": n, "degree": degree, "runs": runs,
         "regression_r2": [
-            rounded(mean_interval(np.array(r2(y, f))))
-            for y, f in zip(truth, predicted, strict=True)
+            rounded(mean_interval(np.array(r))) for r in (inside, r2(truth[1], predicted))
         ],
     }  # fmt: skip
     networks = {k: students(given, *how, EPOCHS) for k, how in STUDENTS.items()}
@@ -127,13 +124,15 @@ def measured(law: str, d: int, degree: int, runs: int, n: int) -> dict[str, obje
             theirs=THEIRS,
             seconds=time.perf_counter() - start,
         )
-    student = networks["SGD 6e-5"]
-    told = [outputs(x[:1], student[:1])[0] for x in (given.x, given.x_test)]
-    seen = zip(("in-sample", "out-of-sample"), predicted, told, strict=True)
+    student = networks["SGD 6e-5"][:1]
+    seen = {"in-sample": given.x[:1, :N_DRAWN], "out-of-sample": given.x_test[:1, :N_DRAWN]}
     return {
         "fit": fits[0],
         "student": student[0].double().numpy(),
-        "outputs": {label: (f[0].numpy(), out.numpy()) for label, f, out in seen},
+        "outputs": {
+            label: (fits[0].outputs(x[0].double().numpy())[:, 0], outputs(x, student)[0].numpy())
+            for label, x in seen.items()
+        },
     }
 
 
@@ -192,7 +191,7 @@ def drawn(cases: dict[str, dict]) -> None:
 
 
 if __name__ == "__main__":
-    given_runs, given_n = [int(a) for a in sys.argv[1:]] + [10, 50_000][len(sys.argv) - 1 :]
+    given_runs, given_n = [int(a) for a in sys.argv[1:]] + [6, 50_000][len(sys.argv) - 1 :]
     torch.set_num_threads(1)
     drawn({law: measured(law, 20, DEGREE, given_runs, given_n) for law in LAWS})
     for each in LAWS:
