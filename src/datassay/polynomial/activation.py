@@ -56,7 +56,7 @@ class ActivationPolynomial:
         Returns:
             Values of the polynomial, the same shape.
         """
-        return polynomial.polyval(u, self.coef)
+        return np.asarray(polynomial.polyval(u, self.coef))
 
 
 def l2_activation(

@@ -11,6 +11,8 @@ from jaxtyping import Float, Int
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.polynomial.monomials import Monomials
 
+ROUNDING = 1e-12  # of a sum, relative to the sum of its terms' sizes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightMatch:
@@ -35,12 +37,12 @@ class WeightMatch:
 
 
 def tensor_weights(
-    weights: Float[np.ndarray, "d m"],
-    output_weights: Float[np.ndarray, "m q"],
+    weights: Float[np.ndarray, "inputs m"],
+    output_weights: Float[np.ndarray, "units ..."],
     activation: Float[np.ndarray, " k"],
     monomials: Monomials,
     *,
-    biases: Float[np.ndarray, " m"] | None = None,
+    biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, "p q"]:
     """Coefficients of the monomials in Σ_i b_i P(w_i·x + c_i).
@@ -49,7 +51,7 @@ def tensor_weights(
 
     Args:
         weights: W, [d, m], one unit a column (a torch layer's `weight` transposed).
-        output_weights: b, [m, q].
+        output_weights: b, [m, q], or [m] for one output.
         activation: a, [k + 1], the coefficients of P from the constant on; those missing are 0.
         monomials: which coefficients. A network has others too where it has a window or a degree
             below P's.
@@ -79,12 +81,12 @@ def tensor_weights(
 
 
 def posterior_activation(
-    monomial_coef: Float[np.ndarray, "p q"],
-    weights: Float[np.ndarray, "d m"],
-    output_weights: Float[np.ndarray, "m q"],
+    monomial_coef: Float[np.ndarray, "rows columns"],
+    weights: Float[np.ndarray, "inputs m"],
+    output_weights: Float[np.ndarray, "units ..."],
     monomials: Monomials,
     *,
-    biases: Float[np.ndarray, " m"] | None = None,
+    biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, " k"]:
     """The activation's coefficients that bring a network's tensor weights closest to a regression.
@@ -94,19 +96,19 @@ def posterior_activation(
     Args:
         monomial_coef: β, [p, q], `Polynomial.monomial_coef` of a regression on the same monomials.
         weights: W, [d, m].
-        output_weights: b, [m, q].
+        output_weights: b, [m, q], or [m] for one output.
         monomials: of β.
         biases: c, [m]; None is none. With them all degrees are fitted at once.
         multiplicities: as in `tensor_weights`.
 
     Returns:
-        [k + 1], k the monomials' degree; 0 for one that no weight depends on.
+        [k + 1], k the monomials' degree; 0 for one that no weight depends on (a_0 where Σ b = 0).
 
     Raises:
         ModelError: the arrays are not those of one layer on the monomials' inputs.
         DataError: β has another shape than the tensor weights.
 
-    Cost: as `tensor_weights`.
+    Cost: twice that of `tensor_weights`, and a least-squares problem of k + 1 unknowns.
     Source: S3 eqs. (3.24)–(3.26).
     """
     n_coef = monomials.terms.shape[1] + 1
@@ -117,14 +119,20 @@ def posterior_activation(
             f"{list(monomial_coef.shape)}. Fit the regression on the same monomials."
         )
     design = sums.reshape(-1, n_coef)
+    # Where positive and negative terms cancel, what rounding leaves says nothing about a_t.
+    sizes = np.abs(weights), np.abs(output_weights), None if biases is None else np.abs(biases)
+    whole = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
-    size[size == 0] = 1.0
-    return np.linalg.lstsq(design / size, monomial_coef.ravel(), rcond=None)[0] / size
+    known = size > ROUNDING * np.linalg.norm(whole.reshape(-1, n_coef), axis=0)
+    found = np.zeros(n_coef)
+    scaled = design[:, known] / size[known]
+    found[known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[known]
+    return found
 
 
 def weight_match(
     regression: Float[np.ndarray, "p q"],
-    network: Float[np.ndarray, "p q"],
+    network: Float[np.ndarray, "rows columns"],
     monomials: Monomials,
 ) -> WeightMatch:
     """Degree by degree, how well a network's tensor weights tell a regression's.
@@ -160,25 +168,24 @@ def weight_match(
 
 
 def _sums(
-    weights: Float[np.ndarray, "d m"],
-    output_weights: Float[np.ndarray, "m q"],
+    weights: Float[np.ndarray, "inputs m"],
+    output_weights: Float[np.ndarray, "units ..."],
     monomials: Monomials,
-    biases: Float[np.ndarray, " m"] | None,
+    biases: Float[np.ndarray, " hidden"] | None,
     multiplicities: bool,
     n_coef: int,
 ) -> Float[np.ndarray, "p q k"]:
     """What each a_t is multiplied with in each tensor weight."""
-    c = np.zeros(weights.shape[-1]) if biases is None else np.asarray(biases, np.float64)
-    _check_layer(weights, output_weights, c, monomials)
+    b, c = _checked_layer(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
-    products = products * (monomials.scale if multiplicities else 1 / monomials.scale)
-    sums = np.zeros((monomials.n_features, output_weights.shape[1], n_coef))
+    products *= monomials.scale if multiplicities else 1 / monomials.scale
+    sums = np.zeros((monomials.n_features, b.shape[1], n_coef))
     for t in range(n_coef):
         for r in range(t + 1) if biases is not None else [t]:
             rows = monomials.degree == r
             # (w·x + c)^t holds C(t, r) c^(t − r) (w·x)^r.
             of_unit = comb(t, r) * c ** (t - r)  # [m]
-            sums[rows, :, t] = products[:, rows].T @ (output_weights * of_unit[:, None])
+            sums[rows, :, t] = products[:, rows].T @ (b * of_unit[:, None])
     return sums
 
 
@@ -193,17 +200,22 @@ def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"])
     return float(x @ y) ** 2 / total if total > 0 else float("nan")
 
 
-def _check_layer(
-    weights: np.ndarray, output_weights: np.ndarray, biases: np.ndarray, monomials: Monomials
-) -> None:
-    d, m = weights.shape
-    if d != monomials.n_inputs:
+def _checked_layer(
+    weights: np.ndarray,
+    output_weights: np.ndarray,
+    biases: np.ndarray | None,
+    monomials: Monomials,
+) -> tuple[Float[np.ndarray, "m q"], Float[np.ndarray, " m"]]:
+    if weights.ndim != 2 or len(weights) != monomials.n_inputs:
         raise ModelError(
             f"weights must have one row for each of the monomials' {monomials.n_inputs} inputs; "
-            f"got {d} x {m}. A torch layer's weight must be transposed."
+            f"got {list(weights.shape)}. A torch layer's weight must be transposed."
         )
-    if len(output_weights) != m or len(biases) != m:
+    m = weights.shape[1]
+    c = np.zeros(m) if biases is None else np.asarray(biases, dtype=np.float64)
+    if len(output_weights) != m or output_weights.ndim > 2 or c.shape != (m,):
         raise ModelError(
-            f"output_weights and biases must have one row for each of the {m} hidden units; got "
-            f"{len(output_weights)} and {len(biases)}."
+            f"output_weights must be [{m}, q] and biases [{m}], one row a hidden unit; got "
+            f"{list(output_weights.shape)} and {list(c.shape)}."
         )
+    return np.asarray(output_weights, dtype=np.float64).reshape(m, -1), c
