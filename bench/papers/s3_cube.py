@@ -97,18 +97,28 @@ def r2(y: np.ndarray, found: np.ndarray) -> float:
     return 1 - float(((y - found) ** 2).mean() / y.var())
 
 
-def fitted_r2(train, test, degree: int) -> tuple[float, float]:
-    """In-sample and out-of-sample R² of least squares of minimum norm."""
+def fitted_r2(train, test, degree: int) -> tuple[float, float, float]:
+    """R² in and out of sample of least squares of minimum norm, the constant free; then out of
+    sample with the constant a column like others, whose coefficient counts in the norm.
+    """
     (x, y), (x_test, y_test) = train, test
     if n_functions(x.shape[1], degree) <= len(x):
         monomials = parities(x.shape[1], degree)
         features, of_test = monomials.features(x), monomials.features(x_test)
         coef = _solved(features.T @ features, features.T @ y)
-        return r2(y, features @ coef), r2(y_test, of_test @ coef)
+        outside = r2(y_test, of_test @ coef)
+        return r2(y, features @ coef), outside, outside
     rows = np.unique(x, axis=0, return_index=True)[1]  # a repeated input says nothing new
-    dual = _solved(_kernel(x[rows], x[rows], degree), y[rows])
-    told = [_kernel(inputs, x[rows], degree) @ dual for inputs in (x, x_test)]
-    return r2(y, told[0]), r2(y_test, told[1])
+    right = np.stack([y[rows], np.ones(len(rows))], axis=1)
+    dual, of_ones = _solved(_kernel(x[rows], x[rows], degree), right).T
+    constant = dual.sum() / of_ones.sum()
+    free = dual - constant * of_ones
+    near = _kernel(x_test, x[rows], degree)
+    return (
+        r2(y, _kernel(x, x[rows], degree) @ free + constant),
+        r2(y_test, near @ free + constant),
+        r2(y_test, near @ dual),
+    )
 
 
 def _kernel(x: np.ndarray, z: np.ndarray, degree: int) -> np.ndarray:
@@ -128,4 +138,4 @@ def _solved(gram: np.ndarray, right: np.ndarray) -> np.ndarray:
             pass
     values, vectors = eigh(gram)
     keep = values > 1e-10 * values[-1]
-    return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep])
+    return vectors[:, keep] @ ((vectors[:, keep].T @ right).T / values[keep]).T

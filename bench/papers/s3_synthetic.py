@@ -2,8 +2,9 @@
 
 S3 states d = 20, n = 2000, ReLU, degree 2, s = min(d, 9) for Fig. 3.1 and no sizes for the others.
 Table 3.1 here: every d and n of SIZES, `draws` teachers each, their m those of SIZES in turn; the
-median is over all, its interval a bootstrap over settings and draws. The regression has all products of inputs, not only
-those inside a filter, and of all that fit the one of least norm.
+median is over all, its interval a bootstrap over settings and draws. The regression has all
+products of inputs, not only those inside a filter, and of all that fit as well the one of least
+norm, the constant free (scikit-learn's default) or a column of its own (S3 §3.4).
 
     python papers/s3_synthetic.py [draws]
 """
@@ -36,13 +37,13 @@ RATIOS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4, 2.0, 3.0, 5.0, 10.0)
 
 
 def scores(activation: str, d: int, m: int, n: int, degrees: Iterable[int], seed: int):
-    """In-sample and out-of-sample R² by degree, and the best possible ones."""
+    """R² by degree: in sample, out of it, so with a column for the constant, the best possible."""
     g = np.random.default_rng([seed, d, m])
     teacher = network(activation, d, m, min(d, FILTER), g)
     x, x_test = cube(n, d, g), cube(N_TEST, d, g)
     train, test = (x, teacher.outputs(x)), (x_test, teacher.outputs(x_test))
     found = np.array([fitted_r2(train, test, k) for k in degrees])
-    return found[:, 0], found[:, 1], teacher.shares(max(degrees))
+    return *found.T, teacher.shares(max(degrees))
 
 
 def median_interval(values: np.ndarray) -> list[float]:
@@ -59,7 +60,7 @@ def table(activation: str, draws: int) -> None:
             m = SIZES["m"][seed % len(SIZES["m"])]
             rows.append((d, n, *scores(activation, d, m, n, DEGREES, seed)))
     sizes = np.array([row[:2] for row in rows])
-    outside, best = (np.array([row[i] for row in rows]) for i in (3, 4))
+    outside, column, best = (np.array([row[i] for row in rows]) for i in (3, 4, 5))
     by_n = {n: np.median(outside[sizes[:, 1] == n], axis=0) for n in SIZES["n"]}
     by_d = {d: np.median(outside[sizes[:, 0] == d], axis=0) for d in SIZES["d"]}
     record(
@@ -68,7 +69,8 @@ def table(activation: str, draws: int) -> None:
         s=FILTER,
         draws=draws,
         degrees=DEGREES,
-        ours=[median_interval(column) for column in outside.T],
+        ours=[median_interval(c) for c in outside.T],
+        constant_a_column=[median_interval(c) for c in column.T],
         by_n=[[n, *rounded(row)] for n, row in by_n.items()],
         by_d=[[d, *rounded(row)] for d, row in by_d.items()],
         best_polynomial=rounded(np.median(best, axis=0)),
@@ -87,7 +89,7 @@ def performance(draws: int) -> None:
             d, m = (fixed, value) if name == "m" else (value, fixed)
             found = [scores("relu", d, m, 2000, (2,), seed) for seed in range(draws)]
             outside = np.array([f[1][0] for f in found])
-            best = np.median([f[2][1] for f in found])
+            best = np.median([f[3][1] for f in found])
             rows.append([value, *median_interval(outside), *np.quantile(outside, [0.1, 0.9]), best])
         record(
             f"papers/s3_synthetic/figure 3.1 {name}",
