@@ -98,8 +98,9 @@ def r2(y: np.ndarray, found: np.ndarray) -> float:
 
 
 def fitted_r2(train, test, degree: int) -> tuple[float, float, float]:
-    """R² in and out of sample of least squares of minimum norm, the constant free; then out of
-    sample with the constant a column like others, whose coefficient counts in the norm.
+    """R² of least squares of minimum norm: in sample, out of it, out of it by another norm.
+
+    The constant is free in the first two; in the third it is a column whose coefficient counts.
     """
     (x, y), (x_test, y_test) = train, test
     if n_functions(x.shape[1], degree) <= len(x):
