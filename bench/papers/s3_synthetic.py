@@ -141,8 +141,8 @@ def gaps(draws: int) -> None:
 
 
 if __name__ == "__main__":
-    n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     for kind in THEIRS:
         table(kind, n_draws)
-    performance(n_draws)
+    performance(2 * n_draws)
     gaps(n_draws)

@@ -5,7 +5,7 @@ The text draws teachers' weights from the normal law of standard deviation 1/sqr
 + 0.352 u², is that of units of norm 0.577, which weights uniform in +-1/sqrt(d) have (its chapter
 2, and torch's start). Both laws are measured.
 
-    python papers/s3_weights.py [runs [samples]]
+    python papers/s3_weights.py [runs [samples [--small]]]      --small: only d = 5, degree 4
 """
 
 from __future__ import annotations
@@ -191,8 +191,9 @@ def drawn(cases: dict[str, dict]) -> None:
 
 
 if __name__ == "__main__":
-    given_runs, given_n = [int(a) for a in sys.argv[1:]] + [6, 50_000][len(sys.argv) - 1 :]
+    given_runs, given_n = [int(a) for a in sys.argv[1:3]] + [6, 50_000][len(sys.argv[1:3]) :]
     torch.set_num_threads(1)
-    drawn({law: measured(law, 20, DEGREE, given_runs, given_n) for law in LAWS})
+    if "--small" not in sys.argv:
+        drawn({law: measured(law, 20, DEGREE, given_runs, given_n) for law in LAWS})
     for each in LAWS:
         measured(each, 5, 4, given_runs, given_n)
