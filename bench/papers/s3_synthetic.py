@@ -101,7 +101,7 @@ def performance(draws: int) -> None:
             seconds=time.perf_counter() - start,
         )
         at, *lines = np.array(rows).T
-        named = {"median R²": 0, "a tenth of the draws below": 3, "a tenth above": 4, "best": 5}
+        named = {"median": 0, "10 %": 3, "90 %": 4, "best polynomial": 5}
         curves(
             f"s3_synthetic_3_1_{name}",
             f"S3 Fig. 3.1: degree 2, ReLU, n = 2000, against {name}",
@@ -122,7 +122,7 @@ def gaps(draws: int) -> None:
             found = [scores("relu", d, 50, n, (degree,), seed) for seed in range(draws)]
             medians.append(float(np.median([f[0][0] - f[1][0] for f in found])))
         rows.append([d, degree, p, comb(d + degree, degree), *rounded(medians)])
-        lines[f"d {d}, degree {degree}"] = (np.log10(RATIOS), np.minimum(medians, 2.0))
+        lines[f"d {d}, k {degree}"] = (np.log10(RATIOS), np.minimum(medians, 2.0))
     record(
         "papers/s3_synthetic/figure 3.2",
         m=50,
