@@ -99,7 +99,9 @@ def fitted(given: Problems, degree: int) -> tuple[list[Polynomial], list[float],
     return fits, inside, torch.tensor(np.array(told))
 
 
-def measured(law: str, d: int, degree: int, runs: int, n: int) -> dict[str, object]:
+def measured(
+    law: str, d: int, degree: int, runs: int, n: int, trained: tuple[str, ...] = tuple(STUDENTS)
+) -> dict[str, object]:
     start = time.perf_counter()
     given = problems(law, d, WIDTH, n, N_TEST, runs)
     truth = [outputs(x, given.teacher) for x in (given.x, given.x_test)]
@@ -110,7 +112,7 @@ def measured(law: str, d: int, degree: int, runs: int, n: int) -> dict[str, obje
             rounded(mean_interval(np.array(r))) for r in (inside, r2(truth[1], predicted))
         ],
     }  # fmt: skip
-    networks = {k: students(given, *how, EPOCHS) for k, how in STUDENTS.items()}
+    networks = {k: students(given, *STUDENTS[k], EPOCHS) for k in trained}
     networks["teacher"] = given.teacher
     for name, network in networks.items():
         told = [outputs(x, network) for x in (given.x, given.x_test)]
@@ -124,7 +126,7 @@ def measured(law: str, d: int, degree: int, runs: int, n: int) -> dict[str, obje
             theirs=THEIRS,
             seconds=time.perf_counter() - start,
         )
-    student = networks["SGD 6e-5"][:1]
+    student = networks[trained[0]][:1]
     seen = {"in-sample": given.x[:1, :N_DRAWN], "out-of-sample": given.x_test[:1, :N_DRAWN]}
     return {
         "fit": fits[0],
@@ -196,4 +198,4 @@ if __name__ == "__main__":
     if "--small" not in sys.argv:
         drawn({law: measured(law, 20, DEGREE, given_runs, given_n) for law in LAWS})
     for each in LAWS:
-        measured(each, 5, 4, given_runs, given_n)
+        measured(each, 5, 4, given_runs, given_n, ("SGD 1e-3",))
