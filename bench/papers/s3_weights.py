@@ -198,4 +198,4 @@ if __name__ == "__main__":
     if "--small" not in sys.argv:
         drawn({law: measured(law, 20, DEGREE, given_runs, given_n) for law in LAWS})
     for each in LAWS:
-        measured(each, 5, 4, given_runs, given_n, ("SGD 1e-3",))
+        measured(each, 5, 4, given_runs, given_n, ("SGD 6e-5", "SGD 1e-3"))
