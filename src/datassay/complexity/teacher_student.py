@@ -16,6 +16,12 @@ from datassay.errors import SettingError
 
 # From this width on the units of a student are the inner loop, below it the students are.
 WIDE = 64
+NAMES = {
+    "optimizer": ("adam", "sgd"),
+    "reduction": ("mean", "sum"),
+    "variance": ("outputs", "units"),
+    "precision": ("float32", "float64"),
+}
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch.optim.Adam's
 
 
@@ -24,19 +30,27 @@ class StudentRecipe:
     """How a student is trained and tested.
 
     Attributes:
-        lr: η, step size, of the squared error averaged over the training set.
+        lr: η, step size.
         epochs: E; full batches (B = N), so one update an epoch.
-        optimizer: "adam"; or "sgd", the plain gradient descent that S3 prints, which does not
-            recover its teacher with this lr and these epochs.
+        optimizer: "adam", or "sgd" for plain gradient descent.
+        reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
+            (eq. 2.7). Adam does not mind; plain descent with 5e-3 and 300 epochs recovers no
+            teacher with "mean", and most of them with "sum".
         n_test: fresh samples that a student is tested on; None is N, as many as it was trained
             on, as printed.
+        variance: what the test error is divided by: "outputs", the variance of the teacher's
+            outputs on the test samples, for 1 − R² as printed; or "units", the mean variance of
+            one unit, which eq. (2.6) takes for that of the outputs: it does not grow with the
+            width.
         precision: "float32" or "float64", of samples and weights.
     """
 
     lr: float = 5e-3
     epochs: int = 300
     optimizer: str = "adam"
+    reduction: str = "mean"
     n_test: int | None = None
+    variance: str = "outputs"
     precision: str = "float32"
 
     @property
@@ -52,16 +66,16 @@ def check_recipe(recipe: StudentRecipe) -> None:
         recipe: how students are trained.
 
     Raises:
-        SettingError: a number is not positive, or the optimizer or precision is unknown.
+        SettingError: a number is not positive, or a name is unknown.
     """
     for name in ("lr", "epochs", "n_test"):
         value = getattr(recipe, name)
         if value is not None and not value > 0:
             raise SettingError(f"{name} must be positive; got {value}.")
-    if recipe.optimizer not in {"adam", "sgd"}:
-        raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
-    if recipe.precision not in {"float32", "float64"}:
-        raise SettingError(f"precision must be 'float32' or 'float64'; got {recipe.precision!r}.")
+    for name, known in NAMES.items():
+        value = getattr(recipe, name)
+        if value not in known:
+            raise SettingError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
 
 
 def draw_networks(
@@ -112,13 +126,13 @@ def train_students(
 ) -> Float[Tensor, "C T d m"]:
     """Train T students on each of C training sets, all at once, with full batches.
 
-    The loss of a student is (1/n) Σ_i (y_i − f(x_i))². (S3 eq. 2.2)
+    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), or n times that (eq. 2.7).
 
     Args:
         start: the students' starting weights.
         x: the training inputs.
         y: the teachers' outputs on them.
-        recipe: optimizer, lr and epochs.
+        recipe: optimizer, lr, epochs and reduction.
 
     Returns:
         The students' weights after the last epoch.
@@ -131,7 +145,7 @@ def train_students(
     order = (0, 2, 1, 3) if n_units >= WIDE else (0, 2, 3, 1)
     w = start.permute(order).contiguous()  # [C, d, T, m] or [C, d, m, T]
     update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
-    gradient = _Gradient(w, x, y, unit_axis=order.index(3))
+    gradient = _Gradient(w, x, y, order.index(3), recipe.reduction)
     for _ in range(recipe.epochs):
         update(gradient())
     return w.permute([order.index(axis) for axis in range(4)])
@@ -144,7 +158,7 @@ class _Gradient:
     that every pass over [C, n, T · m] runs along rows that are long whatever n is.
     """
 
-    def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int):
+    def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, reduction: str):
         n_sets, n, _ = x.shape
         self.axis, n_units = unit_axis, w.shape[unit_axis]
         self.w, self.x, self.xt = w.flatten(2), x, x.mT.contiguous()
@@ -155,7 +169,7 @@ class _Gradient:
         self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
         # z stays without its 1/√m: the sum, the targets and the slope carry it.
         self.y = (y * n_units**0.5).unsqueeze(2)
-        self.slope = 2 / (n * n_units)
+        self.slope = 2 / n_units / (n if reduction == "mean" else 1)
 
     def __call__(self) -> Tensor:
         torch.bmm(self.x, self.w, out=self.z)

@@ -17,8 +17,8 @@ from datassay.complexity.teacher_student import (
     train_students,
 )
 
-# Preactivations held at a time: 1 MiB in float32, so that the passes over them stay in cache.
-CHUNK = 1 << 18
+# Preactivations held at a time: 4 MiB in float32, so that the passes over them stay in cache.
+CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +67,24 @@ def student_losses(
         recipe: how students are trained and tested.
 
     Returns:
-        Mean squared error over fresh samples / variance of the teacher's outputs on them. One
-        test sample has no variance: infinite.
+        Mean squared error over fresh samples / variance of the teacher's outputs on them (or of
+        its units, as the recipe says). Infinite where a single test sample has no variance, or
+        where the training diverged.
 
     Cost: of `train_students`, and one forward pass over the test samples.
     Source: S3 Algorithm 1 and eq. (2.9).
     """
     loss = np.empty((len(which), n_students))
     trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in which]
+    variance = np.array([[t.variance or np.nan] for t in trials])
     for rows, columns in _chunks(len(which), n_students, n_samples * teachers.width):
         part = trials[rows]
         start = torch.stack([t.start[columns] for t in part])
         x = torch.stack([t.x for t in part])
         y = torch.stack([t.y for t in part])
         trained = train_students(start, x, y, recipe)
-        loss[rows, columns] = _test_loss(trained, part)
+        loss[rows, columns] = _test_error(trained, part) / variance[rows]
+    loss[~np.isfinite(loss)] = np.inf
     return loss
 
 
@@ -92,18 +95,26 @@ class _Trial:
     y: Float[Tensor, " n"]
     x_test: Float[Tensor, "n_test d"]
     y_test: Float[Tensor, " n_test"]
+    variance: float
 
 
 def _trial(
     teachers: Teachers, teacher: int, n: int, n_students: int, recipe: StudentRecipe
 ) -> _Trial:
     d = teachers.n_inputs
+    weights = teachers.weights(teacher)
     rng = teachers.stream(teacher, n)
     x = rng.standard_normal((n + (recipe.n_test or n), d))
-    y = np.maximum(x @ teachers.weights(teacher), 0).sum(1) / np.sqrt(teachers.width)
+    y = np.maximum(x @ weights, 0).sum(1) / np.sqrt(teachers.width)
     start = draw_networks(rng, n_students, d, teachers.width)
+    variance = y[n:].var() if recipe.variance == "outputs" else _unit_variance(weights)
     start, x, y = (torch.as_tensor(a).to(recipe.dtype) for a in (start, x, y))
-    return _Trial(start, x[:n], y[:n], x[n:], y[n:])
+    return _Trial(start, x[:n], y[:n], x[n:], y[n:], float(variance))
+
+
+def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
+    """Mean over the units of V[max(wᵀx, 0)], x standard normal: ‖w‖² (1/2 − 1/2π)."""
+    return float(np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi))
 
 
 def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[slice, slice]]:
@@ -115,11 +126,9 @@ def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[sli
             yield slice(i, i + rows), slice(j, j + students)
 
 
-def _test_loss(
+def _test_error(
     trained: Float[Tensor, "C T d m"], trials: Sequence[_Trial]
 ) -> Float[np.ndarray, "C T"]:
     x = torch.stack([t.x_test for t in trials])
     y = torch.stack([t.y_test for t in trials]).double()[:, None]  # [C, 1, n_test]
-    error = (network_outputs(x, trained).double() - y).square().mean(2)  # [C, T]
-    variance = y.var(2, correction=0)  # [C, 1]
-    return torch.where(variance > 0, error / variance, torch.inf).numpy()
+    return (network_outputs(x, trained).double() - y).square().mean(2).numpy()
