@@ -20,7 +20,7 @@ from record import record
 
 from datassay.complexity.teacher_student import draw_networks, network_outputs
 
-INPUTS, WIDTH, SAMPLES, CELLS, SEED = 10, 5, 200, 33, 0
+INPUTS, WIDTH, SAMPLES, CELLS, SEED = 10, 5, 200, 21, 0
 
 
 def surface(values: Callable[[float, float], float], axis: np.ndarray) -> np.ndarray:
