@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datassay.complexity import complexity_table as table_module
@@ -31,6 +31,7 @@ def step_at(needed):
     return trial
 
 
+@settings(max_examples=30, deadline=None)
 @given(
     needed=st.lists(st.integers(1, 300), min_size=1, max_size=5), max_samples=st.integers(1, 256)
 )

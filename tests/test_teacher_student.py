@@ -1,6 +1,7 @@
 """Students trained as one tensor program against autograd and a loop, in float64."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -119,13 +120,27 @@ def test_a_student_that_starts_at_its_teacher_has_no_error(monkeypatch):
     assert student_losses(teachers, [0], 6, 1, descent)[0, 0] < 1e-20
 
 
-@pytest.mark.parametrize("variance", ["outputs", "units"])
-def test_a_constant_student_has_r2_zero(monkeypatch, variance):
-    """S3 eq. (2.4): with no epoch that changes it, the mean as an output gives a loss of 1."""
-    recipe = StudentRecipe(precision="float64", variance=variance, n_test=40_000)
-    trial = training_procedure._trial(Teachers(3, 1), 0, 5, 1, recipe)
-    of_outputs = float(trial.y_test.var(correction=0))
-    assert trial.variance == pytest.approx(of_outputs, rel=0.03)  # one unit: they are the same
+def test_a_student_that_says_the_mean_has_a_loss_of_one(monkeypatch):
+    """S3 eq. (2.4)."""
+
+    def mean_of_the_teacher(x, weights):
+        shown = np.maximum(x.numpy()[0] @ Teachers(3, 4).weights(0), 0).sum(1) / 2
+        return torch.full((1, weights.shape[1], x.shape[1]), shown.mean())
+
+    monkeypatch.setattr(training_procedure, "network_outputs", mean_of_the_teacher)
+    np.testing.assert_allclose(student_losses(Teachers(3, 4), [0], 9, 2, EXACT), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [1, 12])
+def test_variance_of_outputs_grows_with_the_width(width):
+    """S3 eq. (2.6) takes units to be independent; by their covariances it is off by this factor."""
+    d, variances = 6, []
+    for name in ("outputs", "units"):
+        recipe = StudentRecipe(precision="float64", variance=name, n_test=1000)
+        trial = partial(training_procedure._trial, Teachers(d, width), n=1, n_students=1)
+        variances.append(np.mean([trial(teacher=k, recipe=recipe).variance for k in range(80)]))
+    expected = 1 + (width - 1) / (4 * np.pi * d * (0.5 - 0.5 / np.pi))
+    assert variances[0] / variances[1] == pytest.approx(expected, rel=0.05)
 
 
 def test_units_targets_scaled_with_weights_scale_the_error_away():
