@@ -1,0 +1,1 @@
+"""Sample complexity: how many samples a network needs (S3, chapter 2)."""
