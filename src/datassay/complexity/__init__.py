@@ -1,0 +1,1 @@
+"""How many samples a network needs: teacher and student networks, and learning curves of data."""
