@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,11 +14,14 @@ from torch import nn
 
 from datassay.act.weight_gain import sample_scores
 from datassay.act.weighting_features import network_recipe
+from datassay.collect.result_store import digest, fingerprint
 from datassay.collect.retrain import CONVOLUTIONS
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
-from datassay.models.reference import brief
+from datassay.models.build import build_model
+from datassay.models.networks import NETWORKS
+from datassay.models.reference import brief, imported_reference
 from datassay.progress import Progress, silent
 
 # Weights, gradients and Adam's moments of the networks that train at once stay below this.
@@ -31,6 +35,10 @@ class Learner(Protocol):
     @property
     def repeats(self) -> int:
         """R, how many subsets of each size it is fitted to."""
+        ...
+
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
         ...
 
     def errors(
@@ -66,6 +74,12 @@ class Networks:
     def repeats(self) -> int:
         """R."""
         return len(self.models)
+
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
+        recipe = self.recipe or network_recipe(train)
+        found = fingerprint(self.models[0], train, val, recipe)
+        return found | {"repeats": self.repeats, "seed of the fits": self.seed}
 
     def errors(
         self,
@@ -119,6 +133,17 @@ class Estimators:
         """R."""
         return self._repeats
 
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
+        return {
+            "model": repr(self.estimator),
+            "training samples": digest({"x": train.x, "y": train.y}),
+            "validation inputs": digest({"x": val.x}),
+            "scikit-learn": version("scikit-learn"),
+            "repeats": self.repeats,
+            "seed of the fits": self.seed,
+        }
+
     def errors(
         self,
         train: SampleSet,
@@ -150,6 +175,49 @@ class Estimators:
                 f"the estimator must be able to learn from {len(x):,} samples; "
                 f"{type(one).__name__} raised {brief(error)} Start from a larger size."
             ) from error
+
+
+def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
+    """What a user calls the model, ready to be fitted.
+
+    Args:
+        name: as for `build_model`, or package.module:name of an estimator, of its class, or of a
+            function without arguments that returns one: "sklearn.svm:SVC".
+        train: the samples; their inputs set the scaling layer of our own networks.
+        repeats: R.
+        seed: of the first fit; networks start from other weights in each repeat.
+
+    Returns:
+        Networks, or an estimator.
+
+    Raises:
+        ModelError: the name or the module cannot be used.
+        SettingError: fewer than one repeat.
+    """
+    if repeats < 1:
+        raise SettingError(f"repeats must be at least 1; got {repeats}.")
+    if ":" in name and name.partition(":")[0] not in NETWORKS:
+        estimator = _estimator(name)
+        if estimator is not None:
+            return Estimators(estimator, repeats, seed)
+    models = [build_model(name, train, seed=seed + r) for r in range(repeats)]
+    return Networks(models, seed=seed)
+
+
+def _estimator(name: str) -> Any:
+    """The estimator of that name; None where it is something else, for `build_model` to judge."""
+    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
+    found = imported_reference(name, rule)
+    if callable(found) and not isinstance(found, nn.Module):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's function raises
+            raise ModelError(
+                f"model {name!r} must be a network, an estimator, or a function without arguments "
+                f"that returns one; calling it raised {brief(error)}"
+            ) from error
+    fits = hasattr(found, "fit") and hasattr(found, "predict") and hasattr(found, "get_params")
+    return found if fits and not isinstance(found, nn.Module) else None
 
 
 def _at_once(model: nn.Module) -> int:

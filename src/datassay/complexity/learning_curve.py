@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from datassay.collect.result_store import ResultStore, digest
 from datassay.complexity.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -66,6 +68,7 @@ def accuracy_curve(
     *,
     sizes: Sequence[int] | None = None,
     seed: int = 0,
+    store: str | Path | None = None,
     progress: Progress = silent,
 ) -> AccuracyCurve:
     """Fit a model to growing random parts of the training samples and score each fit.
@@ -79,6 +82,8 @@ def accuracy_curve(
         val: m samples that no fit sees.
         sizes: numbers of training samples; None: `default_sizes`.
         seed: of the orders.
+        store: folder that keeps the errors of every finished size, so that a second call of the
+            same kind only fits what is missing; None keeps nothing.
         progress: called with (step, fits done, fits in all).
 
     Returns:
@@ -86,7 +91,8 @@ def accuracy_curve(
 
     Raises:
         DataError: fewer than 2 validation samples, or all of their targets alike.
-        SettingError: sizes are not ascending numbers of samples in 1..n, or fewer than 4.
+        SettingError: sizes are not ascending numbers of samples in 1..n, or fewer than 4; or the
+            store belongs to other data, another model or other settings.
         ModelError: an estimator refuses a subset.
 
     Cost: the fits of all sizes, R each.
@@ -97,10 +103,15 @@ def accuracy_curve(
     repeats = learner.repeats
     orders = np.stack([nested_order(train, np.random.default_rng([seed, r]))
                        for r in range(repeats)])  # fmt: skip
-    errors, total = [], len(chosen) * repeats
+    cause = learner.identity(train, val) | {"validation targets": digest({"y": val.y})}
+    kept, total = ResultStore(store, cause | {"seed of the subsets": seed}), len(chosen) * repeats
     for k, n in enumerate(chosen):
         told = part_of(progress, STEP, k * repeats, total)
-        errors.append(learner.errors(train, val, np.sort(orders[:, :n], 1), told))
+        if f"size-{n}" not in kept:
+            found = learner.errors(train, val, np.sort(orders[:, :n], 1), told)
+            kept.put(f"size-{n}", {"errors": found})
+        told(STEP, repeats, repeats)
+    errors = [kept.get(f"size-{n}")["errors"] for n in chosen]
     metric = "accuracy" if train.is_classification else "R²"
     return AccuracyCurve(chosen, np.stack(errors), start, metric)
 
