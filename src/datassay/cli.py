@@ -15,6 +15,7 @@ import typer
 from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
+from datassay.cli_complexity import complexity
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
 from datassay.options import (
@@ -309,6 +310,7 @@ app.command()(purify)
 app.command()(partition)
 app.command()(weigh)
 app.command()(sample)
+app.command()(complexity)
 
 
 def main() -> None:
