@@ -1,1 +1,1 @@
-"""How many samples a network needs: teacher and student networks, and learning curves of data."""
+"""How many samples a network needs: teachers and students (S3, chapter 2), learning curves."""

@@ -68,6 +68,12 @@ class Extrapolation:
         return NeededSamples(score, median, low, high, float(np.isfinite(n).mean()), self.level)
 
     @property
+    def covers(self) -> float:
+        """The smallest size that every draw was fitted to; below, draws run free."""
+        sizes = self.curve.sizes
+        return float(sizes[_most_left_out(len(sizes))])
+
+    @property
     def ceiling(self) -> Float[np.ndarray, " 3"]:
         """Score of infinitely many samples: lower end, median, upper end."""
         return 1 - np.quantile(self.draws.floor, self._ends[::-1])
@@ -173,7 +179,7 @@ def extrapolate(
     weights = 1 / _variance(curve)
     settings = {"start": curve.start, "reference": float(sizes[-1])}
     errors = _resampled(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
-    groups = 1 + min(MOST_LEFT_OUT, max(0, len(sizes) - FEWEST_SIZES))
+    groups = 1 + _most_left_out(len(sizes))
     parts = [
         fit_curve_laws(kind, sizes[out:], errors[at :: 2 * groups, out:], weights[out:], **settings)
         for at, (out, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
@@ -205,6 +211,10 @@ def forecast(
     low, median, high = found.score(np.array([float(n)]))[:, 0]
     measured = float(curve.score[-1].mean())
     return Forecast(int(part.sizes[-1]), n, float(low), float(median), float(high), measured)
+
+
+def _most_left_out(n_sizes: int) -> int:
+    return min(MOST_LEFT_OUT, max(0, n_sizes - FEWEST_SIZES))
 
 
 def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:

@@ -13,8 +13,8 @@ from datassay.report.wording import count, number, percent
 
 # From this share of the interval's width on, the validation samples are what limits it.
 MOSTLY_VALIDATION = 0.5
-# Below this gain twice the samples are hardly worth it.
-SMALL_GAIN = 0.005
+# Below this share of the error that twice the samples remove they are hardly worth it.
+SMALL_GAIN = 0.1
 
 
 def curve_advice(findings: CurveFindings) -> tuple[Advice, ...]:
@@ -67,14 +67,14 @@ def span(one: NeededSamples) -> str:
 
 
 def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
-    wanted = f"{findings.metric} {one.score:g}"
+    wanted = f"{findings.metric[0].upper()}{findings.metric[1:]} {one.score:g}"
     level = f"{100 * one.level:.0f} % interval: {span(one)}"
     never = 1 - one.reached_by
     doubt = f" In {percent(round(never, 3))} of the draws no number of samples is enough."
     if not math.isfinite(one.median):
         ceiling = findings.found.ceiling
         return Advice(
-            "needed", "act", f"More samples alone are not likely to reach {wanted}",
+            "needed", "act", f"{wanted} is not likely to be reached by more samples alone",
             f"In {percent(round(never, 3))} of the draws the curve levels off below it: with any "
             f"number of samples {findings.model} is expected to reach {number(ceiling[1])} "
             f"({number(ceiling[0])} to {number(ceiling[2])}). Change the model, the features or "
@@ -89,16 +89,36 @@ def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
             + ("." if sure else ", but on other validation samples it can be less.")
             + doubt * (never > 0),
         )  # fmt: skip
-    far = one.median > CHECKED * findings.n
-    return Advice(
-        "needed", "look" if far or never > (1 - one.level) / 2 else "act",
-        f"{wanted} needs about {samples(one.median)} samples: {samples(one.median - findings.n)} "
-        "more",
-        f"{level}." + doubt * (never > 0)
-        + f" That is {number(one.median / findings.n)} times what there is"
-        + (f": beyond the {CHECKED} times to which such intervals were checked, a guess." * far
-           or "."),
-    )  # fmt: skip
+    told = f"{level}." + doubt * (never > 0) + _times(findings, one)
+    if vague(findings, one):
+        headline = f"{wanted} takes {span(one)} samples, and may be out of reach"
+        return Advice("needed", "look", headline, told)
+    more = samples(one.median - findings.n)
+    headline = f"{wanted} needs about {samples(one.median)} samples: {more} more"
+    return Advice("needed", "act", headline, told)
+
+
+def vague(findings: CurveFindings, one: NeededSamples) -> bool:
+    """Whether a median would say more than is known.
+
+    Args:
+        findings: one curve.
+        one: what a score needs.
+
+    Returns:
+        True without an upper end, where the median lies beyond what intervals were checked to.
+    """
+    return math.isinf(one.high) and one.median > CHECKED * findings.n
+
+
+def _times(findings: CurveFindings, one: NeededSamples) -> str:
+    ratio = one.median / findings.n
+    if ratio <= CHECKED:
+        return f" The middle is {number(ratio)} times what there is."
+    return (
+        f" The middle, {samples(one.median)}, is {number(ratio)} times what there is; such "
+        f"intervals were checked up to {CHECKED} times, beyond they are a guess."
+    )
 
 
 def _twice(findings: CurveFindings) -> Advice:
@@ -108,7 +128,7 @@ def _twice(findings: CurveFindings) -> Advice:
     unit = "points of accuracy" if findings.metric == "accuracy" else "of R²"
     scale = 100 if findings.metric == "accuracy" else 1
     low, middle, high = (f"{scale * g:.{1 if scale == 100 else 3}f}" for g in gain)
-    small = gain[1] < SMALL_GAIN
+    small = gain[1] < SMALL_GAIN * np.median(scores[:, 0])
     return Advice(
         "worth", "look" if small else "fine",
         f"Twice the samples bring about {middle} {unit}",

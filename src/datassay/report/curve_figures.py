@@ -66,7 +66,7 @@ def score_figure(findings: CurveFindings) -> Figure:
     import plotly.graph_objects as go
 
     curve, metric = findings.found.curve, findings.metric
-    n = np.geomspace(curve.sizes[0], reach(findings), POINTS)
+    n = np.geomspace(findings.found.covers, reach(findings), POINTS)
     low, median, high = findings.found.score(n)
     figure = go.Figure()
     _band(figure, n, low, high, f"{100 * findings.found.level:.0f} % interval")
@@ -78,14 +78,14 @@ def score_figure(findings: CurveFindings) -> Figure:
     _fits(figure, curve.sizes, curve.score, metric)
     for i, one in enumerate(findings.needed):
         figure.add_scatter(
-            x=[n[0], n[-1]], y=[one.score] * 2, mode="lines",
+            x=[curve.sizes[0], n[-1]], y=[one.score] * 2, mode="lines",
             name="wanted", showlegend=i == 0, hoverinfo="skip",
             line={"color": VERMILION, "width": 1.5, "dash": "dash"},
         )  # fmt: skip
         _mark_needed(figure, one, float(n[-1]))
     _now_line(figure, findings.n)
     style(figure, "training samples (log scale)", metric)
-    figure.update_xaxes(type="log", range=np.log10([0.9 * n[0], n[-1]]).tolist(), **log_ticks(n))
+    _log_sizes(figure, curve.sizes[0], n[-1])
     floor = float(min(low[0], curve.score.min()))
     top = float(max(high.max(), curve.score.max(), *(one.score for one in findings.needed)))
     room = 0.04 * (top - floor)
@@ -106,7 +106,7 @@ def error_figure(findings: CurveFindings) -> Figure:
     import plotly.graph_objects as go
 
     curve = findings.found.curve
-    n = np.geomspace(curve.sizes[0], reach(findings), POINTS)
+    n = np.geomspace(findings.found.covers, reach(findings), POINTS)
     low, median, high = np.maximum(1 - findings.found.score(n), 1e-5)
     figure = go.Figure()
     _band(figure, n, high, low, f"{100 * findings.found.level:.0f} % interval")
@@ -114,9 +114,9 @@ def error_figure(findings: CurveFindings) -> Figure:
         x=n, y=median, mode="lines", name="law, median", line={"color": BLUE, "width": 2.5},
         hovertemplate="%{x:,.0f} samples: error %{y:.3g}<extra></extra>",
     )  # fmt: skip
-    law = findings.found.law.errors(n)[0]
+    every = np.geomspace(curve.sizes[0], n[-1], POINTS)
     figure.add_scatter(
-        x=n, y=np.maximum(law, 1e-5), mode="lines", name="power law of the mean",
+        x=every, y=np.maximum(findings.found.law.errors(every)[0], 1e-5), mode="lines", name="power law of the mean",
         line={"color": INK, "width": 1.5, "dash": "dot"},
         hovertemplate="%{x:,.0f} samples: error %{y:.3g}<extra></extra>",
     )  # fmt: skip
@@ -130,7 +130,7 @@ def error_figure(findings: CurveFindings) -> Figure:
     _now_line(figure, findings.n)
     style(figure, "training samples (log scale)", f"1 − {findings.metric} (log scale)")
     values = np.concatenate([high, low, mean[shown]])
-    figure.update_xaxes(type="log", range=np.log10([0.9 * n[0], n[-1]]).tolist(), **log_ticks(n))
+    _log_sizes(figure, curve.sizes[0], n[-1])
     figure.update_yaxes(type="log", **log_ticks(values))
     figure.update_layout(height=420)
     return figure
@@ -174,3 +174,8 @@ def _mark_needed(figure: Figure, one, end: float) -> None:
 
 def _now_line(figure: Figure, n: int) -> None:
     figure.add_vline(x=n, line={"color": GREY, "width": 1, "dash": "dot"})
+
+
+def _log_sizes(figure: Figure, low: float, high: float) -> None:
+    ends = np.array([0.9 * low, high])
+    figure.update_xaxes(type="log", range=np.log10(ends).tolist(), **log_ticks(ends))

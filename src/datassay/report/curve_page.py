@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from datassay.report.curve_advice import curve_advice, samples, span
+from datassay.report.curve_advice import curve_advice, samples, span, vague
 from datassay.report.curve_figures import curve_figures
 from datassay.report.curve_findings import AHEAD, CurveFindings
 from datassay.report.curve_method import curve_notes
@@ -73,6 +73,11 @@ def lead(findings: CurveFindings) -> str:
     wanted = f"{findings.metric} {one.score:g}"
     if not math.isfinite(one.median):
         return f"{findings.model} is not likely to reach {wanted} with any number of samples"
+    if vague(findings, one):
+        return (
+            f"{findings.model} needs {span(one)} samples for {wanted}, and may never reach it; "
+            f"there are {findings.n:,}"
+        )
     return (
         f"{findings.model} needs about {samples(one.median)} samples for {wanted} "
         f"({100 * one.level:.0f} % interval: {span(one)}); there are {findings.n:,}"

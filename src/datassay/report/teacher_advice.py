@@ -27,20 +27,31 @@ def teacher_advice(findings: TeacherFindings) -> tuple[Advice, ...]:
     return tuple(sorted(told, key=lambda a: order[a.severity]))
 
 
-def law_sentence(law: Law) -> str:
-    """The law with its R² and intervals.
+def written(law: Law) -> str:
+    """The law as people write it.
 
     Args:
         law: fitted to the medians.
 
     Returns:
-        "N = 12.3 + 22.1·d, R² 0.998 (90 % interval 0.98 to 1.00)."
+        "N = −56.3 + 25.3·d".
     """
-    low, high = law.r_squared_interval
-    slope = law.interval["b"]
+    return law.formula.replace("-", "−")
+
+
+def law_sentence(law: Law) -> str:
+    """The law with its R² and the interval of its factor.
+
+    Args:
+        law: fitted to the medians.
+
+    Returns:
+        "N = −56.3 + 25.3·d, R² 0.931 (90 % interval of the factor: 13.6 to 32.4)."
+    """
+    low, high = law.interval["b"]
     return (
-        f"{law.formula}, R² {law.r_squared:.3f} ({100 * law.level:.0f} % interval over teachers "
-        f"{low:.3f} to {high:.3f}; factor {number(slope[0])} to {number(slope[1])})."
+        f"{written(law)}, R² {law.r_squared:.3f} ({100 * law.level:.0f} % interval of the factor: "
+        f"{number(low)} to {number(high)})."
     )
 
 
@@ -49,14 +60,14 @@ def _law(findings: TeacherFindings) -> list[Advice]:
     if law is None:
         return []
     shape = {
-        "d": "The samples needed grow in proportion to the inputs",
+        "d": "The samples needed grow linearly with the inputs",
         "m": "The samples needed grow as the logarithm of the width",
         "d·log m": "The samples needed grow as inputs times logarithm of the width",
     }[findings.varied]
     sentence = law_sentence(law)
     best = findings.laws[0]
     if best.kind != law.kind:
-        sentence += f" Of the five laws tried, {best.formula} fits best, R² {best.r_squared:.3f}."
+        sentence += f" Of the five laws tried, {written(best)} fits best, R² {best.r_squared:.3f}."
     if law.r_squared >= GOOD_FIT:
         return [Advice("law", "fine", shape, sentence)]
     headline = f"The law in {findings.varied} does not fit well"

@@ -9,13 +9,13 @@ import numpy as np
 from datassay.complexity.sample_complexity import SampleComplexity
 from datassay.report.group_tables import GroupRow
 from datassay.report.html import advice_cards, render
-from datassay.report.teacher_advice import teacher_advice
+from datassay.report.teacher_advice import teacher_advice, written
 from datassay.report.teacher_figures import teacher_figures
 from datassay.report.teacher_findings import TeacherFindings
 from datassay.report.teacher_method import teacher_notes
 
 SIZE_COLUMNS = ["inputs d", "width m", "median N", "range over teachers", "not recovered"]
-LAW_COLUMNS = ["law", "R²", "interval"]
+LAW_COLUMNS = ["law", "R² of the medians", "with teachers resampled"]
 
 
 def render_teacher_page(findings: TeacherFindings) -> str:
@@ -33,7 +33,7 @@ def render_teacher_page(findings: TeacherFindings) -> str:
 
 def _context(findings: TeacherFindings) -> dict[str, object]:
     sections = [
-        ("next", "What it says"),
+        ("next", "What to do next"),
         ("complexity", "Samples needed"),
         ("sizes", "Every size"),
         *([("laws", "Laws")] * bool(findings.laws)),
@@ -68,7 +68,7 @@ def lead(findings: TeacherFindings) -> str:
     law = findings.law
     if law is None:
         return "samples from which half of the students recover their teacher"
-    return f"{law.formula} with R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
+    return f"{written(law)} with R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
 
 
 def size_rows(findings: TeacherFindings) -> list[GroupRow]:
@@ -95,7 +95,7 @@ def law_rows(findings: TeacherFindings) -> list[GroupRow]:
     rows = []
     for law in findings.laws:
         low, high = law.r_squared_interval
-        rows.append(GroupRow(law.formula, (f"{law.r_squared:.3f}", f"{low:.3f} to {high:.3f}")))
+        rows.append(GroupRow(written(law), (f"{law.r_squared:.3f}", f"{low:.3f} to {high:.3f}")))
     return rows
 
 
