@@ -1,1 +1,1 @@
-"""Sample complexity: how many samples a network needs (S3, chapter 2)."""
+"""How many samples a network needs: teachers and students (S3, chapter 2), learning curves."""
