@@ -96,20 +96,28 @@ def fingerprint(
     state = {name: t.detach().cpu().numpy() for name, t in model.state_dict().items()}
     return {
         "model": str(model),
-        "weights": _digest(state),
-        "training samples": _digest({"x": train.x, "y": train.y}),
-        "validation inputs": "none" if val is None else _digest({"x": val.x}),
+        "weights": digest(state),
+        "training samples": digest({"x": train.x, "y": train.y}),
+        "validation inputs": "none" if val is None else digest({"x": val.x}),
         **asdict(recipe),
         "torch": torch.__version__,
     }
 
 
-def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and values.
+
+    Args:
+        arrays: by name.
+
+    Returns:
+        Hexadecimal digits.
+    """
+    found = hashlib.sha256()
     for name, array in arrays.items():
-        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+        found.update(f"{name} {array.dtype} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def _claim(folder: Path, manifest: dict[str, object]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils.validation import column_or_1d
+import numpy as np
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 
 def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **rules: Any) -> Any:
@@ -13,12 +14,12 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     Args:
         estimator: notes the columns' number and names.
         X: inputs, [n, d].
-        y: labels or targets, [n]; not looked at where reset is False.
+        y: labels or targets, [n]; not looked at where reset is False; None for a transformer.
         reset: True in fit, False in predict.
         rules: further ones of scikit-learn's `check_X_y`.
 
     Returns:
-        X and y, or X alone where reset is False.
+        X and y, or X alone where reset is False or y is None.
     """
     try:
         from sklearn.utils.validation import validate_data
@@ -29,6 +30,31 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     else:
         given = {} if not reset else {"y": y}
         found = validate_data(estimator, X, reset=reset, dtype="numeric", **given, **rules)
-    if not reset:
+    if not reset or y is None:
         return found
     return found[0], column_or_1d(found[1], warn=True)
+
+
+def validated_part(estimator: Any, X: Any, y: Any, *, first: bool, **rules: Any) -> Any:
+    """What `validated` checks, of a further part of the samples.
+
+    Args:
+        estimator: notes the columns' number and names in the first part.
+        X: inputs, [n, d].
+        y: labels or targets, [n].
+        first: whether this is the first part.
+        rules: further ones of scikit-learn's `check_X_y`, for the first part.
+
+    Returns:
+        X and y.
+    """
+    if first:
+        return validated(estimator, X, y, **rules)
+    X, y = validated(estimator, X, reset=False), column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return X, y
+
+
+def as_floats(X: np.ndarray) -> np.ndarray:
+    """float32 as it is, everything else as float64."""
+    return X if X.dtype == np.float32 else X.astype(np.float64)

@@ -68,7 +68,7 @@ def _images(samples: SampleSet, positions: np.ndarray, side: int) -> tuple[Drawi
     for i in positions:
         pixels = _last_channel(np.asarray(samples.x[i], np.float64))
         grey = ((pixels - low) * scale).clip(0, 255).round().astype(np.uint8)
-        drawn.append(Drawing(image=_png(grey, side)))
+        drawn.append(Drawing(image=png(grey, side)))
     return tuple(drawn)
 
 
@@ -82,7 +82,16 @@ def _last_channel(image: np.ndarray) -> np.ndarray:
     return image
 
 
-def _png(pixels: np.ndarray, side: int) -> str:
+def png(pixels: np.ndarray, side: int) -> str:
+    """A picture as text.
+
+    Args:
+        pixels: [H, W] or [H, W, 3] bytes.
+        side: pixels that it may be wide or high; a larger one is made smaller.
+
+    Returns:
+        A data URI of a PNG.
+    """
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)

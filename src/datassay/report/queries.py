@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
 from datassay.report.findings import Findings
 from datassay.report.gallery import label_text
@@ -61,13 +62,27 @@ def chosen_queries(findings: Findings) -> Chosen:
 def _margin(findings: Findings) -> np.ndarray:
     outputs, val = findings.query_outputs, findings.validation
     assert outputs is not None and val is not None
-    if not findings.samples.is_classification:
-        return -np.abs(outputs - val.y.reshape(outputs.shape)).max(1)
+    return margins(outputs, val)
+
+
+def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
+    """How right each prediction is.
+
+    Args:
+        outputs: one a class or target, or one for two classes.
+        samples: with their labels or targets.
+
+    Returns:
+        By how much the given label leads the outputs, below 0 where another is predicted; of a
+        regression minus the largest absolute error.
+    """
+    if not samples.is_classification:
+        return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
     if outputs.shape[1] == 1:  # above ½: the second class
-        return (outputs[:, 0] - 0.5) * (2 * val.y - 1)
-    given = outputs[np.arange(len(val)), val.y]
+        return (outputs[:, 0] - 0.5) * (2 * samples.y - 1)
+    given = outputs[np.arange(len(samples)), samples.y]
     others = outputs.copy()
-    others[np.arange(len(val)), val.y] = -np.inf
+    others[np.arange(len(samples)), samples.y] = -np.inf
     return given - others.max(1)
 
 

@@ -1,0 +1,198 @@
+"""Corrupted images on purpose: noise on every pixel, or one black patch; how robust is a model?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from datassay.data.settings import check_seed
+from datassay.errors import DataError
+
+# S3 draws a patch's middle among rows and columns 6 to 22 of 28.
+FIRST_MIDDLE, LAST_MIDDLE = 6 / 28, 22 / 28
+
+
+def add_noise(
+    x: Any, sigma: float, *, limits: tuple[float, float] | None = (0.0, 1.0), seed: int = 0
+) -> Float[np.ndarray, "n ..."]:
+    """Every value with Gaussian noise of its own, truncated to the range of grey values.
+
+    x′ = min(max(x + σ ε, low), high),  ε ~ N(0, 1) independent
+
+    Args:
+        x: images or rows of floating point numbers, [n, ...].
+        sigma: σ, unit of x, at least 0.
+        limits: (low, high), between which x lies and x′ is truncated; None: no truncation.
+        seed: of ε, which is the same for every sigma: curves over sigma are paired.
+
+    Returns:
+        [n, ...], dtype of x. Truncation makes the change of black and white pixels half as
+        frequent and its mean σ/√(2π) inwards instead of 0.
+
+    Raises:
+        DataError: x is no array of finite floating point numbers or leaves the limits, or a
+            setting is outside its rule.
+
+    Cost: one normal draw a value.
+    Source: S3 §3.6.2, global noise. Deviates nowhere.
+    """
+    images = _checked(x)
+    _check_at_least_0(sigma, "sigma")
+    check_seed(seed)
+    if limits is not None:
+        _check_limits(images, limits)
+    # In the images' own precision: float64 noise would double the memory of 60 000 images.
+    noise = np.random.default_rng(seed).standard_normal(images.shape, dtype=images.dtype)
+    noise *= images.dtype.type(sigma)
+    noise += images
+    return noise if limits is None else np.clip(noise, *limits, out=noise)
+
+
+def add_patches(
+    x: Any,
+    area: float,
+    *,
+    image_shape: Sequence[int] | None = None,
+    value: float = 0.0,
+    seed: int = 0,
+) -> Float[np.ndarray, "n ..."]:
+    """Every image with one rectangle of a single value, near its middle.
+
+    Args:
+        x: images [n, ..., rows, columns] of floating point numbers, or rows of pixels [n, d].
+        area: A, pixels that a patch covers before rounding and clipping, at least 0.
+        image_shape: rows, columns of images that are given as rows of pixels; None for others.
+        value: of the covered pixels in every channel; 0 is black.
+        seed: of the places and aspect ratios, which are the same for every area.
+
+    Returns:
+        Shape and dtype of x; `patch_boxes` says which pixels are covered.
+
+    Raises:
+        DataError: x is no array of finite images, or a setting is outside its rule.
+
+    Cost: one copy of x.
+    Source: S3 §3.6.2, local noise; places as in `patch_boxes`.
+    """
+    images = _checked(x)
+    rows, columns = _image_shape(images, image_shape)
+    boxes = patch_boxes(len(images), (rows, columns), area, seed=seed)
+    patched = images.copy()
+    as_images = patched.reshape(len(images), -1, rows, columns)  # a view: the copy is contiguous
+    for image, (top, left, height, width) in zip(as_images, boxes, strict=True):
+        image[:, top : top + height, left : left + width] = value
+    return patched
+
+
+def patch_boxes(
+    n: int, image_shape: Sequence[int], area: float, *, seed: int = 0
+) -> Int[np.ndarray, "n 4"]:
+    """Where the patches lie.
+
+    D ~ U(½, 2),  width = ⌊D √A⌋,  height = ⌊√A / D⌋,  middle row and column uniform on 6..22 of 28
+
+    Args:
+        n: images.
+        image_shape: rows, columns.
+        area: A, pixels, at least 0 and at most all.
+        seed: of the draw.
+
+    Returns:
+        Of each patch the top row, left column, height and width, from 0, clipped to the image; a
+        height or width of 0 is no patch. Patches of an even side reach one pixel further up or
+        left of their middle. Their mean area is below A: both sides are rounded down, and large
+        ones are cut at the border.
+
+    Raises:
+        DataError: a setting is outside its rule.
+
+    Source: S3 §3.6.2. It leaves open whether 6..22 counts from 0 or 1 (here from 0: their mean is
+    half a pixel below and right of the middle; from 1, half a pixel above and left) and other
+    sizes (here the same shares of rows and columns, rounded to pixels). D is uniform, as printed,
+    so that patches are wider than tall on average.
+    """
+    _check_image_shape(image_shape)
+    pixels = int(np.prod(image_shape))
+    _check_at_least_0(area, "area")
+    if area > pixels:
+        raise DataError(
+            f"area must be at most the image's {pixels} pixels; got {area}. Give an area in pixels."
+        )
+    check_seed(seed)
+    rng = np.random.default_rng(seed)
+    middle = np.stack([_middles(size, n, rng) for size in image_shape], axis=1)  # [n, 2]
+    aspect = rng.uniform(0.5, 2, n)
+    side = np.sqrt(area)
+    sides = np.stack([side / aspect, side * aspect], axis=1).astype(np.int64)  # rounds down
+    start = middle - sides // 2
+    end = np.minimum(start + sides, np.asarray(image_shape))
+    start = np.maximum(start, 0)
+    return np.concatenate([start, np.maximum(end - start, 0)], axis=1)
+
+
+def _middles(size: int, n: int, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+    first, last = round(FIRST_MIDDLE * size), min(round(LAST_MIDDLE * size), size - 1)
+    return rng.integers(first, last + 1, n)
+
+
+def _checked(x: Any) -> np.ndarray:
+    images = np.asarray(x)
+    if images.ndim < 2 or images.dtype not in (np.float32, np.float64):
+        raise DataError(
+            "x must be images or rows of pixels, [n, ...], of float32 or float64; got "
+            f"{images.dtype} in shape {list(images.shape)}. Divide bytes by 255."
+        )
+    if not np.isfinite(images).all():
+        raise DataError(
+            f"x must be finite; {int((~np.isfinite(images)).sum())} values are not. Remove them."
+        )
+    return images
+
+
+def _image_shape(images: np.ndarray, given: Sequence[int] | None) -> tuple[int, int]:
+    if images.ndim > 2:
+        if given is not None and tuple(given) != images.shape[-2:]:
+            raise DataError(
+                f"image_shape must be {images.shape[-2:]}, the last two axes of x; got "
+                f"{tuple(given)}. Leave it out for images."
+            )
+        return images.shape[-2], images.shape[-1]
+    if given is None:
+        raise DataError(
+            "image_shape must say the rows and columns of images given as rows of pixels; got "
+            f"None for x of shape {list(images.shape)}."
+        )
+    _check_image_shape(given)
+    if int(np.prod(given)) != images.shape[1]:
+        raise DataError(
+            f"image_shape must hold the {images.shape[1]} pixels of each row; got {tuple(given)}, "
+            f"{int(np.prod(given))} pixels."
+        )
+    return int(given[0]), int(given[1])
+
+
+def _check_image_shape(image_shape: Sequence[int]) -> None:
+    if len(image_shape) != 2 or min(image_shape) < 1:
+        raise DataError(
+            f"image_shape must be rows, columns, each at least 1; got {tuple(image_shape)}."
+        )
+
+
+def _check_limits(images: np.ndarray, limits: tuple[float, float]) -> None:
+    low, high = limits
+    if not low < high:
+        raise DataError(f"limits must be (low, high) with low < high; got {limits}.")
+    if images.size and not low <= images.min() <= images.max() <= high:
+        raise DataError(
+            f"x must lie within the limits {low} to {high} before it is corrupted; got "
+            f"{images.min():.4g} to {images.max():.4g}. Scale it, or give its own limits."
+        )
+
+
+def _check_at_least_0(value: Any, name: str) -> None:
+    if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+        raise DataError(f"{name} must be a finite number, at least 0; got {value!r}.")

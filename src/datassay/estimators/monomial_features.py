@@ -1,0 +1,124 @@
+"""Products of columns as features, for scikit-learn's pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from datassay.errors import SettingError
+from datassay.estimators.validation import as_floats, validated
+from datassay.polynomial.monomials import Monomials, all_monomials, local_monomials
+
+
+class MonomialFeatures(TransformerMixin, BaseEstimator):
+    """Distinct products of columns, times the root of how many ordered products each stands for.
+
+    Without a window these are scikit-learn's `PolynomialFeatures` with that weight; with one only
+    pixels that a square of that side covers are multiplied, which keeps images tractable. The
+    weights make a ridge or minimum-norm fit that of the model with every ordered product (S3).
+
+    Args:
+        degree: most columns in a product.
+        window: side of the square, odd; None multiplies all columns with each other.
+        image_shape: rows, columns of an image whose pixels are the columns of X, row by row.
+        scaled: False leaves the weights out.
+
+    Attributes:
+        monomials_: the `Monomials`.
+        n_features_in_: d.
+    """
+
+    def __init__(
+        self, degree: Any = 2, window: Any = None, image_shape: Any = None, scaled: Any = True
+    ):
+        self.degree = degree
+        self.window = window
+        self.image_shape = image_shape
+        self.scaled = scaled
+
+    def fit(self, X: Any, y: Any = None) -> MonomialFeatures:
+        """Find the products; of X only the number of columns counts.
+
+        Args:
+            X: inputs, [n, d].
+            y: ignored.
+
+        Returns:
+            This transformer.
+
+        Raises:
+            SettingError: degree, window or image_shape is out of range, or they do not fit X.
+        """
+        X = validated(self, X)
+        self.monomials_ = chosen_monomials(X.shape[1], self.degree, self.window, self.image_shape)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The products.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m, p], in X's precision where that is float32, else in float64.
+        """
+        check_is_fitted(self)
+        X = as_floats(validated(self, X, reset=False))
+        features = self.monomials_.features(X, dtype=X.dtype.type)
+        return features if self.scaled else features / self.monomials_.scale.astype(X.dtype)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names such as "x0 x3" and "x1^2".
+
+        Args:
+            input_features: names of the columns; None: those of the fit, or x0, x1, ...
+
+        Returns:
+            [p], strings.
+        """
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        return np.array([_name(term, names) for term in self.monomials_.terms], dtype=object)
+
+
+def chosen_monomials(n_inputs: int, degree: Any, window: Any, image_shape: Any) -> Monomials:
+    """All products, or those of a window.
+
+    Args:
+        n_inputs: d, columns of X.
+        degree: most inputs in a product.
+        window: side of the square, or None.
+        image_shape: rows, columns, or None.
+
+    Returns:
+        The monomials.
+
+    Raises:
+        SettingError: a setting is out of range, or the image has not d pixels.
+    """
+    if image_shape is None:
+        if window is not None:
+            raise SettingError(
+                f"window needs image_shape, the rows and columns of an image; got window={window} "
+                "alone. Give both, or neither."
+            )
+        return all_monomials(n_inputs, degree)
+    if int(np.prod(image_shape)) != n_inputs:
+        raise SettingError(
+            f"image_shape must have one pixel a column of X, {n_inputs}; got {tuple(image_shape)}."
+        )
+    if window is None:
+        return replace(all_monomials(n_inputs, degree), image_shape=tuple(image_shape))
+    return local_monomials(tuple(image_shape), degree, window)
+
+
+def _name(term: np.ndarray, names: np.ndarray) -> str:
+    inputs, powers = np.unique(term[term >= 0], return_counts=True)
+    factors = [
+        str(names[i]) + (f"^{k}" if k > 1 else "") for i, k in zip(inputs, powers, strict=True)
+    ]
+    return " ".join(factors) or "1"

@@ -1,0 +1,302 @@
+"""Least squares on products of inputs, as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from datassay.errors import DataError
+from datassay.estimators.monomial_features import chosen_monomials
+from datassay.estimators.validation import as_floats, validated, validated_part
+from datassay.polynomial.fit import (
+    PolynomialFit,
+    check_spread,
+    fit_normal_equations,
+    fit_polynomial,
+)
+from datassay.polynomial.maps import CoefMaps, coef_maps
+from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.normal_equations import NormalEquations, merged, normal_equations
+
+
+def _sums_exist(estimator: Any) -> bool:
+    return estimator.solver == "exact"
+
+
+class _Polynomial(BaseEstimator):
+    """What both share: parameters, the fit and its sums."""
+
+    def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
+        self,
+        degree: Any = 2,
+        window: Any = None,
+        image_shape: Any = None,
+        *,
+        solver: Any = "exact",
+        ridge: Any = "auto",
+        n_batches: Any = 60,
+        batch_size: Any = 2000,
+        precision: Any = "auto",
+        random_state: Any = 0,
+    ):
+        self.degree = degree
+        self.window = window
+        self.image_shape = image_shape
+        self.solver = solver
+        self.ridge = ridge
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.precision = precision
+        self.random_state = random_state
+
+    def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
+        self._sums: NormalEquations | None = None
+        self._fitted: PolynomialFit | None = None
+        if self.solver == "exact":
+            check_spread(targets)
+            self._add(X, targets)
+            self._fitted = fit_normal_equations(self._sums, self.ridge)
+            return
+        self._fitted = fit_polynomial(
+            X,
+            targets,
+            self._monomials(X),
+            solver=self.solver,
+            n_batches=self.n_batches,
+            batch_size=self.batch_size,
+            precision=self.precision,
+            seed=self._seed(),
+        )
+
+    def _add(self, X: np.ndarray, targets: np.ndarray) -> None:
+        before = getattr(self, "_sums", None)
+        new = normal_equations(
+            X,
+            targets,
+            self._monomials(X) if before is None else before.monomials,
+            precision=self.precision,
+            seed=self._seed(),
+            seen=0 if before is None else before.n_samples,
+        )
+        self._sums = new if before is None else merged(before, new)
+        self._fitted = None
+
+    def _monomials(self, X: np.ndarray) -> Monomials:
+        return chosen_monomials(X.shape[1], self.degree, self.window, self.image_shape)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @property
+    def fit_(self) -> PolynomialFit:
+        """The `PolynomialFit`: coefficients, the path of ridges, notes; solved when asked for."""
+        check_is_fitted(self, "n_features_in_")
+        if self._fitted is None:
+            assert self._sums is not None
+            self._fitted = fit_normal_equations(self._sums, self.ridge)
+        return self._fitted
+
+    def coef_maps(self) -> CoefMaps:
+        """The coefficients of degree 1 and 2 as pictures.
+
+        Returns:
+            One map a class (or one) and degree.
+
+        Raises:
+            SettingError: the inputs are no image.
+        """
+        return coef_maps(self.fit_.polynomial)
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "n_features_in_")
+        return self.fit_.polynomial.outputs(as_floats(validated(self, X, reset=False)))
+
+
+class PolynomialClassifier(ClassifierMixin, _Polynomial):
+    """Least squares on products of inputs, one output a class; the largest wins (S3, chapter 3).
+
+    The fit is convex, repeatable, and every coefficient can be read (`coef_maps`). Outputs are
+    fitted to 0 and 1 but are no probabilities, so there is no predict_proba: calibrate where they
+    are needed (`CalibratedClassifierCV`).
+
+    Columns are multiplied as they are: bring them to one scale first. With many columns and no
+    window the number of products grows as d^degree. The exact fit keeps its sums for `partial_fit`:
+    p² numbers.
+
+    Args:
+        degree: most inputs in a product.
+        window: side of a square, odd: only pixels that it covers are multiplied. None: all columns.
+        image_shape: rows, columns of an image whose pixels are the columns of X, row by row.
+        solver: "exact" fits all samples at once; "batched" averages minimum-norm fits to random
+            batches, which needs memory for one batch only.
+        ridge: of the exact fit, added to the sum of squares as ridge ‖β‖²; "auto" is chosen by
+            leave-one-out errors; 0 is the minimum norm. The constant is not penalised.
+        n_batches: of the batched fit.
+        batch_size: of the batched fit; at most n.
+        precision: of the features' products: "auto", "float32", "float64" or "bfloat16".
+        random_state: seed or generator of the batches and of the samples left out for the ridge.
+
+    Attributes:
+        classes_: the labels.
+        fit_: the `PolynomialFit`.
+        n_features_in_: d.
+    """
+
+    def fit(self, X: Any, y: Any) -> PolynomialClassifier:
+        """Fit all samples.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels, [n].
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: one class only.
+            SettingError: a setting is out of range.
+        """
+        X, y = validated(self, X, y)
+        check_classification_targets(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"y must hold at least 2 classes; got 1 class, {self.classes_[0]!r}. Add others."
+            )
+        self._fit(as_floats(X), np.eye(len(self.classes_))[label])
+        return self
+
+    @available_if(_sums_exist)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PolynomialClassifier:
+        """Add samples to the sums; the same fit as that of all of them at once.
+
+        Solving waits until a prediction or `fit_` is asked for. Only with solver="exact".
+
+        Args:
+            X: inputs, [n, d].
+            y: labels, [n].
+            classes: all labels there will be; needed in the first call.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: no classes in the first call, or a label that is none of them.
+            SettingError: a setting is out of range.
+        """
+        first = not hasattr(self, "classes_")
+        X, y = validated_part(self, X, y, first=first)
+        check_classification_targets(y)
+        if first and classes is None:
+            raise DataError("classes must name every label in the first call of partial_fit.")
+        known = np.unique(classes) if first else self.classes_
+        label = np.searchsorted(known, y).clip(max=len(known) - 1)
+        if (known[label] != y).any():
+            raise DataError(
+                f"y must hold labels among the classes {list(known)}; got others. Name all "
+                "classes in the first call."
+            )
+        self._add(as_floats(X), np.eye(len(known))[label])
+        self.classes_ = known
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The outputs.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m, n_classes], fitted to 1 at the sample's class and 0 elsewhere; for two classes [m],
+            the second's minus the first's.
+        """
+        outputs = self._outputs(X)
+        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label with the largest output.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m].
+        """
+        best = self._outputs(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+class PolynomialRegressor(RegressorMixin, _Polynomial):
+    """Least squares on products of inputs (S3, chapter 3); see `PolynomialClassifier`.
+
+    Args:
+        degree: most inputs in a product.
+        window: side of a square, odd: only pixels that it covers are multiplied. None: all columns.
+        image_shape: rows, columns of an image whose pixels are the columns of X, row by row.
+        solver: "exact" or "batched".
+        ridge: of the exact fit; "auto" is chosen by leave-one-out errors, 0 is the minimum norm.
+        n_batches: of the batched fit.
+        batch_size: of the batched fit; at most n.
+        precision: of the features' products: "auto", "float32", "float64" or "bfloat16".
+        random_state: seed or generator of the batches and of the samples left out for the ridge.
+
+    Attributes:
+        fit_: the `PolynomialFit`.
+        n_features_in_: d.
+    """
+
+    def fit(self, X: Any, y: Any) -> PolynomialRegressor:
+        """Fit all samples.
+
+        Args:
+            X: inputs, [n, d].
+            y: targets, [n].
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: targets that are all the same, or 1 sample.
+            SettingError: a setting is out of range.
+        """
+        X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
+        self._fit(as_floats(X), y.astype(np.float64)[:, None])
+        return self
+
+    @available_if(_sums_exist)
+    def partial_fit(self, X: Any, y: Any) -> PolynomialRegressor:
+        """Add samples to the sums; the same fit as that of all of them at once.
+
+        Solving waits until a prediction or `fit_` is asked for. Only with solver="exact".
+
+        Args:
+            X: inputs, [n, d].
+            y: targets, [n].
+
+        Returns:
+            This estimator.
+
+        Raises:
+            SettingError: a setting is out of range.
+        """
+        first = not hasattr(self, "n_features_in_")
+        X, y = validated_part(self, X, y, first=first, y_numeric=True)
+        self._add(as_floats(X), y.astype(np.float64)[:, None])
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The target.
+
+        Args:
+            X: inputs, [m, d].
+
+        Returns:
+            [m].
+        """
+        return self._outputs(X)[:, 0]

@@ -1,0 +1,207 @@
+"""The average of minimum-norm fits to random batches: bagging, with every batch solved exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from datassay.errors import SettingError
+from datassay.polynomial.dual import minimum_norm
+from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.normal_equations import chosen_dtype
+from datassay.progress import Progress, silent
+
+CURVE_ROWS = 2000  # samples over which each accuracy of the curves is a mean, as in Fig. 3.11
+STEP = "polynomial: batches"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchCurve:
+    """How the fit changes as batches are averaged; [b] entries are after 1, 2, … batches.
+
+    A score is the share of samples whose largest output is that of their largest target; with one
+    target it is R², 1 − Σ (y − f)² / Σ (y − mean y)². Each is of `CURVE_ROWS` samples at most.
+
+    Attributes:
+        single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without any.
+        cumulative: [b], the average so far on the validation samples; NaN without any.
+        in_sample: [b], the average so far on samples it was fitted to, those of the first batch,
+            which stand for those of all batches so far (Fig. 3.12).
+        out_of_bag: [b], on training samples, each by the average of the fits so far that never saw
+            it; NaN until there are such samples.
+        is_accuracy: whether the scores are accuracies (else R²).
+    """
+
+    single: Float[np.ndarray, " b"]
+    cumulative: Float[np.ndarray, " b"]
+    in_sample: Float[np.ndarray, " b"]
+    out_of_bag: Float[np.ndarray, " b"]
+    is_accuracy: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchedFit:
+    """The average of the fits to all batches.
+
+    Attributes:
+        coef: [p', q], of the live features; row 0 is the constant.
+        curve: scores as batches are added.
+        ranks: [b], of each batch's features minus their mean.
+    """
+
+    coef: Float[np.ndarray, "k q"]
+    curve: BatchCurve
+    ranks: Int[np.ndarray, " b"]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the fit must know."""
+        last = self.curve.out_of_bag[-1]
+        kind = "accuracy" if self.curve.is_accuracy else "R²"
+        return (
+            f"Out-of-bag {kind} {last:.4f}: of training samples, each by the batches without it.",
+            f"The batches' features minus their mean have ranks {self.ranks.min()} to "
+            f"{self.ranks.max()}.",
+        )
+
+
+def batched_fit(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n q"],
+    monomials: Monomials,
+    live: Int[np.ndarray, " k"],
+    *,
+    n_batches: int = 60,
+    batch_size: int = 2000,
+    precision: str = "auto",
+    seed: int = 0,
+    val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
+    progress: Progress = silent,
+) -> BatchedFit:
+    """The average of `n_batches` minimum-norm least-squares fits to random samples.
+
+    Args:
+        x: [n, d].
+        targets: [n, q].
+        monomials: the features.
+        live: [p'], features to fit, the constant first.
+        n_batches: N_B.
+        batch_size: B; a batch holds no sample twice, different batches may share some.
+        precision: of the features and their inner products, "float32", "float64" or "auto", as
+            for `normal_equations`; each batch is solved in float64.
+        seed: of the batches.
+        val: other samples for the out-of-sample curves; None leaves them NaN.
+        progress: called after each batch.
+
+    Returns:
+        The average, never holding more than one batch's coefficients beside it.
+
+    Raises:
+        SettingError: fewer than 1 batch, or batches below 2 or above n samples.
+
+    Cost: n_batches · (B² p' + B³/3) operations; 4 · B · p' values.
+    Source: S3 eqs. (3.14)-(3.16). The norm is that of all coefficients but the constant's, each
+    ordered product counted.
+    """
+    _check(n_batches, batch_size, len(x))
+    rng = np.random.default_rng(seed)
+    dtype = chosen_dtype(precision, monomials)
+    batches = [rng.choice(len(x), batch_size, replace=False) for _ in range(n_batches)]
+    oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
+    features = _Features(monomials, live, dtype)
+    first = batches[0][:CURVE_ROWS]
+    views = {
+        "in_sample": _View(features(x[first]), targets[first]),
+        "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows]),
+    }
+    if val is not None:
+        at = rng.permutation(len(val[0]))[:CURVE_ROWS]
+        views["val"] = _View(features(val[0][at]), val[1][at])
+    total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
+    for b, batch in enumerate(batches):
+        coef, rank = _fit(features(x[batch]), targets[batch])
+        total += coef
+        ranks.append(rank)
+        scores.append(_scores(views, coef, b + 1, ~np.isin(oob_rows, batch)))
+        progress(STEP, b + 1, n_batches)
+    single, cumulative, in_sample, out_of_bag = np.array(scores).T
+    curve = BatchCurve(single, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
+    return BatchedFit(total / n_batches, curve, np.array(ranks))
+
+
+def _fit(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
+    coef, rank = minimum_norm(features[:, 1:], targets)
+    constant = targets.mean(axis=0) - features[:, 1:].mean(axis=0, dtype=np.float64) @ coef
+    return np.vstack([constant, coef]), rank
+
+
+@dataclass(frozen=True)
+class _Features:
+    monomials: Monomials
+    live: np.ndarray
+    dtype: type[np.floating]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return self.monomials.features(x, keep=self.live, dtype=self.dtype)
+
+
+class _View:
+    """Some samples, and the sums of the fits' outputs for them."""
+
+    def __init__(self, features: np.ndarray, targets: np.ndarray):
+        self.features, self.targets = features, targets
+        self.total = np.zeros(targets.shape)
+        self.count = np.zeros(len(targets))
+
+    def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
+        outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
+        some = np.ones(len(outputs), bool) if counted is None else counted
+        self.total[some] += outputs[some]
+        self.count += some
+        return outputs
+
+    def score(self) -> float:
+        some = self.count > 0
+        if some.sum() < 2:
+            return np.nan
+        return score(self.total[some] / self.count[some, None], self.targets[some])
+
+
+def _scores(
+    views: dict[str, _View], coef: np.ndarray, done: int, out_of_bag: Bool[np.ndarray, " s"]
+) -> tuple[float, float, float, float]:
+    single = cumulative = np.nan
+    if "val" in views:
+        single = score(views["val"].add(coef), views["val"].targets)
+        cumulative = views["val"].score()
+    views["in_sample"].add(coef)
+    views["out_of_bag"].add(coef, out_of_bag)
+    return single, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
+
+
+def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
+    """Accuracy of the largest output where there are several, R² of one.
+
+    Args:
+        outputs: [n, q].
+        targets: [n, q].
+
+    Returns:
+        The share of samples, or R² (NaN where the targets do not differ).
+    """
+    if targets.shape[1] > 1:
+        return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
+    spread = float(((targets - targets.mean(axis=0)) ** 2).sum())
+    return 1 - float(((targets - outputs) ** 2).sum()) / spread if spread > 0 else np.nan
+
+
+def _check(n_batches: int, batch_size: int, n: int) -> None:
+    if n_batches < 1:
+        raise SettingError(f"n_batches must be at least 1; got {n_batches}.")
+    if not 2 <= batch_size <= n:
+        raise SettingError(
+            f"batch_size must be between 2 and the {n} samples there are; got {batch_size}. "
+            "Take smaller batches, or solver='exact'."
+        )

@@ -1,0 +1,110 @@
+"""Why a polynomial says what it says of a sample: what each product and each input adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from datassay.errors import SettingError
+from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.polynomial import Polynomial
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contributions:
+    """What each product adds to the outputs of some samples.
+
+    Attributes:
+        monomials: the products.
+        value: [n, p, q], coefficient times product, target unit; summed over p it is the output.
+            Product 0 is the constant.
+    """
+
+    monomials: Monomials
+    value: Float[np.ndarray, "n p q"]
+
+    @property
+    def outputs(self) -> Float[np.ndarray, "n q"]:
+        """[n, q], the sums over all products."""
+        return self.value.sum(axis=1)
+
+    @property
+    def constant(self) -> Float[np.ndarray, " q"]:
+        """[q], the part that no input has a share in."""
+        return self.value[0, 0] if len(self.value) else np.zeros(self.value.shape[2])
+
+    @property
+    def by_degree(self) -> Float[np.ndarray, "n k q"]:
+        """[n, k + 1, q], summed over the products of each degree from 0 to k."""
+        degree = self.monomials.degree
+        parts = [self.value[:, degree == t].sum(axis=1) for t in range(int(degree.max()) + 1)]
+        return np.stack(parts, axis=1)
+
+    @property
+    def shares(self) -> Float[np.ndarray, "n d q"]:
+        """[n, d, q], what each input adds when a product is divided equally among its inputs.
+
+        The sum over the inputs is the output minus the constant. These are the Shapley values of
+        the inputs where a missing one is 0: black in an image, the mean in standardised columns.
+        """
+        divided = _divided(self.monomials)
+        n, _, q = self.value.shape
+        each = [divided @ value for value in self.value]
+        return np.stack(each) if n else np.zeros((0, self.monomials.n_inputs, q))
+
+    def top(self, sample: int, output: int, n_top: int = 10) -> Int[np.ndarray, " top"]:
+        """The products that matter most to one output of one sample.
+
+        Args:
+            sample: position among the samples.
+            output: which output.
+            n_top: how many.
+
+        Returns:
+            Places in `monomials.terms`, largest size first; never the constant, and none that adds
+            nothing.
+
+        Raises:
+            SettingError: n_top is less than 1.
+        """
+        if n_top < 1:
+            raise SettingError(f"n_top must be at least 1; got {n_top}.")
+        size = np.abs(self.value[sample, :, output])
+        size[0] = 0
+        order = np.argsort(-size, kind="stable")[:n_top]
+        return order[size[order] > 0]
+
+
+def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contributions:
+    """What the constant, each input and each product add to each output.
+
+    Args:
+        polynomial: a fitted one.
+        x: [n, d]; few samples, for each takes p · q values.
+
+    Returns:
+        The parts, which sum to `polynomial.outputs(x)`.
+
+    Raises:
+        DataError: x has not d columns.
+
+    Cost: n · p · q multiplications and values, float64.
+    Source: S3 eq. (3.27), term by term; the thesis reads coefficients only. The shares are the
+    Shapley values of a sum of products: that of one product is equal among its inputs, whatever
+    their powers. To degree 2 integrated gradients from 0 are the same.
+    """
+    features = polynomial.monomials.features(x.astype(np.float64, copy=False))
+    return Contributions(polynomial.monomials, features[:, :, None] * polynomial.coef)
+
+
+def _divided(monomials: Monomials) -> csr_array:
+    """[d, p], the part of each product that each input gets."""
+    terms, p = monomials.terms, monomials.n_features
+    # Sorted terms: a factor is the first of its input where it differs from the one before.
+    first = np.diff(terms, axis=1, prepend=-1) != 0
+    part = (first / np.maximum(first.sum(axis=1), 1)[:, None])[first]
+    place = np.broadcast_to(np.arange(p)[:, None], terms.shape)[first]
+    return csr_array((part, (terms[first], place)), shape=(monomials.n_inputs, p))

@@ -1,0 +1,197 @@
+"""Fit a polynomial: exactly by streamed normal equations, or as an average over batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from datassay.errors import DataError, SettingError
+from datassay.polynomial.batched import BatchCurve, batched_fit
+from datassay.polynomial.exact import RidgePath, exact_fit
+from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.normal_equations import (
+    NormalEquations,
+    checked_samples,
+    chosen_dtype,
+    live_features,
+    normal_equations,
+)
+from datassay.polynomial.polynomial import Polynomial
+from datassay.progress import Progress, silent
+
+SOLVERS = ("exact", "batched")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolynomialFit:
+    """A polynomial and how it was found.
+
+    Attributes:
+        polynomial: the p features and their coefficients; those of dead features are 0.
+        solver: "exact" or "batched".
+        ridge: λ of the exact fit, squared feature units, not scaled by n; None for batches.
+        path: leave-one-out errors of the ridges tried; None where the ridge was given.
+        curve: scores as batches are averaged; None for the exact fit.
+        live: [p'], features that are not zero in every sample.
+        rank: of the features minus their means, where the ridge is 0; else None.
+        notes: what a reader of the fit must know, one sentence or two each.
+    """
+
+    polynomial: Polynomial
+    solver: str
+    ridge: float | None
+    path: RidgePath | None
+    curve: BatchCurve | None
+    live: Int[np.ndarray, " k"]
+    rank: int | None
+    notes: tuple[str, ...]
+
+
+def fit_polynomial(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n q"],
+    monomials: Monomials,
+    *,
+    solver: str = "exact",
+    ridge: float | str = "auto",
+    n_batches: int = 60,
+    batch_size: int = 2000,
+    precision: str = "auto",
+    store: str | Path | None = None,
+    val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> PolynomialFit:
+    """Least squares on products of inputs.
+
+    Args:
+        x: [n, d].
+        targets: [n, q]: numbers, or a one at each sample's class and zeros elsewhere.
+        monomials: the features.
+        solver: "exact" fits all samples (`exact_fit`), "batched" averages fits to random batches
+            (`batched_fit`).
+        ridge: of the exact fit, added to Σ (y − f)² as ridge ‖β‖²; the constant is not penalised.
+            "auto" has the smallest leave-one-out error; 0 is the minimum norm.
+        n_batches: of the batched fit.
+        batch_size: of the batched fit.
+        precision: of the features' products, as for `normal_equations`; the solve is in float64.
+        store: folder that makes the exact fit's sums resumable; None keeps nothing.
+        val: samples for the batched fit's out-of-sample curves; they change nothing else.
+        seed: of the batches, and of the samples that are left out to choose a ridge.
+        progress: called after each chunk, factor or batch.
+
+    Returns:
+        The polynomial, how its ridge was chosen or how the batches added up, and notes.
+
+    Raises:
+        DataError: wrong shapes, numbers that are not finite, or targets that are all the same.
+        SettingError: an unknown solver or precision, a negative ridge, a batch larger than n, or a
+            store of other data.
+
+    Cost: that of `normal_equations` and `exact_fit`, or of `batched_fit`.
+    Source: S3 eqs. (3.9), (3.13)-(3.15).
+    """
+    if solver not in SOLVERS:
+        raise SettingError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}.")
+    checked_samples(x, targets, monomials)
+    check_spread(targets)
+    if solver == "exact":
+        normal = normal_equations(
+            x, targets, monomials, precision=precision, store=store, seed=seed, progress=progress
+        )
+        return fit_normal_equations(normal, ridge, progress=progress)
+    if precision == "bfloat16" or store is not None:
+        raise SettingError(
+            "precision='bfloat16' and store are for solver='exact'; got them with 'batched'. Leave "
+            "them out."
+        )
+    live = live_features(x, monomials, chosen_dtype(precision, monomials))
+    found = batched_fit(
+        x,
+        targets,
+        monomials,
+        live,
+        n_batches=n_batches,
+        batch_size=batch_size,
+        precision=precision,
+        seed=seed,
+        val=val,
+        progress=progress,
+    )
+    polynomial = _polynomial(monomials, live, found.coef)
+    notes = (*_dead(monomials, live), *found.notes)
+    return PolynomialFit(polynomial, solver, None, None, found.curve, live, None, notes)
+
+
+def fit_normal_equations(
+    normal: NormalEquations, ridge: float | str = "auto", *, progress: Progress = silent
+) -> PolynomialFit:
+    """The exact fit from sums that are there already.
+
+    Args:
+        normal: the sums over the samples.
+        ridge: as for `fit_polynomial`.
+        progress: called after each factor.
+
+    Returns:
+        The polynomial and how its ridge was chosen.
+
+    Raises:
+        DataError: targets that are all the same, or fewer than 2 samples.
+        SettingError: a negative ridge.
+
+    Cost: that of `exact_fit`.
+    """
+    spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
+    if (spread <= 1e-14 * normal.target_squares).all():
+        _refuse_constant(normal.n_samples)
+    found = exact_fit(normal, ridge, progress=progress)
+    precision = f"{normal.gram.dtype} sums: up to {normal.gram_error:.1g} from float64"
+    notes = (
+        *_dead(normal.monomials, normal.live),
+        f"Products of features are {precision}, relative to the features' sums of squares.",
+        *found.notes,
+    )
+    polynomial = _polynomial(normal.monomials, normal.live, found.coef)
+    return PolynomialFit(
+        polynomial, "exact", found.ridge, found.path, None, normal.live, found.rank, notes
+    )
+
+
+def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
+    """Refuse targets with nothing to fit.
+
+    Args:
+        targets: [n, q].
+
+    Raises:
+        DataError: every target is the same for all samples.
+    """
+    if not len(targets) or (targets == targets[0]).all():
+        _refuse_constant(len(targets))
+
+
+def _refuse_constant(n: int) -> None:
+    raise DataError(
+        f"targets must differ between samples; all {n} have the same, so there is one class or a "
+        "constant. Add samples of others."
+    )
+
+
+def _polynomial(monomials: Monomials, live: np.ndarray, coef: np.ndarray) -> Polynomial:
+    full = np.zeros((monomials.n_features, coef.shape[1]))
+    full[live] = coef
+    return Polynomial(monomials, full)
+
+
+def _dead(monomials: Monomials, live: np.ndarray) -> tuple[str, ...]:
+    dead = monomials.n_features - len(live)
+    if not dead:
+        return ()
+    return (
+        f"{dead:,} of {monomials.n_features:,} features are zero in every sample; their "
+        "coefficients are 0.",
+    )

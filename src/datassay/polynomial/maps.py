@@ -1,0 +1,77 @@
+"""What a polynomial of an image weighs where: its coefficients as pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.errors import SettingError
+from datassay.polynomial.polynomial import Polynomial
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoefMaps:
+    """Coefficients of single pixels and of pairs, where they lie in the image.
+
+    Attributes:
+        degree_1: [q, H, W], the coefficient of each pixel, target unit over input unit. Positive:
+            a brighter pixel raises the output.
+        degree_2: [q, 2H−1, 2W−1], on the image's grid with a line between any two of its lines: at
+            (r, c) the sum of the coefficients of all pairs whose middle is (r / 2, c / 2) in
+            pixels, target unit over input unit squared. Squares of a pixel are pairs too.
+    """
+
+    degree_1: Float[np.ndarray, "q height width"]
+    degree_2: Float[np.ndarray, "q tall wide"]
+
+    @property
+    def degree_2_floored(self) -> Float[np.ndarray, "q height width"]:
+        """[q, H, W], B of S3 eq. (3.28) as printed: middles between pixels go up and to the left.
+
+        The sum over the map is that of `degree_2`.
+        """
+        q, height, width = self.degree_1.shape
+        padded = np.zeros((q, 2 * height, 2 * width))
+        padded[:, :-1, :-1] = self.degree_2
+        return padded.reshape(q, height, 2, width, 2).sum(axis=(2, 4))
+
+
+def coef_maps(polynomial: Polynomial) -> CoefMaps:
+    """The coefficients of degree 1 and 2 as pictures, one a output.
+
+    B(r, c) = Σ β_ij over the pairs of pixels i ≤ j whose rows sum to r and whose columns to c.
+
+    Args:
+        polynomial: of images.
+
+    Returns:
+        The maps; coefficients of higher products and the constant are in none of them.
+
+    Raises:
+        SettingError: the inputs are no image.
+
+    Cost: p · q additions.
+    Source: S3 §3.6.1, eqs. (3.27) and (3.28). β belongs to each product written once; the sum over
+    both orders in (3.28) is the same. (3.28) rounds the middle down to a whole pixel, which moves
+    three of four kinds of pairs by half a pixel; here each middle has a place of its own.
+    """
+    monomials = polynomial.monomials
+    if monomials.image_shape is None:
+        raise SettingError(
+            f"coefficient maps need inputs that are an image; got {monomials.n_inputs} inputs "
+            "without a shape. Name image_shape when the monomials are made."
+        )
+    height, width = monomials.image_shape
+    coef, degree = polynomial.monomial_coef, monomials.degree
+    q = coef.shape[1]
+    one = np.zeros((q, height * width))
+    one[:, monomials.terms[degree == 1, -1]] = coef[degree == 1].T
+    two = np.zeros((q, 2 * height - 1, 2 * width - 1))
+    pairs = monomials.terms[degree == 2][:, -2:]  # [pairs, 2], or none in a polynomial of degree 1
+    if len(pairs):
+        rows, columns = (pairs // width).sum(axis=1), (pairs % width).sum(axis=1)
+        place = rows * (2 * width - 1) + columns
+        np.add.at(two.reshape(q, -1).T, place, coef[degree == 2])
+    return CoefMaps(one.reshape(q, height, width), two)

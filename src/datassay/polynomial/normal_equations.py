@@ -1,0 +1,369 @@
+"""What least squares needs of the samples, summed chunk by chunk: features are never all held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.linalg import get_blas_funcs
+
+from datassay.errors import DataError, SettingError
+from datassay.polynomial.monomials import Monomials
+from datassay.progress import Progress, silent
+
+CHUNK = 2000  # samples whose features are in memory at once
+KEEP_EVERY = 10_000  # samples between two writes of the store: a third of a gigabyte each on MNIST
+ROWS = 2000  # random samples kept for leave-one-out errors
+FEW = 3000  # features whose products in float64 take seconds
+PRECISIONS = ("auto", "float32", "float64", "bfloat16")
+PROBES = 64  # features whose products are summed in float64 too, to say how wrong the others are
+STEP = "polynomial: products of features"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalEquations:
+    """Sums over the samples seen.
+
+    Attributes:
+        monomials: the p features.
+        live: [p'], those that are not zero in every sample, ascending; the others' coefficients
+            are 0 in every minimum-norm and ridge fit.
+        gram: [p', p'], Σ φ φᵀ; its upper triangle, in Fortran order, and zeros below.
+        cross: [p', q], Σ φ yᵀ.
+        feature_sum: [p'], Σ φ.
+        target_sum: [q], Σ y.
+        target_squares: [q], Σ y².
+        n_samples: n.
+        rows: [s, d], inputs of s random samples (all where n ≤ s), for leave-one-out errors.
+        row_targets: [s, q].
+        row_order: [s], random numbers; the s largest of all n are those kept.
+        gram_error: how far the sums of `PROBES` random features' products are from those in
+            float64, over the root of the product of both features' sums of squares; the largest.
+    """
+
+    monomials: Monomials
+    live: Int[np.ndarray, " k"]
+    gram: Float[np.ndarray, "k k"]
+    cross: Float[np.ndarray, "k q"]
+    feature_sum: Float[np.ndarray, " k"]
+    target_sum: Float[np.ndarray, " q"]
+    target_squares: Float[np.ndarray, " q"]
+    n_samples: int
+    rows: Float[np.ndarray, "s d"]
+    row_targets: Float[np.ndarray, "s q"]
+    row_order: Float[np.ndarray, " s"]
+    gram_error: float
+
+
+def normal_equations(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n q"],
+    monomials: Monomials,
+    *,
+    precision: str = "auto",
+    chunk: int = CHUNK,
+    store: str | Path | None = None,
+    n_rows: int = ROWS,
+    seed: int = 0,
+    seen: int = 0,
+    progress: Progress = silent,
+) -> NormalEquations:
+    """The sums over some samples, each read once a chunk (a memory-mapped x is never held).
+
+    Args:
+        x: [n, d].
+        targets: [n, q].
+        monomials: the features.
+        precision: of the features, their products and the sums: "float32", "float64", or
+            "bfloat16": features rounded to 8 bits, products summed in float32 (faster only on
+            processors with bfloat16 units). "auto" is float64 up to `FEW` features, where it
+            costs nothing, and float32 above. All but the Gram matrix is summed in float64.
+        chunk: samples at once.
+        store: folder where the sums are kept while they grow, so that an interrupted call goes
+            on and loses `KEEP_EVERY` samples of work at most; None keeps nothing.
+        n_rows: random samples kept for leave-one-out errors.
+        seed: of that choice.
+        seen: samples in the sums that these will be added to (`merged`).
+        progress: called after each chunk.
+
+    Returns:
+        The sums.
+
+    Raises:
+        DataError: wrong shapes, or numbers that are not finite.
+        SettingError: an unknown precision, a chunk below 1, or a store of other samples, features
+            or precision.
+
+    Cost: n · p'² operations, half of a plain product, for p' live features; p'² + 3 · chunk · p'
+    values.
+    """
+    _check(precision, chunk)
+    checked_samples(x, targets, monomials)
+    dtype = chosen_dtype(precision, monomials)
+    live = live_features(x, monomials, dtype)
+    sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
+    kept = _opened(store, x, targets, monomials, precision)
+    done = 0 if kept is None else _resumed(kept, sums, probes)
+    add = _add_bfloat16 if precision == "bfloat16" else _add
+    for start in range(done, len(x), chunk):
+        part, y = x[start : start + chunk], targets[start : start + chunk]
+        sums.add(monomials.features(part, keep=live, dtype=dtype), y, add)
+        probes.add(part)
+        done = start + len(part)
+        if kept is not None and (done % KEEP_EVERY < chunk or done == len(x)):
+            kept.put("sums", {**sums.arrays, "probes": probes.sums, "done": np.array(done)})
+        progress(STEP, done, len(x))
+    order = np.random.default_rng([seed, seen]).random(len(x))
+    rows = np.sort(np.argsort(order)[-n_rows:])
+    return NormalEquations(
+        monomials,
+        live,
+        **sums.arrays,
+        target_sum=targets.sum(axis=0, dtype=np.float64),
+        target_squares=np.einsum("nq,nq->q", targets, targets, dtype=np.float64),
+        n_samples=len(x),
+        rows=np.asarray(x[rows]),
+        row_targets=targets[rows].astype(np.float64),
+        row_order=order[rows],
+        gram_error=probes.error(sums.gram),
+    )
+
+
+def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
+    """The sums over the samples of both; exact, since what is not live in one is zero in it.
+
+    Args:
+        first: sums over some samples.
+        second: sums over others, of the same monomials; `seen` was the first's n_samples.
+
+    Returns:
+        The sums over all.
+
+    Raises:
+        DataError: they have different monomials or numbers of targets.
+
+    Cost: p'² additions and values.
+    """
+    same = np.array_equal(first.monomials.terms, second.monomials.terms)
+    if not same or first.cross.shape[1] != second.cross.shape[1]:
+        raise DataError(
+            f"both sums must have the same monomials and targets; got {first.monomials.n_features} "
+            f"and {second.monomials.n_features} monomials, {first.cross.shape[1]} and "
+            f"{second.cross.shape[1]} targets. Make both from the same `Monomials`."
+        )
+    live = np.union1d(first.live, second.live)
+    sums = _Sums(live, first.cross.shape[1], first.gram.dtype.type)
+    order = np.concatenate([first.row_order, second.row_order])
+    n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
+    last = np.argsort(order)[-n_rows:]
+    for part in (first, second):
+        at = np.searchsorted(live, part.live)
+        sums.gram[np.ix_(at, at)] += part.gram
+        sums.cross[at] += part.cross
+        sums.feature_sum[at] += part.feature_sum
+    return NormalEquations(
+        first.monomials,
+        live,
+        **sums.arrays,
+        target_sum=first.target_sum + second.target_sum,
+        target_squares=first.target_squares + second.target_squares,
+        n_samples=first.n_samples + second.n_samples,
+        rows=np.concatenate([first.rows, second.rows])[last],
+        row_targets=np.concatenate([first.row_targets, second.row_targets])[last],
+        row_order=order[last],
+        gram_error=max(first.gram_error, second.gram_error),
+    )
+
+
+def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
+    """The type that features are computed in.
+
+    Args:
+        precision: as for `normal_equations`.
+        monomials: the features.
+
+    Returns:
+        NumPy's float32 or float64.
+    """
+    if precision == "auto":
+        precision = "float64" if monomials.n_features <= FEW else "float32"
+    return np.float64 if precision == "float64" else np.float32
+
+
+def live_features(
+    x: Float[np.ndarray, "n d"], monomials: Monomials, dtype: type[np.floating] = np.float64
+) -> Int[np.ndarray, " k"]:
+    """The features that are not zero in every sample, computed in `dtype`.
+
+    Args:
+        x: [n, d].
+        monomials: the features.
+        dtype: of the products; very small ones can be zero in float32 and not in float64.
+
+    Returns:
+        [p'], ascending; the constant is first.
+
+    Cost: n · p · k multiplications for the features that are dead, `CHUNK` · p · k for all others.
+    """
+    dead = np.arange(monomials.n_features)
+    for start in range(0, len(x), CHUNK):
+        part = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
+        dead = dead[~part.any(axis=0)]
+        if not len(dead):
+            break
+    return np.setdiff1d(np.arange(monomials.n_features), dead)
+
+
+def checked_samples(
+    x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m q"], monomials: Monomials
+) -> None:
+    """Refuse samples that no fit can use.
+
+    Args:
+        x: [n, d].
+        targets: [n, q].
+        monomials: the features.
+
+    Raises:
+        DataError: other inputs than the monomials', different numbers of samples, or numbers that
+            are not finite.
+    """
+    if x.shape[1] != monomials.n_inputs:
+        raise DataError(
+            f"x must have the {monomials.n_inputs} inputs the monomials were made for; got "
+            f"{x.shape[1]}. Make new monomials for this data."
+        )
+    if len(x) != len(targets):
+        raise DataError(
+            f"x and targets must be of the same samples; got {len(x)} and {len(targets)}."
+        )
+    for name, values in (("x", x), ("targets", targets)):
+        for start in range(0, len(values), CHUNK):
+            bad = ~np.isfinite(values[start : start + CHUNK]).all(axis=1)
+            if bad.any():
+                raise DataError(
+                    f"{name} must be finite; row {start + int(bad.argmax())} holds NaN or "
+                    "infinity. Remove or fill it."
+                )
+
+
+Add = Callable[[np.ndarray, np.ndarray], None]
+
+
+class _Sums:
+    """The sums that grow with each chunk."""
+
+    def __init__(self, live: np.ndarray, n_targets: int, dtype: type[np.floating]):
+        self.gram = np.zeros((len(live), len(live)), dtype, order="F")
+        self.cross = np.zeros((len(live), n_targets))
+        self.feature_sum = np.zeros(len(live))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"gram": self.gram, "cross": self.cross, "feature_sum": self.feature_sum}
+
+    def add(self, features: np.ndarray, targets: np.ndarray, add: Add) -> None:
+        add(self.gram, features)
+        # One product of the chunk's own precision, summed over chunks in float64.
+        right = np.column_stack([targets, np.ones(len(targets))]).astype(features.dtype)
+        found = features.T @ right
+        self.cross += found[:, :-1]
+        self.feature_sum += found[:, -1]
+
+
+def _add(gram: np.ndarray, features: np.ndarray) -> None:
+    """Add featuresᵀ features to gram in place, upper triangle."""
+    (update,) = get_blas_funcs(("syrk",), (gram,))
+    found = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
+    assert np.shares_memory(found, gram)
+
+
+def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
+    """The same, features rounded to bfloat16.
+
+    torch's own bfloat16 product would round its results too. A float32 product of rounded
+    numbers with "medium" precision is the one that bfloat16 units compute and sum in float32; a
+    processor without them computes the same sums at its float32 speed.
+    """
+    import torch
+
+    rounded = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
+    below = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
+    width = 1536
+    with _medium_precision(torch):
+        for start in range(0, len(rounded), width):
+            rows = rounded[start : start + width]
+            left = rounded[: start + len(rows)]
+            below[start : start + len(rows), : len(left)].addmm_(rows, left.T)
+
+
+@contextmanager
+def _medium_precision(torch):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class _Probes:
+    """Products of a few features in float64 beside the whole Gram matrix."""
+
+    def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
+        n = min(PROBES, len(live))
+        self.at = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
+        self.monomials, self.keep = monomials, live[self.at]
+        self.sums = np.zeros((n, n))
+
+    def add(self, x: np.ndarray) -> None:
+        features = self.monomials.features(x, keep=self.keep)
+        self.sums += features.T @ features
+
+    def error(self, gram: np.ndarray) -> float:
+        norm = np.sqrt(np.diag(self.sums))
+        found = gram[np.ix_(self.at, self.at)]
+        difference = np.triu(found - self.sums) / np.outer(norm, norm)
+        return float(np.abs(difference).max())
+
+
+def _opened(
+    store: str | Path | None,
+    x: np.ndarray,
+    targets: np.ndarray,
+    monomials: Monomials,
+    precision: str,
+):
+    if store is None:
+        return None
+    from datassay.collect.result_store import ResultStore, digest  # it imports torch
+
+    manifest = {
+        "inputs": digest({"x": x}),
+        "targets": digest({"targets": targets}),
+        "monomials": digest({"terms": monomials.terms, "scale": monomials.scale}),
+        "precision": precision,
+    }
+    return ResultStore(store, manifest)
+
+
+def _resumed(kept, sums: _Sums, probes: _Probes) -> int:
+    """How many samples the store's sums hold, and those sums."""
+    if "sums" not in kept:
+        return 0
+    found = kept.get("sums")
+    sums.gram = np.asfortranarray(found["gram"])
+    sums.cross, sums.feature_sum = found["cross"], found["feature_sum"]
+    probes.sums = found["probes"]
+    return int(found["done"])
+
+
+def _check(precision: str, chunk: int) -> None:
+    if precision not in PRECISIONS:
+        raise SettingError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
+    if chunk < 1:
+        raise SettingError(f"chunk must be at least 1; got {chunk}.")

@@ -1,0 +1,211 @@
+"""A polynomial with all that it takes to use it on the user's samples, and its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError
+from datassay.polynomial.monomials import Monomials, all_monomials, local_monomials
+from datassay.polynomial.polynomial import Polynomial
+
+FORMAT = "datassay polynomial 1"
+ARRAYS = ("terms", "scale", "coef", "center", "spread")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surrogate:
+    """A polynomial of the user's inputs.
+
+    Attributes:
+        polynomial: of (x − center) / spread, [d] values a sample.
+        center: [d], the means of columns; 0 for images.
+        spread: [d], their standard deviations; 1 for images and for columns that never vary.
+        output_names: one a class, or one a target.
+        feature_names: one a column of a table; empty for images.
+        is_classification: whether outputs belong to classes.
+    """
+
+    polynomial: Polynomial
+    center: Float[np.ndarray, " d"]
+    spread: Float[np.ndarray, " d"]
+    output_names: tuple[str, ...]
+    feature_names: tuple[str, ...] = ()
+    is_classification: bool = True
+
+    def inputs(self, x: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n d"]:
+        """Samples as the polynomial takes them.
+
+        Args:
+            x: [n, ...] as loaded.
+
+        Returns:
+            [n, d]; x itself where nothing is scaled.
+
+        Raises:
+            DataError: a sample has not d values.
+        """
+        rows = x.reshape(len(x), -1) if len(x) else x.reshape(0, self.polynomial.monomials.n_inputs)
+        if rows.shape[1] != len(self.center):
+            raise DataError(
+                f"the polynomial takes {len(self.center)} values a sample; got {rows.shape[1]}. "
+                "Give it samples like those it was fitted to."
+            )
+        if not self.center.any() and (self.spread == 1).all():
+            return rows
+        return (rows - self.center) / self.spread
+
+    def outputs(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n q"]:
+        """One output a class or target.
+
+        Args:
+            x: [n, ...] as loaded.
+
+        Returns:
+            [n, q].
+
+        Raises:
+            DataError: a sample has not d values.
+        """
+        return self.polynomial.outputs(self.inputs(x))
+
+
+def chosen_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
+    """The products for these samples: near each other in an image, or all.
+
+    Args:
+        samples: images [n, H, W] or [n, 1, H, W] for a window; anything without one.
+        degree: k.
+        window: side of the window, or None.
+
+    Returns:
+        The products, with the image's shape where the samples are grey images.
+
+    Raises:
+        SettingError: the degree or the window is outside its rule, a window is asked for where
+            there is no grey image, or the features are too many.
+    """
+    shape = grey_shape(samples)
+    if window is not None:
+        return local_monomials(samples.input_shape if shape is None else shape, degree, window)
+    found = all_monomials(int(np.prod(samples.input_shape)), degree)
+    return replace(found, image_shape=shape)
+
+
+def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
+    """Rows and columns of grey images.
+
+    Args:
+        samples: any.
+
+    Returns:
+        The shape; None for colours and for what is no image.
+    """
+    if samples.kind != "image":
+        return None
+    shape = samples.input_shape
+    shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    return (shape[0], shape[1]) if len(shape) == 2 else None
+
+
+def save_surrogate(surrogate: Surrogate, path: Path) -> None:
+    """Write a safetensors file: arrays and names, nothing that runs when it is read.
+
+    Args:
+        surrogate: to keep.
+        path: of the file.
+    """
+    monomials = surrogate.polynomial.monomials
+    arrays = {
+        "terms": monomials.terms,
+        "scale": monomials.scale,
+        "coef": surrogate.polynomial.coef,
+        "center": surrogate.center,
+        "spread": surrogate.spread,
+    }
+    facts = {
+        "image_shape": monomials.image_shape,
+        "window": monomials.window,
+        "output_names": surrogate.output_names,
+        "feature_names": surrogate.feature_names,
+        "is_classification": surrogate.is_classification,
+    }
+    kept = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
+    path.write_bytes(save(kept, {"format": FORMAT, "facts": json.dumps(facts)}))
+
+
+def load_surrogate(path: Path) -> Surrogate:
+    """Read what `save_surrogate` wrote.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The same surrogate.
+
+    Raises:
+        ModelError: the file is none of these, damaged, or contradicts itself.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+        return _built(arrays, about)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{path} must be a file that datassay polynomial wrote; reading it raised "
+            f"{type(error).__name__}: {' '.join(str(error).split())} Fit again, or give another."
+        ) from error
+
+
+def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrogate:
+    """A surrogate whose parts fit together, else a ValueError."""
+    if about.get("format") != FORMAT or set(arrays) != set(ARRAYS):
+        raise ValueError("it holds something else.")
+    facts: Any = json.loads(about["facts"])
+    names = tuple(map(str, facts["output_names"]))
+    columns = tuple(map(str, facts["feature_names"]))
+    terms, center = arrays["terms"], arrays["center"]
+    d, p, shape = len(center), len(terms), facts["image_shape"]
+    sizes = {
+        "terms": (p, terms.shape[-1]),
+        "scale": (p,),
+        "coef": (p, len(names)),
+        "center": (d,),
+        "spread": (d,),
+    }
+    if (
+        any(arrays[name].shape != size for name, size in sizes.items())
+        or any(a.dtype != np.float64 for name, a in arrays.items() if name != "terms")
+        or not all(np.isfinite(a).all() for a in arrays.values())
+        or not _are_terms(terms, d)
+        or (shape is not None and int(np.prod(shape)) != d)
+        or len(columns) not in {0, d}
+    ):
+        raise ValueError("its parts contradict each other.")
+    size = None if shape is None else (int(shape[0]), int(shape[1]))
+    monomials = Monomials(terms, arrays["scale"], d, size, facts["window"])
+    polynomial = Polynomial(monomials, arrays["coef"])
+    classes = bool(facts["is_classification"])
+    return Surrogate(polynomial, center, arrays["spread"], names, columns, classes)
+
+
+def _are_terms(terms: np.ndarray, d: int) -> bool:
+    """Whether these are products of d inputs as `Monomials` has them, the constant first."""
+    return bool(
+        terms.dtype == np.int64
+        and terms.size
+        and (terms[0] == -1).all()
+        and (terms >= -1).all()
+        and (terms < d).all()
+        and (np.diff(terms, axis=1) >= 0).all()
+    )

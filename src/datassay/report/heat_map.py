@@ -1,0 +1,59 @@
+"""Numbers over an image as a picture: one colour below 0, one above, white at 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.report.drawing import png
+
+# Blue and orange are told apart with every kind of colour blindness; lightness is the same on
+# both sides, so that a grey print shows sizes.
+BELOW = ((255, 255, 255), (79, 159, 204), (0, 74, 119))
+ABOVE = ((255, 255, 255), (238, 154, 90), (152, 58, 0))
+PERCENTILE = 99.0
+INK = 70  # how much darker than the paper the sample itself is drawn
+
+
+def heat_limit(values: Float[np.ndarray, "..."]) -> float:
+    """Where the colours end.
+
+    Args:
+        values: of all the maps that share a scale.
+
+    Returns:
+        The 99th percentile of the sizes that are not 0; 1 where all are 0.
+    """
+    size = np.abs(values)
+    size = size[size > 0]
+    return float(np.percentile(size, PERCENTILE)) if len(size) else 1.0
+
+
+def heat_image(
+    values: Float[np.ndarray, "height width"],
+    limit: float,
+    under: Float[np.ndarray, "height width"] | None = None,
+) -> str:
+    """A picture of one pixel a value.
+
+    Args:
+        values: [H, W].
+        limit: the size from which on a value has the end colour.
+        under: [H, W] in [0, 1], a sample to show in grey where values are small.
+
+    Returns:
+        A data URI of a PNG.
+    """
+    share = np.clip(values / limit, -1, 1)
+    colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
+    if under is not None:
+        paper = 255 - INK * np.clip(under, 0, 1)[..., None]
+        cover = np.sqrt(np.abs(share))[..., None]  # what carries no value shows the sample
+        colour = cover * colour + (1 - cover) * paper
+    return png(colour.round().astype(np.uint8), max(values.shape))
+
+
+def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    at = np.linspace(0, 1, len(stops))
+    channels = [np.interp(share, at, channel) for channel in zip(*stops, strict=True)]
+    return np.stack(channels, axis=-1)
