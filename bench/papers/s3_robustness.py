@@ -1,15 +1,14 @@
 """Figs 3.21-3.24: polynomials and convolutional networks on noisy and on patched test images.
 
-    DATASSAY_CACHE=folder python papers/s3_robustness.py [network ...]
+    DATASSAY_CACHE=folder python papers/s3_robustness.py [data ...]
 
-Networks: names of s3_networks.NETWORKS; without names, those whose training has ended.
+Those models are measured that s3_surrogates.py and s3_networks.py have put into the cache.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +18,13 @@ import numpy as np
 import s3_networks
 import svg
 from record import record
-from s3_surrogates import DATA, NAMES, Surrogates
+from s3_surrogates import DATA, NAMES, Surrogates, is_fitted
 from tasks import idx_images
 
 from datassay.data.corruption import add_noise, add_patches
 from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
-from datassay.score.robustness import Robustness, robustness
+from datassay.score.robustness import Predictor, Robustness, robustness
 
 # S3 prints no ranges; its text speaks of σ = 0.3 and of A = 55 and 100.
 LEVELS = {"noise": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), "patches": (10, 25, 55, 100, 150, 200)}
@@ -35,30 +34,36 @@ DRAWS = 1  # each of the 10 000 images has its own; intervals hold both
 SHORT = ("leave-one-out ridge", "batched 60 x 2000", *s3_networks.NETWORKS)
 
 
-def measured(data: str, corruption: str, names: Sequence[str]) -> Robustness:
+def measured(data: str, corruption: str) -> Robustness:
     """All models on the same images; what a model gets right is kept in the cache."""
-    parts = [_hits(data, corruption, "polynomials", NAMES)]
-    parts += [_hits(data, corruption, name, (name,)) for name in names]
+    fitted = [name for name in NAMES if is_fitted(data, name)]
+    trained = [name for name in s3_networks.NETWORKS if s3_networks.is_trained(name, data)]
+    missing = [name for name in fitted if not _kept(data, corruption, name).exists()]
+    if missing:
+        shared = Surrogates(data, missing)
+        _measure(data, corruption, {name: partial(shared.labels, name) for name in missing})
+    for name in trained:
+        if not _kept(data, corruption, name).exists():
+            model = s3_networks.trained(name, data)
+            _measure(data, corruption, {name: partial(s3_networks.labels, model)})
+    names = (*fitted, *trained)
+    hits = [np.load(_kept(data, corruption, name))["hits"] for name in names]
     levels = np.array([0.0, *LEVELS[corruption]])
-    return Robustness(corruption, (*NAMES, *names), levels, np.concatenate(parts))
+    return Robustness(corruption, names, levels, np.stack(hits))
 
 
-def _hits(data: str, corruption: str, group: str, names: Sequence[str]) -> np.ndarray:
-    """[models, levels, 10 000]; the same seed gives every group the same images."""
-    kept = Path(os.environ["DATASSAY_CACHE"]) / f"s3 hits {data} {corruption} {group} {DRAWS}.npz"
-    if kept.exists():
-        return np.load(kept)["hits"]
+def _measure(data: str, corruption: str, predictors: dict[str, Predictor]) -> None:
+    """The same seed gives every model the same images."""
     x, y = idx_images(data, "test")
-    if group == "polynomials":
-        surrogates = Surrogates(data)
-        predictors = {name: partial(surrogates.labels, name) for name in names}
-    else:
-        model = s3_networks.trained(group, data)
-        predictors = {group: partial(s3_networks.labels, model)}
     levels = LEVELS[corruption]
     found = robustness(predictors, x, y, corruption=corruption, levels=levels, draws=DRAWS)
-    np.savez(kept, hits=found.hits)
-    return found.hits
+    for name, hits in zip(found.names, found.hits, strict=True):
+        np.savez_compressed(_kept(data, corruption, name), hits=hits.astype(np.float32))
+
+
+def _kept(data: str, corruption: str, name: str) -> Path:
+    folder = Path(os.environ["DATASSAY_CACHE"])
+    return folder / f"s3 hits {data} {corruption} {name} {DRAWS}.npz"
 
 
 def report(data: str, found: Robustness) -> None:
@@ -119,10 +124,9 @@ def examples() -> None:
 
 def main() -> None:
     examples()
-    for data in DATA:
-        names = sys.argv[1:] or [n for n in s3_networks.NETWORKS if s3_networks.is_trained(n, data)]
+    for data in sys.argv[1:] or DATA:
         for corruption in LEVELS:
-            report(data, measured(data, corruption, names))
+            report(data, measured(data, corruption))
 
 
 if __name__ == "__main__":

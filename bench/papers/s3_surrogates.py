@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -34,10 +35,9 @@ NAMES = (*RIDGES, BATCHED)
 class Surrogates:
     """Several polynomials of one data set; features of the same images are computed once."""
 
-    def __init__(self, data: str):
-        self.data = data
-        coefs = [coefficients(data, name) for name in NAMES]
-        self.coefs = dict(zip(NAMES, coefs, strict=True))
+    def __init__(self, data: str, names: Sequence[str]):
+        self.names = tuple(names)
+        coefs = [np.load(_kept(data, name))["coef"] for name in names]
         self._together = Polynomial(MONOMIALS, np.concatenate(coefs, axis=1))
         self._x = self._outputs = None
 
@@ -47,16 +47,13 @@ class Surrogates:
             rows = x.reshape(len(x), -1)
             self._x, self._outputs = x, self._together.outputs(rows, dtype=np.float32)
         assert self._outputs is not None
-        first = 10 * NAMES.index(name)
+        first = 10 * self.names.index(name)
         return self._outputs[:, first : first + 10].argmax(axis=1)
 
 
-def coefficients(data: str, name: str) -> np.ndarray:
-    """[p, 10] of one fit, from the cache where it is there."""
-    kept = _kept(data, name)
-    if not kept.exists():
-        fit(data, "batched" if name == BATCHED else "exact")
-    return np.load(kept)["coef"]
+def is_fitted(data: str, name: str) -> bool:
+    """Whether the cache holds that fit."""
+    return _kept(data, name).exists()
 
 
 def fit(data: str, solver: str) -> None:
