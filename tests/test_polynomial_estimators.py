@@ -1,4 +1,4 @@
-"""PolynomialClassifier, PolynomialRegressor, MonomialFeatures: conformance and what they promise."""
+"""The polynomial estimators and the transformer: conformance and what they promise."""
 
 import numpy as np
 import pytest
@@ -19,3 +19,79 @@ from datassay.estimators.polynomial import PolynomialClassifier, PolynomialRegre
 ])
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
+
+
+def digits():
+    x, y = load_digits(return_X_y=True)
+    return x[:1200] / 16, y[:1200], x[1200:] / 16, y[1200:]
+
+
+def test_digits_by_products_near_each_other():
+    x, y, x_test, y_test = digits()
+    names = np.array(list("abcdefghij"))
+    ours = PolynomialClassifier(degree=2, window=3, image_shape=(8, 8)).fit(x, names[y])
+    assert ours.score(x_test, names[y_test]) > 0.95
+    assert ours.decision_function(x_test).shape == (len(x_test), 10)
+    maps = ours.coef_maps()
+    assert maps.degree_1.shape == (10, 8, 8) and maps.degree_2.shape == (10, 15, 15)
+    assert ours.fit_.ridge > 0 and not hasattr(ours, "predict_proba")
+
+
+def test_parts_give_the_fit_to_all():
+    x, y, x_test, _ = digits()
+    order = np.argsort(y, kind="stable")  # the first part lacks classes and some live pixels
+    x, y = x[order], y[order]
+    settings = {"window": 3, "image_shape": (8, 8), "ridge": 0.3}
+    parts = PolynomialClassifier(**settings)
+    for at in np.array_split(np.arange(len(y)), 3):
+        parts.partial_fit(x[at], y[at], classes=np.arange(10))
+    whole = PolynomialClassifier(**settings).fit(x, y)
+    np.testing.assert_allclose(
+        parts.decision_function(x_test), whole.decision_function(x_test), atol=1e-10
+    )
+    rng = np.random.default_rng(0)
+    z, t = rng.normal(size=(90, 3)), rng.normal(size=90)
+    regressor = PolynomialRegressor(ridge=0.1).fit(z[:40], t[:40]).partial_fit(z[40:], t[40:])
+    np.testing.assert_allclose(
+        regressor.predict(z), PolynomialRegressor(ridge=0.1).fit(z, t).predict(z), atol=1e-10
+    )
+
+
+def test_features_are_those_of_scikit_learn_with_their_weights():
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    theirs = PolynomialFeatures(3).fit(x)
+    plain = MonomialFeatures(3, scaled=False).fit(x)
+    np.testing.assert_allclose(plain.transform(x), theirs.transform(x), rtol=1e-12)
+    assert list(plain.get_feature_names_out()) == list(theirs.get_feature_names_out())
+    scaled = MonomialFeatures(3).fit_transform(x)
+    np.testing.assert_allclose(scaled, theirs.transform(x) * plain.monomials_.scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"window": 3}, "window needs image_shape"),
+        ({"window": 3, "image_shape": (3, 5)}, "one pixel a column of X, 4"),
+        ({"window": 3, "image_shape": (2, 2)}, "window must fit into the image"),
+        ({"degree": 0}, "degree must be at least 1"),
+        ({"solver": "quick"}, "solver must be one of exact, batched; got 'quick'"),
+        ({"solver": "batched"}, "batch_size must be between 2 and the 20 samples"),
+        ({"ridge": -1.0}, "ridge must be 'auto' or a number of at least 0; got -1"),
+    ],
+)
+def test_bad_settings(wrong, match):
+    x, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    with pytest.raises(SettingError, match=match):
+        PolynomialClassifier(**wrong).fit(x, y)
+
+
+def test_bad_targets():
+    x = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(DataError, match="targets must differ between samples; all 20"):
+        PolynomialRegressor().fit(x, np.ones(20))
+    with pytest.raises(DataError, match="at least 2 classes; got 1 class"):
+        PolynomialClassifier().fit(x, np.ones(20))
+    with pytest.raises(DataError, match="labels among the classes"):
+        PolynomialClassifier().partial_fit(x, np.arange(20) % 3, classes=[0, 1])
+    with pytest.raises(DataError, match="in the first call"):
+        PolynomialClassifier().partial_fit(x, np.arange(20) % 3)

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from datassay.errors import DataError, SettingError
 from datassay.polynomial import exact
+from datassay.polynomial import normal_equations as sums
+from datassay.polynomial.batched import batched_fit
 from datassay.polynomial.exact import ridge_path
 from datassay.polynomial.fit import fit_polynomial
-from datassay.polynomial.monomials import all_monomials
-from datassay.polynomial.normal_equations import normal_equations
+from datassay.polynomial.monomials import all_monomials, local_monomials
+from datassay.polynomial.normal_equations import merged, normal_equations
 
 
 def data(n=60, d=3, q=2, seed=0):
@@ -80,3 +83,172 @@ def test_between_a_few_factors_the_path_is_that_of_all_eigenvalues(monkeypatch):
     found = ridge_outputs(x, y, normal.monomials, searched.ridge, x[:5])
     ours = normal.monomials.features(x[:5]) @ searched.coef
     np.testing.assert_allclose(ours, found, atol=1e-9)
+
+
+def test_units():
+    x, y = data()
+    monomials = all_monomials(3, 1)  # of degree 1, so that features scale as inputs
+    before, after = (
+        fit_polynomial(u * x, t * y, monomials, ridge=0.3 * u**2) for u, t in ((1, 1), (7, 3))
+    )
+    np.testing.assert_allclose(
+        after.polynomial.outputs(7 * x), 3 * before.polynomial.outputs(x), rtol=1e-10
+    )
+    path, scaled = (
+        ridge_path(normal_equations(u * x, t * y, monomials), np.array([0.3 * u**2]))
+        for u, t in ((1, 1), (7, 3))
+    )
+    assert scaled.squared_error[0] == pytest.approx(9 * path.squared_error[0], rel=1e-10)
+
+
+def test_the_constant_is_not_penalised():
+    x, y = data()
+    monomials = all_monomials(3, 2)
+    low, high = (fit_polynomial(x, y + c, monomials, ridge=50.0).polynomial for c in (0, 1000))
+    np.testing.assert_allclose(high.outputs(x) - 1000, low.outputs(x), atol=1e-9)
+
+
+def test_dead_features_are_dropped_and_chunks_and_parts_change_nothing():
+    rng = np.random.default_rng(1)
+    x, y = rng.random((90, 16)), rng.normal(size=(90, 2))
+    x[:, [0, 5]] = 0
+    x[:40, 9] = 0  # dead in the first part only
+    monomials = local_monomials((4, 4))
+    whole = normal_equations(x, y, monomials)
+    assert len(whole.live) == (monomials.features(x) != 0).any(0).sum() < monomials.n_features
+    features = monomials.features(x)[:, whole.live]
+    np.testing.assert_allclose(np.triu(whole.gram), np.triu(features.T @ features), rtol=1e-12)
+    first = normal_equations(x[:40], y[:40], monomials)
+    second = normal_equations(x[40:], y[40:], monomials, seen=40)
+    chunked = normal_equations(x, y, monomials, chunk=7)
+    assert len(first.live) < len(whole.live)
+    for other in (merged(first, second), chunked):
+        for name in ("live", "gram", "cross", "feature_sum", "target_sum", "target_squares"):
+            np.testing.assert_allclose(getattr(other, name), getattr(whole, name), atol=1e-12)
+    assert len(merged(first, second).rows) == 90
+
+
+def test_an_interrupted_sum_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(sums, "KEEP_EVERY", 20)
+    x, y = data(60)
+    monomials = all_monomials(3, 2)
+    chunks = []
+
+    def stop(step, done, total):
+        chunks.append(done)
+        if done == 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        normal_equations(x, y, monomials, chunk=10, store=tmp_path, progress=stop)
+    resumed = normal_equations(
+        x, y, monomials, chunk=10, store=tmp_path, progress=lambda s, done, n: chunks.append(done)
+    )
+    assert chunks == [10, 20, 30, 40, 50, 50, 60]  # what follows the last write is done again
+    fresh = normal_equations(x, y, monomials, chunk=10)
+    np.testing.assert_array_equal(resumed.gram, fresh.gram)
+    assert resumed.gram_error == fresh.gram_error
+    with pytest.raises(SettingError, match="made with another targets"):
+        normal_equations(x, y + 1, monomials, store=tmp_path)
+    with pytest.raises(SettingError, match="made with another monomials"):
+        normal_equations(x, y, all_monomials(3, 3), store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("precision", "least", "most"),
+    [
+        ("float64", 0, 1e-14),
+        ("float32", 1e-9, 1e-5),
+        ("bfloat16", 1e-4, 1e-2),
+    ],
+)
+def test_the_error_of_a_precision_is_told(precision, least, most):
+    x, y = data(200, 6)
+    normal = normal_equations(x, y, all_monomials(6, 2), precision=precision)
+    assert least <= normal.gram_error <= most
+    reference = normal_equations(x, y, all_monomials(6, 2), precision="float64").gram
+    norm = np.sqrt(np.diag(reference))
+    error = np.abs(np.triu(normal.gram - reference) / np.outer(norm, norm)).max()
+    assert error == pytest.approx(normal.gram_error, rel=1e-3, abs=1e-15)  # 28 features: all probed
+
+
+def test_batches_are_minimum_norm_fits_and_average():
+    x, y = data(50, 4)
+    y[:, 1] = y[:, 0] + x[:, 0]
+    monomials = all_monomials(4, 3)
+    curve = {}
+    for n_batches in (1, 3):
+        fit = fit_polynomial(
+            x, y, monomials, solver="batched", n_batches=n_batches, batch_size=20, val=(x, y)
+        )
+        batches = np.random.default_rng(0)
+        theirs = []
+        for _ in range(n_batches):
+            at = batches.choice(50, 20, replace=False)
+            coef = np.linalg.lstsq(design(x[at], monomials), y[at] - y[at].mean(0), rcond=1e-9)[0]
+            constant = y[at].mean(0) - monomials.features(x[at])[:, 1:].mean(0) @ coef
+            theirs.append(np.vstack([constant, coef]))
+        np.testing.assert_allclose(fit.polynomial.coef, np.mean(theirs, 0), atol=1e-9)
+        curve[n_batches] = fit.curve
+    assert curve[1].in_sample[0] == 1  # 20 samples, 34 features: interpolated
+    outputs = monomials.features(x) @ np.mean(theirs, 0)
+    assert curve[3].cumulative[-1] == (outputs.argmax(1) == y.argmax(1)).mean()
+    assert 0 < curve[3].out_of_bag[-1] <= 1
+
+
+def test_a_batch_with_the_same_sample_twice():
+    x, y = data(30)
+    x[15:], y[15:] = x[:15], y[:15]
+    fit = batched_fit(x, y, all_monomials(3, 4), np.arange(35), n_batches=1, batch_size=30)
+    theirs = np.linalg.lstsq(design(x, all_monomials(3, 4)), y - y.mean(0), rcond=1e-9)[0]
+    np.testing.assert_allclose(fit.coef[1:], theirs, atol=1e-8)
+    assert list(fit.ranks) == [14]
+
+
+def test_r_squared_of_one_target():
+    x, y = data(80, q=1)
+    fit = fit_polynomial(
+        x, y, all_monomials(3, 2), solver="batched", n_batches=4, batch_size=40, val=(x, y)
+    )
+    outputs = fit.polynomial.outputs(x)
+    r2 = 1 - ((y - outputs) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert fit.curve.cumulative[-1] == pytest.approx(r2)
+    assert not fit.curve.is_accuracy and "Out-of-bag R²" in fit.notes[-2]
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "changed"),
+    [
+        (DataError, r"x must be finite; row 3", {"x": np.where(np.arange(20) == 3, np.nan, 1.0)}),
+        (DataError, r"targets must be finite; row 19", {"y": np.r_[np.arange(19.0), np.inf]}),
+        (DataError, r"targets must differ .* all 20", {"y": np.ones(20)}),
+        (DataError, r"the 2 inputs .* got 1", {"monomials": all_monomials(2, 2)}),
+        (SettingError, r"ridge must be .* got -1", {"ridge": -1.0}),
+        (SettingError, r"ridge must be .* got 'best'", {"ridge": "best"}),
+        (SettingError, r"solver must be one of", {"solver": "fast"}),
+        (SettingError, r"precision must be one of", {"precision": "float16"}),
+        (SettingError, r"between 2 and the 20 samples .* got 21", {"solver": "batched"}),
+        (SettingError, r"n_batches must be at least 1", {"solver": "batched", "n_batches": 0}),
+        (SettingError, r"are for solver='exact'", {"solver": "batched", "store": "anywhere"}),
+    ],
+)
+def test_refusals(error, match, changed):
+    given = {"x": np.arange(20.0), "y": np.arange(20.0) % 3, "monomials": all_monomials(1, 2)}
+    given |= {"batch_size": 21} | changed
+    x, y = given.pop("x")[:, None], given.pop("y")[:, None]
+    with pytest.raises(error, match=match):
+        fit_polynomial(x, y, given.pop("monomials"), **given)
+
+
+def test_samples_without_targets():
+    with pytest.raises(DataError, match="the same samples; got 20 and 7"):
+        sums.checked_samples(np.ones((20, 1)), np.ones((7, 1)), all_monomials(1, 2))
+
+
+def test_a_leverage_of_one_is_told():
+    x = np.zeros((20, 1))
+    x[0] = 1e6  # no other sample says anything about this one
+    x[1:, 0] = np.linspace(0, 1e-6, 19)
+    fit = fit_polynomial(x, np.sin(9 * np.arange(20.0))[:, None], all_monomials(1, 1))
+    assert np.isnan(fit.path.squared_error).any()
+    assert "leverage is 1 within rounding" in " ".join(fit.notes)

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import DataError, SettingError
-from datassay.polynomial.dual import minimum_norm
+from datassay.polynomial.dual import minimum_norm, rounding
 from datassay.polynomial.normal_equations import FEW, NormalEquations
-from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky_solve
+from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky
 from datassay.progress import Progress, silent
 
 SPECTRUM = FEW  # features up to which all eigenvalues cost less than a few factors
@@ -152,7 +152,7 @@ def _automatic(system: Centred, progress: Progress) -> ExactFit:
 def _coef(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
     """Always in float64, whatever the sums' precision."""
     right = np.asfortranarray(system.right)
-    return system.with_constant(cholesky_solve(system.gram(ridge), right, ridge))
+    return system.with_constant(cholesky(system.gram(ridge), ridge)(right))
 
 
 def _minimum_norm(system: Centred) -> ExactFit:
@@ -160,7 +160,7 @@ def _minimum_norm(system: Centred) -> ExactFit:
     if normal.n_samples == len(normal.rows) <= system.n_features:
         features = normal.monomials.features(normal.rows, keep=normal.live[1:])
         coef, rank = minimum_norm(features, normal.row_targets)
-        cut = f"{normal.n_samples * np.finfo(np.float64).eps:.2g}"
+        cut = f"{rounding(features.dtype, normal.n_samples):.2g}"
     else:
         spectrum = Spectrum(system)
         coef, rank = spectrum.coef(0.0), spectrum.rank

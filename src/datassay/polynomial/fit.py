@@ -145,6 +145,9 @@ def fit_normal_equations(
 
     Cost: that of `exact_fit`.
     """
+    spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
+    if (spread <= 1e-14 * normal.target_squares).all():
+        _refuse_constant(normal.n_samples)
     found = exact_fit(normal, ridge, progress=progress)
     precision = f"{normal.gram.dtype} sums: up to {normal.gram_error:.1g} from float64"
     notes = (
@@ -168,10 +171,14 @@ def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
         DataError: every target is the same for all samples.
     """
     if not len(targets) or (targets == targets[0]).all():
-        raise DataError(
-            f"targets must differ between samples; all {len(targets)} have the same, so there is "
-            "one class or a constant. Add samples of others."
-        )
+        _refuse_constant(len(targets))
+
+
+def _refuse_constant(n: int) -> None:
+    raise DataError(
+        f"targets must differ between samples; all {n} have the same, so there is one class or a "
+        "constant. Add samples of others."
+    )
 
 
 def _polynomial(monomials: Monomials, live: np.ndarray, coef: np.ndarray) -> Polynomial:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import eigh, get_blas_funcs, get_lapack_funcs
 
 from datassay.errors import DataError
+from datassay.polynomial.dual import rounding
 from datassay.polynomial.normal_equations import NormalEquations
+
+DEPTH = 3  # repeated solutions a pole for each target; one would leave errors of 2 %
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +105,7 @@ class Spectrum:
         self._right = self._vectors.T @ system.right  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
         largest = max(float(self._values[-1]), 0.0) if len(self._values) else 0.0
-        precision = np.finfo(system.normal.gram.dtype).eps
-        self.cut = largest * precision * max(len(self._values), 1)
+        self.cut = largest * rounding(system.normal.gram.dtype, len(self._values))
 
     @property
     def largest(self) -> float:
@@ -130,76 +133,108 @@ class Spectrum:
         return 1 / (np.maximum(self._values, 0.0) + ridge)
 
 
-@dataclass
 class Poles:
     """Ridges between a few at which G + λ I is factored.
 
-    Solutions at the poles, U_k = (G + λ_k I)⁻¹ r, span a small space in which the equations of any
-    other ridge are solved (Galerkin), one right-hand side r at a time. G itself is not needed:
-    G U_k = r − λ_k U_k. Leverages and fits are exact at the poles.
+    Leverages: the solutions u_k = (G + λ_k I)⁻¹ φ at the poles span a small space for each row φ,
+    in which the equations of any other ridge are solved (Galerkin); their products with G come
+    free, G u_k = φ − λ_k u_k. φᵀ(G + λ I)⁻¹φ and its slope are exact at the poles, and within 0.3 %
+    in the middle between poles a decade apart on Fashion-MNIST.
+    Fits: the same for each target b, with `DEPTH` repeated solutions a pole, (G + λ_k I)⁻ʲ b.
 
     Attributes:
-        system: the centred normal equations.
         ridges: of the poles, in the order they were added.
     """
 
-    system: Centred
-    ridges: list[float] = field(default_factory=list)
-    _solutions: list[np.ndarray] = field(default_factory=list)  # each [p, s + q]
-    _inner: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # [s + q, m, m]
-    _right: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # [s + q, m]
+    def __init__(self, system: Centred):
+        """No poles yet.
+
+        Args:
+            system: the centred normal equations.
+        """
+        self._system = system
+        self.ridges: list[float] = []
+        self._solutions: list[np.ndarray] = []  # each [p, s]
+        self._inner = np.zeros((len(system.rows), 0, 0))  # uⱼᵀuₖ  [s, m, m]
+        self._right = np.zeros((len(system.rows), 0))  # uₖᵀφ  [s, m]
+        self._bases: list[np.ndarray] = []  # each [p, q, DEPTH]
+        self._fits: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, ridge: float) -> None:
-        """Factor G + ridge · I in the Gram matrix's own precision and solve for all rows.
+        """Factor G + ridge · I in the Gram matrix's own precision, and solve for rows and targets.
 
         Args:
             ridge: λ of the new pole.
 
-        Cost: p'³/3 + 2 p'² (s + q) operations; p'² + p' (s + q) values.
+        Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values stay, 2 p'² come and go.
         """
-        dtype = self.system.normal.gram.dtype
-        right = np.asfortranarray(np.hstack([self.system.rows.T, self.system.right]).astype(dtype))
-        found = cholesky_solve(self.system.gram(ridge, dtype.type), right, ridge)
-        inner = [np.einsum("ps,ps->s", u, found) for u in [*self._solutions, found]]
-        m = len(inner)
-        grown = np.zeros((right.shape[1], m, m))
-        if m > 1:
-            grown[:, :-1, :-1] = self._inner
-        grown[:, -1, :] = grown[:, :, -1] = np.stack(inner, axis=1)
-        self._inner = grown
-        column = np.einsum("ps,ps->s", found, right)[:, None]
-        self._right = column if m == 1 else np.hstack([self._right, column])
-        self._solutions.append(found)
+        dtype = self._system.normal.gram.dtype
+        solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
+        rows = self._system.rows.T.astype(dtype, order="F")
+        self._grow(solve(rows), rows)
+        powers, last = [], self._system.right.astype(dtype, order="F")
+        for _ in range(DEPTH):
+            last = solve(last)
+            last = last / np.maximum(np.linalg.norm(last, axis=0), np.finfo(dtype).tiny)
+            powers.append(last.astype(np.float64))
         self.ridges.append(ridge)
+        self._bases.append(np.stack(powers, axis=2))
+        self._project(np.concatenate(self._bases, axis=2))
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
         """Leverage without the constant's part, and fitted centred targets, of the kept rows."""
-        poles = np.array(self.ridges)
-        energy = self._right[:, :, None] - (poles - ridge) * self._inner  # uᵀ(G + λ)u
+        shifts = np.array(self.ridges) - ridge
+        energy = self._right[:, :, None] - shifts * self._inner  # uⱼᵀ(G + λ)uₖ
         energy = (energy + energy.transpose(0, 2, 1)) / 2
-        weights = np.linalg.solve(energy, self._right[:, :, None])[:, :, 0]  # [s + q, m]
-        s = len(self.system.rows)
-        coef = sum(u[:, s:] * w for u, w in zip(self._solutions, weights[s:].T, strict=True))
-        return (self._right[:s] * weights[:s]).sum(axis=1), self.system.rows @ coef
+        weights = np.linalg.solve(energy, self._right[:, :, None])[:, :, 0]  # [s, m]
+        fitted = [
+            seen @ np.linalg.solve(gram + ridge * np.eye(len(gram)), right)
+            for gram, right, seen in self._fits
+        ]
+        return (self._right * weights).sum(axis=1), np.stack(fitted, axis=1)
+
+    def _grow(self, found: np.ndarray, rows: np.ndarray) -> None:
+        self._solutions.append(found)
+        m = len(self._solutions)
+        inner = np.zeros((len(self._inner), m, m))
+        inner[:, :-1, :-1] = self._inner
+        last = [np.einsum("ps,ps->s", u, found) for u in self._solutions]
+        inner[:, -1, :] = inner[:, :, -1] = np.stack(last, axis=1)
+        self._inner = inner
+        self._right = np.hstack([self._right, np.einsum("ps,ps->s", found, rows)[:, None]])
+
+    def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
+        """For each target QᵀGQ, Qᵀb and the rows times Q, Q an orthonormal basis of its space."""
+        _, q, m = bases.shape
+        joined = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
+        gram = self._system.gram()
+        (symmetric,) = get_blas_funcs(("symm",), (gram,))
+        product = symmetric(1.0, gram, np.asfortranarray(joined), lower=0)
+        seen = self._system.rows @ joined
+        self._fits = []
+        for j in range(q):
+            at = slice(j * m, (j + 1) * m)
+            basis = joined[:, at]
+            right = basis.T @ self._system.right[:, j]
+            self._fits.append((basis.T @ product[:, at], right, seen[:, at]))
 
 
-def cholesky_solve(
-    gram: Float[np.ndarray, "k k"], right: Float[np.ndarray, "k r"], ridge: float
-) -> Float[np.ndarray, "k r"]:
-    """(gram)⁻¹ right, by a Cholesky factor in gram's own memory.
+def cholesky(
+    gram: Float[np.ndarray, "k k"], ridge: float
+) -> Callable[[Float[np.ndarray, "k r"]], Float[np.ndarray, "k r"]]:
+    """What solves gram · u = r, by a Cholesky factor in gram's own memory.
 
     Args:
         gram: the upper triangle in Fortran order, the ridge on its diagonal; overwritten.
-        right: one column a right-hand side.
         ridge: what was added, for the message.
 
     Returns:
-        One column a solution.
+        A function of right-hand sides, one a column.
 
     Raises:
         DataError: the matrix is not positive definite within rounding.
 
-    Cost: k³/3 + 2 k² r operations.
+    Cost: k³/3 operations, 2 k² a right-hand side.
     """
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)
@@ -208,4 +243,4 @@ def cholesky_solve(
             f"the normal equations must be positive definite in {gram.dtype}; with ridge {ridge:g} "
             "they are not. Raise the ridge, or ask for precision='float64'."
         )
-    return solve(upper, right, lower=0)[0]
+    return lambda right: solve(upper, right, lower=0)[0]
