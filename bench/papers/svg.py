@@ -67,6 +67,47 @@ def curves(
     _write(name, title, [*body, *frame.axes(x_title, y_title), *_legend(list(lines))])
 
 
+def scatters(
+    name: str,
+    title: str,
+    rows: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]],
+    *,
+    x_title: str,
+    y_title: str,
+    most: int = 800,
+) -> None:
+    """Rows of panels of points (x, y) on one scale for both axes, with the line x = y.
+
+    Of more than `most` points some are drawn at equal steps.
+    """
+    side, gap, body = 190, 54, []
+    for i, (row, panels) in enumerate(rows.items()):
+        top = 62 + i * (side + 64)
+        body.append(_text(6, top - 22, row, anchor="start"))
+        for j, (label, (x, y)) in enumerate(panels.items()):
+            left = gap + j * (side + gap)
+            low = min(float(np.min(x)), float(np.min(y)))
+            span = (max(float(np.max(x)), float(np.max(y))) - low) or 1.0
+            step = -(-len(x) // most)
+            across = left + side * (np.asarray(x)[::step] - low) / span
+            down = top + side - side * (np.asarray(y)[::step] - low) / span
+            points = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across, down, strict=True))
+            body += [
+                f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" '
+                'stroke="#5f6b7a"/>',
+                f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{COLOURS[1]}"/>',
+                f'<path d="{points}" stroke="{COLOURS[0]}" stroke-opacity=".5" stroke-width="3" '
+                'stroke-linecap="round"/>',
+                _text(left, top - 5, label, anchor="start"),
+                _text(left, top + side + 14, f"{low:.3g}", anchor="start"),
+                _text(left + side, top + side + 14, f"{low + span:.3g}", anchor="end"),
+            ]
+    bottom = 62 + len(rows) * (side + 64)
+    body.append(_text(6, bottom - 20, f"across: {x_title}; up: {y_title}", anchor="start"))
+    width = gap + max(map(len, rows.values())) * (side + gap)
+    _write(name, title, body, width, bottom - 8)
+
+
 def heatmaps(
     name: str, title: str, panels: Mapping[str, tuple[Sequence[str], np.ndarray]], cell: int = 52
 ) -> None:

@@ -15,6 +15,8 @@ import typer
 from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
+from datassay.cli_complexity import complexity
+from datassay.cli_polynomial import polynomial
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
 from datassay.options import (
@@ -309,6 +311,8 @@ app.command()(purify)
 app.command()(partition)
 app.command()(weigh)
 app.command()(sample)
+app.command()(polynomial)
+app.command()(complexity)
 
 
 def main() -> None:

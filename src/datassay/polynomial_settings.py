@@ -39,7 +39,7 @@ class PolynomialSettings:
     ridge: float | str = "auto"
     n_batches: int = 60
     batch_size: int = 2000
-    precision: str = "float32"
+    precision: str = "auto"
     store: Path | None = None
     model: Path | None = None
     seed: int = 0

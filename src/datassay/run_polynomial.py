@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,23 +19,20 @@ from datassay.polynomial.fit import PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import coef_maps
 from datassay.polynomial.polynomial import CHUNK, Polynomial
 from datassay.polynomial.surrogate import Surrogate, chosen_monomials, load_surrogate
-from datassay.polynomial.surrogate_score import (
-    Robustness,
-    SurrogateScores,
-    is_corruptible,
-    robustness,
-    score_each,
-)
+from datassay.polynomial.surrogate_score import SurrogateScores, score_each
 from datassay.polynomial_settings import PolynomialSettings, check_polynomial_settings
-from datassay.progress import Progress, part_of, silent
+from datassay.progress import Progress, silent
 from datassay.report.polynomial_explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.queries import margins
 from datassay.report.wording import count
 from datassay.run_settings import closing_facts
+from datassay.score.robustness import Robustness, robustness
 
 # So many training samples and corrupted images say enough; a score of 2000 is known to a point.
 N_TRAIN, N_CORRUPTED = 5000, 2000
+SIGMAS = np.array([0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])
+AREAS = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)  # shares of the image
 MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
 LINEAR, OURS = "linear (degree 1)", "this polynomial"
 LINEAR_STEP = "linear model to compare with"
@@ -84,7 +81,7 @@ def run_polynomial(
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
         robustness=robust,
         facts=facts | closing_facts(started, settings.command),
-        warnings=_warnings(fit, val),
+        warnings=_warnings(fit),
     )
 
 
@@ -135,13 +132,10 @@ class _Job:
         if ours.polynomial.monomials.degree.max() < 2:
             return None
         empty = _empty(self.train, 1, None)
-        fit = fit_polynomial(
-            empty.inputs(self.train.x),
-            _targets(self.train),
-            empty.polynomial.monomials,
-            seed=self.settings.seed,
-            progress=part_of(self.progress, LINEAR_STEP, 0, 1),
-        )
+        self.progress(LINEAR_STEP, 0, 1)
+        x, y = empty.inputs(self.train.x), _targets(self.train)
+        fit = fit_polynomial(x, y, empty.polynomial.monomials, seed=self.settings.seed)
+        self.progress(LINEAR_STEP, 1, 1)
         return replace(empty, polynomial=fit.polynomial)
 
     def scores(
@@ -181,14 +175,44 @@ class _Job:
         margin, classes = margins(outputs, self.val), self.val.is_classification
         return chosen_samples(margin, classes, self.val.y, most, self.settings.seed)
 
-    def robustness(self, models: Mapping[str, Surrogate]) -> Robustness | None:
-        """Curves of corrupted images, where there are any."""
-        if not is_corruptible(self.val):
-            return None
+    def robustness(self, models: Mapping[str, Surrogate]) -> tuple[Robustness, ...]:
+        """Accuracy under noise and under patches, where there are images to corrupt."""
+        if not _is_corruptible(self.val):
+            return ()
         rng = np.random.default_rng(self.settings.seed)
         some = self.val.subset(np.sort(rng.permutation(len(self.val))[:N_CORRUPTED]))
-        said = {name: model.outputs for name, model in models.items()}
-        return robustness(said, some, seed=self.settings.seed, progress=self.progress)
+        x = some.x if some.x.dtype == np.float64 else some.x.astype(np.float32)
+        rows, columns = x.shape[-2:]
+        areas = np.unique(np.round(np.array(AREAS) * rows * columns))
+        predictors = {name: _labels(model) for name, model in models.items()}
+        return tuple(
+            robustness(
+                predictors,
+                x,
+                some.y,
+                corruption=corruption,
+                levels=levels.tolist(),
+                draws=1,
+                seed=self.settings.seed,
+                progress=_named(self.progress, f"images with {corruption}"),
+            )
+            for corruption, levels in (("noise", SIGMAS), ("patches", areas))
+        )
+
+
+def _named(progress: Progress, step: str) -> Progress:
+    return lambda _step, done, total: progress(step, done, total)
+
+
+def _labels(model: Surrogate) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda x: model.outputs(x).argmax(axis=1)
+
+
+def _is_corruptible(samples: SampleSet) -> bool:
+    """Whether noise and patches have a meaning: images of classes with values in [0, 1]."""
+    x = samples.x
+    is_image = samples.kind == "image" and x.ndim >= 3 and samples.is_classification
+    return is_image and 0 <= float(x.min()) <= float(x.max()) <= 1
 
 
 def _empty(train: SampleSet, degree: int, window: int | None) -> Surrogate:
@@ -275,7 +299,7 @@ def _facts(
     return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
 
 
-def _warnings(fit: PolynomialFit | None, val: SampleSet) -> tuple[str, ...]:
+def _warnings(fit: PolynomialFit | None) -> tuple[str, ...]:
     notes = []
     if fit is not None and fit.path is not None and len(fit.path.ridge) > 1:
         end = {0: "smallest", len(fit.path.ridge) - 1: "largest"}.get(fit.path.chosen)

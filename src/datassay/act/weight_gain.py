@@ -218,13 +218,24 @@ def _with_uniform(
 
 
 def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
-    each = _each(outputs, val)
+    each = sample_scores(outputs, val)
     metric = "accuracy" if val.is_classification else "R²"
     return WeightGain(names, each.mean(2).numpy(), each.mean(0).numpy(), metric)
 
 
-def _each(outputs: Float[Tensor, "S M m k"], val: SampleSet) -> Float[Tensor, "S M m"]:
-    """What each sample adds: 1 if right, or 1 − its squared error over the variance."""
+def sample_scores(
+    outputs: Float[Tensor, "*batch m k"], val: SampleSet
+) -> Float[Tensor, "*batch m"]:
+    """What each sample adds to the score, which is the mean over samples.
+
+    Args:
+        outputs: of any number of networks.
+        val: m samples.
+
+    Returns:
+        1 or 0 for right or wrong; of targets 1 − the squared error over their variance, the mean
+        over them as in `output_score`.
+    """
     y = torch.as_tensor(val.y)
     if val.is_classification:
         one = outputs.shape[-1] == 1
@@ -232,4 +243,4 @@ def _each(outputs: Float[Tensor, "S M m k"], val: SampleSet) -> Float[Tensor, "S
         return (found == y).double()
     y = y.double().reshape(len(y), -1)
     variance = (y - y.mean(0)).square().mean(0)
-    return (1 - (outputs - y).square() / variance).mean(-1)  # targets count alike: `output_score`
+    return (1 - (outputs - y).square() / variance).mean(-1)

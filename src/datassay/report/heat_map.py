@@ -12,7 +12,7 @@ from datassay.report.drawing import png
 BELOW = ((255, 255, 255), (79, 159, 204), (0, 74, 119))
 ABOVE = ((255, 255, 255), (238, 154, 90), (152, 58, 0))
 PERCENTILE = 99.0
-INK = 90  # how much darker than the paper the sample itself is drawn
+INK = 70  # how much darker than the paper the sample itself is drawn
 
 
 def heat_limit(values: Float[np.ndarray, "..."]) -> float:
@@ -48,8 +48,8 @@ def heat_image(
     colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
     if under is not None:
         paper = 255 - INK * np.clip(under, 0, 1)[..., None]
-        # White of the scale is the paper: what carries no value shows the sample.
-        colour = np.minimum(colour, paper + (255 - paper) * np.abs(share)[..., None])
+        cover = np.sqrt(np.abs(share))[..., None]  # what carries no value shows the sample
+        colour = cover * colour + (1 - cover) * paper
     return png(colour.round().astype(np.uint8), max(values.shape))
 
 

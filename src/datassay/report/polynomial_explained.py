@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from datassay.report.drawing import Drawing, draw
 from datassay.report.gallery import label_text
 from datassay.report.heat_map import heat_image, heat_limit
-from datassay.report.polynomial_findings import PolynomialFindings, term_names
+from datassay.report.polynomial_findings import PolynomialFindings, input_names, term_names
 from datassay.report.wording import number
 
 N_WRONG, N_RIGHT = 6, 6
@@ -148,7 +148,7 @@ class _Apart:
             limit, under = heat_limit(np.stack(maps)), _grey(self.findings, i, shape)
             pictures = [heat_image(values, limit, under) for values in maps]
         totals = self.findings.parts.by_degree[e]
-        return tuple(
+        panels = [
             Panel(
                 title,
                 picture,
@@ -156,17 +156,30 @@ class _Apart:
                 self.bars(e, k),
             )
             for (k, title), picture in zip(shown, pictures, strict=True)
+        ]
+        if shape is None and len(shown) == 1:  # a target: the same by column
+            panels.append(self.by_column(e, *shown[0]))
+        return tuple(panels)
+
+    def by_column(self, e: int, k: int, title: str) -> Panel:
+        shares, columns = self.shares[e, :, k], input_names(self.findings.surrogate)
+        top = np.argsort(-np.abs(shares), kind="stable")[:N_TERMS]
+        told = f"{_signed(float(shares.sum()))} beside the constant, each product divided equally"
+        return Panel(
+            f"{title}, by column", "", told, _drawn([columns[j] for j in top], shares[top])
         )
 
     def bars(self, e: int, k: int) -> tuple[Bar, ...]:
-        parts = self.findings.parts
-        top = parts.top(e, k, N_TERMS)
-        value = parts.value[e, top, k]
-        largest = float(np.abs(value).max()) if len(value) else 1.0
-        return tuple(
-            Bar(self.names[p], _signed(float(v)), float(abs(v)) / largest, bool(v > 0))
-            for p, v in zip(top, value, strict=True)
-        )
+        top = self.findings.parts.top(e, k, N_TERMS)
+        return _drawn([self.names[p] for p in top], self.findings.parts.value[e, top, k])
+
+
+def _drawn(names: list[str], values: np.ndarray) -> tuple[Bar, ...]:
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+    return tuple(
+        Bar(name, _signed(float(v)), float(abs(v)) / largest, bool(v > 0))
+        for name, v in zip(names, values, strict=True)
+    )
 
 
 def _grey(findings: PolynomialFindings, i: int, shape: tuple[int, int]) -> np.ndarray:

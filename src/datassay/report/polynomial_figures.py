@@ -9,13 +9,17 @@ from jaxtyping import Float
 
 from datassay.polynomial.batched import BatchCurve
 from datassay.polynomial.exact import RidgePath
-from datassay.polynomial.surrogate_score import Robustness
 from datassay.report.figure_style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
 from datassay.report.polynomial_findings import PolynomialFindings
+from datassay.score.robustness import Robustness
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+LEVELS = {
+    "noise": "standard deviation σ of the noise",
+    "patches": "area A of the black patch, pixels",
+}
 LINES = ((BLUE, "solid"), (VERMILION, "dash"), (GREY, "dot"))
 
 
@@ -29,21 +33,17 @@ def polynomial_figures(findings: PolynomialFindings) -> dict[str, tuple[str, str
         Figure name → (plotly JSON, what it shows for who cannot see it).
     """
     drawn: dict[str, tuple[Figure, str]] = {}
-    fit, robust = findings.fit, findings.robustness
+    fit = findings.fit
     if fit is not None and fit.path is not None:
         drawn["ridge"] = (ridge_figure(fit.path), "Leave-one-out error against the ridge")
     if fit is not None and fit.curve is not None:
         drawn["batches"] = (batch_figure(fit.curve), "Score against the number of batches")
-    if robust is not None:
-        for name, x, title, score in (
-            ("noise", robust.sigma, "standard deviation σ of the noise", robust.noise_score),
-            ("patch", robust.area, "area A of the black patch, pixels", robust.patch_score),
-        ):
-            lost = robust.relative_drop(score)
-            text = f"{robust.metric} against {title}"
-            drawn[name] = (level_figure(robust, x, score, title, robust.metric), text)
-            text = f"Share of the {robust.metric} lost against {title}"
-            drawn[f"{name}_drop"] = (level_figure(robust, x, lost, title, "share lost"), text)
+    for robust in findings.robustness:
+        title = LEVELS[robust.corruption]
+        text = f"Accuracy against {title}"
+        drawn[robust.corruption] = (level_figure(robust, robust.accuracy, "accuracy"), text)
+        text = f"Share of the accuracy lost against {title}"
+        drawn[f"{robust.corruption}_drop"] = (level_figure(robust, robust.drop, "share lost"), text)
     return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
 
 
@@ -119,21 +119,13 @@ def batch_figure(curve: BatchCurve) -> Figure:
     return figure
 
 
-def level_figure(
-    robust: Robustness,
-    x: Float[np.ndarray, " t"],
-    y: Float[np.ndarray, "r t"],
-    x_title: str,
-    y_title: str,
-) -> Figure:
+def level_figure(robust: Robustness, y: Float[np.ndarray, "m l"], y_title: str) -> Figure:
     """One line a model over the levels of one corruption (S3 Figs 3.23 and 3.24).
 
     Args:
-        robust: whose models are named.
-        x: levels.
-        y: score or share lost of each model.
-        x_title: of the levels.
-        y_title: of the figures.
+        robust: one corruption.
+        y: accuracy or share lost of each model.
+        y_title: which.
 
     Returns:
         The figure.
@@ -144,12 +136,10 @@ def level_figure(
     ours_first = list(zip(robust.names, y, strict=True))[::-1]
     for (name, values), (colour, dash) in zip(ours_first, LINES, strict=False):
         figure.add_scatter(
-            x=x, y=values, mode="lines+markers", name=name,
+            x=robust.levels, y=values, mode="lines+markers", name=name,
             line={"color": colour, "width": 2.5, "dash": dash}, marker={"size": 5},
-            hovertemplate="%{x:.3g}: %{y:.3f}<extra>%{fullData.name}</extra>",
+            hovertemplate="%{x:.3g}: %{y:.1%}<extra>%{fullData.name}</extra>",
         )  # fmt: skip
-    style(figure, x_title, y_title)
-    if robust.metric == "accuracy" or y_title == "share lost":
-        figure.update_yaxes(tickformat=".0%")
-    figure.update_yaxes(rangemode="tozero")
+    style(figure, LEVELS[robust.corruption], y_title)
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return figure

@@ -12,8 +12,9 @@ from datassay.polynomial.contributions import Contributions
 from datassay.polynomial.fit import PolynomialFit
 from datassay.polynomial.maps import CoefMaps
 from datassay.polynomial.surrogate import Surrogate
-from datassay.polynomial.surrogate_score import Robustness, SurrogateScores
+from datassay.polynomial.surrogate_score import SurrogateScores
 from datassay.report.queries import margins, predicted_class
+from datassay.score.robustness import Robustness
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -34,7 +35,8 @@ class PolynomialFindings:
         parts: of these.
         fit: how it was fitted; None where it was read from a file.
         maps: of its coefficients; None where the inputs are no grey images.
-        robustness: None where the samples are no images in [0, 1].
+        robustness: under noise, then under black patches; empty where the samples are no images in
+            [0, 1] with classes.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
     """
@@ -49,7 +51,7 @@ class PolynomialFindings:
     parts: Contributions
     fit: PolynomialFit | None = None
     maps: CoefMaps | None = None
-    robustness: Robustness | None = None
+    robustness: tuple[Robustness, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -82,13 +84,24 @@ def term_names(surrogate: Surrogate) -> list[str]:
     Returns:
         p texts: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", row and column from 0.
     """
+    names = input_names(surrogate)
+    return [_product(names, term) for term in surrogate.polynomial.monomials.terms.tolist()]
+
+
+def input_names(surrogate: Surrogate) -> list[str]:
+    """Each input as the reader knows it.
+
+    Args:
+        surrogate: whose names count.
+
+    Returns:
+        d texts: the columns, or (row, column) of pixels from 0.
+    """
     monomials = surrogate.polynomial.monomials
     if monomials.image_shape is not None:
         width = monomials.image_shape[1]
-        names = [f"({i // width}, {i % width})" for i in range(monomials.n_inputs)]
-    else:
-        names = list(surrogate.feature_names) or [f"x{i}" for i in range(monomials.n_inputs)]
-    return [_product(names, term) for term in monomials.terms.tolist()]
+        return [f"({i // width}, {i % width})" for i in range(monomials.n_inputs)]
+    return list(surrogate.feature_names) or [f"x{i}" for i in range(monomials.n_inputs)]
 
 
 def _product(names: list[str], term: list[int]) -> str:

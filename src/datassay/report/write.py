@@ -83,11 +83,17 @@ def write_pages(parts: Mapping[str, pa.Table | str], out: Path) -> Path:
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    write_files({name: partial(_write_part, part) for name, part in parts.items()}, out)
+    write_files({name: partial(write_part, part) for name, part in parts.items()}, out)
     return out / "index.html"
 
 
-def _write_part(part: pa.Table | str, path: Path) -> None:
+def write_part(part: pa.Table | str, path: Path) -> None:
+    """Write one table or text.
+
+    Args:
+        part: a table, written as Parquet, or a text.
+        path: of the file.
+    """
     import pyarrow.parquet as pq
 
     if isinstance(part, str):

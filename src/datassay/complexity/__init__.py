@@ -1,0 +1,1 @@
+"""How many samples a network needs: teachers and students (S3, chapter 2), learning curves."""

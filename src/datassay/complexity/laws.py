@@ -1,0 +1,249 @@
+"""How the sample complexity grows with a size of the network: laws fitted to medians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Real
+
+from datassay.errors import DataError, SettingError
+
+# Exponents that are tried, 0.01 apart; the best one is refined by the parabola through three.
+EXPONENTS = np.linspace(-3, 6, 901)
+FORMULAS = {
+    "linear": "N = a + b·{t}",
+    "log": "N = a + b·log {t}",
+    "power": "N = b·{t}^c",
+    "power_log": "N = b·{t}^c·log {t}",
+    "log_power": "N = b·(log {t})^c",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """One fitted law of growth.
+
+    Attributes:
+        kind: a key of FORMULAS.
+        formula: the law with its numbers, for people.
+        coef: "a", "b", "c" → value, those that the law has; least squares on N.
+        interval: the same names → the bootstrap's lower and upper bound.
+        r_squared: share of the medians' variance that the law explains; negative if it is worse
+            than their mean.
+        r_squared_interval: the bootstrap's bounds.
+        size_range: the least and the largest size it was fitted to.
+        level: share of the bootstrap's resamples inside each interval.
+    """
+
+    kind: str
+    formula: str
+    coef: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    r_squared: float
+    r_squared_interval: tuple[float, float]
+    size_range: tuple[float, float]
+    level: float
+
+    def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+        """What the law gives for other sizes, beyond size_range too."""
+        t = np.atleast_1d(np.asarray(size, dtype=float))
+        slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
+        return self.coef.get("a", 0.0) + slope
+
+
+def fit_laws(
+    size: Real[np.ndarray, " sizes"],
+    n_opt: Float[np.ndarray, "sizes teachers"],
+    *,
+    name: str = "t",
+    n_resamples: int = 1000,
+    level: float = 0.9,
+    seed: int = 0,
+) -> tuple[Law, ...]:
+    """Fit every law of FORMULAS to the medians over teachers.
+
+    Args:
+        size: what varies, d or m, at least 2 each.
+        n_opt: sample complexity of each teacher, infinite where it was not recovered; sizes whose
+            median is infinite are left out.
+        name: of what varies, for the formulas: "d", "m".
+        n_resamples: bootstrap resamples, of the teachers at each size.
+        level: of the intervals.
+        seed: of the bootstrap.
+
+    Returns:
+        The laws, best R² first.
+
+    Raises:
+        DataError: fewer than three sizes have a finite median, or a size is below 2.
+        SettingError: level is not inside (0, 1), or there is no resample.
+
+    Cost: n_resamples · sizes · 901 operations a law with an exponent.
+    Source: S3 eqs. (2.11)-(2.13). Deviation: the exponent is the least-squares one to 0.01 (S3
+    does not say how it chose), and "log" has a constant.
+    """
+    size, n_opt = np.asarray(size, dtype=float), np.asarray(n_opt, dtype=float)
+    _check_bootstrap(n_resamples, level)
+    finite = np.isfinite(_median(n_opt))
+    if finite.sum() < 3 or size.min() < 2:
+        raise DataError(
+            "size must hold at least three sizes, each 2 or more, whose median teacher was "
+            f"recovered; got {finite.sum()} of {len(size)}, the least {size.min():g}. Try more "
+            "sizes, or a larger max_samples."
+        )
+    size, n_opt = size[finite], n_opt[finite]
+    rng = np.random.default_rng(seed)
+    medians = np.vstack([_median(n_opt)[None], _resampled(n_opt, n_resamples, rng)])
+    laws = [_law(kind, name, size, medians, level) for kind in FORMULAS]
+    return tuple(sorted(laws, key=lambda law: -law.r_squared))
+
+
+def fit_joint_law(
+    n_inputs: Real[np.ndarray, " sizes"],
+    width: Real[np.ndarray, " sizes"],
+    n_opt: Float[np.ndarray, "sizes teachers"],
+    *,
+    n_resamples: int = 1000,
+    level: float = 0.9,
+    seed: int = 0,
+) -> Law:
+    """Fit N = a + b · d · log m to the medians of all sizes at once.
+
+    Args:
+        n_inputs: d of each size.
+        width: m of each size, at least 2.
+        n_opt: sample complexity of each teacher; sizes with an infinite median are left out.
+        n_resamples: bootstrap resamples, of the teachers at each size.
+        level: of the intervals.
+        seed: of the bootstrap.
+
+    Returns:
+        The law, "linear" in t = d · log m.
+
+    Raises:
+        DataError: fewer than three sizes have a finite median.
+        SettingError: level is not inside (0, 1), or there is no resample.
+
+    Source: S3 eq. (2.14). Deviation: with a constant.
+    """
+    _check_bootstrap(n_resamples, level)
+    t = np.asarray(n_inputs, dtype=float) * np.log(np.asarray(width, dtype=float))
+    n_opt = np.asarray(n_opt, dtype=float)
+    finite = np.isfinite(_median(n_opt))
+    if finite.sum() < 3:
+        raise DataError(
+            "n_opt must have at least three sizes whose median teacher was recovered; got "
+            f"{finite.sum()}. Try more sizes, or a larger max_samples."
+        )
+    t, n_opt = t[finite], n_opt[finite]
+    rng = np.random.default_rng(seed)
+    medians = np.vstack([_median(n_opt)[None], _resampled(n_opt, n_resamples, rng)])
+    return _law("linear", "d·log m", t, medians, level)
+
+
+def _law(
+    kind: str,
+    name: str,
+    t: Float[np.ndarray, " sizes"],
+    medians: Float[np.ndarray, "resamples sizes"],
+    level: float,
+) -> Law:
+    """Row 0 of the medians is the data, the others are the bootstrap's."""
+    fit: Callable = _affine if kind in {"linear", "log"} else _power
+    coef, fitted = fit(kind, t, medians)
+    total = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
+    left = np.square(medians - fitted).sum(1)
+    # A bootstrap row without variance explains nothing.
+    r2 = 1 - left / np.where(total > 0, total, np.inf)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    bounds = {k: tuple(np.quantile(v[1:], ends).tolist()) for k, v in coef.items()}
+    values = {k: float(v[0]) for k, v in coef.items()}
+    low, high = np.quantile(r2[1:], ends)
+    return Law(
+        kind,
+        _written(kind, name, values),
+        values,
+        bounds,
+        float(r2[0]),
+        (float(low), float(high)),
+        (float(t.min()), float(t.max())),
+        level,
+    )
+
+
+def _shape(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+    if kind == "linear":
+        return t
+    if kind == "log":
+        return np.log(t)
+    if kind == "power":
+        return t**exponent
+    if kind == "power_log":
+        return t**exponent * np.log(t)
+    return np.log(t) ** exponent
+
+
+def _affine(
+    kind: str, t: np.ndarray, medians: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    basis = np.column_stack([np.ones_like(t), _shape(kind, t, 1.0)])  # [sizes, 2]
+    coef = np.linalg.lstsq(basis, medians.T, rcond=None)[0]  # [2, resamples]
+    return {"a": coef[0], "b": coef[1]}, (basis @ coef).T
+
+
+def _power(
+    kind: str, t: np.ndarray, medians: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The factor in closed form for each exponent, then the exponent that leaves least."""
+    shapes = _shape(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
+    # What a fit by one shape explains of Σ N² is its squared projection.
+    explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
+    exponent = _peak(explained)
+    shape = _shape(kind, t[None], exponent[:, None])  # [resamples, sizes]
+    factor = (medians * shape).sum(1) / np.square(shape).sum(1)
+    return {"b": factor, "c": exponent}, factor[:, None] * shape
+
+
+def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
+    best = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
+    rows = np.arange(len(best))
+    before, at, after = (explained[rows, best + k] for k in (-1, 0, 1))
+    bend = before - 2 * at + after
+    shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, 1), 0.0)
+    return EXPONENTS[best] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
+
+
+def _median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:
+    ordered = np.sort(n_opt, axis=1)
+    n = n_opt.shape[1]
+    return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
+
+
+def _resampled(
+    n_opt: Float[np.ndarray, "sizes teachers"], n_resamples: int, rng: np.random.Generator
+) -> Float[np.ndarray, "resamples sizes"]:
+    """Medians of teachers drawn with replacement; resamples with an infinite one are left out."""
+    n_sizes, n_teachers = n_opt.shape
+    chosen = rng.integers(n_teachers, size=(n_resamples, n_sizes, n_teachers))
+    drawn = n_opt[np.arange(n_sizes)[:, None], chosen]
+    medians = _median(drawn.reshape(-1, n_teachers)).reshape(n_resamples, n_sizes)
+    return medians[np.isfinite(medians).all(1)]
+
+
+def _written(kind: str, name: str, coef: dict[str, float]) -> str:
+    text = FORMULAS[kind].format(t=name)
+    for letter, value in coef.items():
+        text = text.replace(f"{letter}·", f"{value:.3g}·").replace(
+            f"= {letter} ", f"= {value:.3g} "
+        )
+        text = text.replace(f"^{letter}", f"^{value:.3g}")
+    return text.replace("+ -", "− ")
+
+
+def _check_bootstrap(n_resamples: int, level: float) -> None:
+    if n_resamples < 1:
+        raise SettingError(f"n_resamples must be at least 1; got {n_resamples}.")
+    if not 0 < level < 1:
+        raise SettingError(f"level must be inside (0, 1); got {level}.")

@@ -1,0 +1,232 @@
+"""Models fitted to many subsets of the samples: networks in one program, estimators one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.base import BaseEstimator, clone
+from torch import nn
+
+from datassay.act.weight_gain import sample_scores
+from datassay.act.weighting_features import network_recipe
+from datassay.collect.result_store import digest, fingerprint
+from datassay.collect.retrain import CONVOLUTIONS
+from datassay.collect.training import Recipe, train_networks
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.build import build_model
+from datassay.models.networks import NETWORKS
+from datassay.models.reference import brief, imported_reference
+from datassay.progress import Progress, silent
+
+# Weights, gradients and Adam's moments of the networks that train at once stay below this.
+NETWORK_BYTES = 2**28
+CHUNK = 4096
+
+
+class Learner(Protocol):
+    """Whatever can be fitted to R subsets of one size and judged on the validation samples."""
+
+    @property
+    def repeats(self) -> int:
+        """R, how many subsets of each size it is fitted to."""
+        ...
+
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
+        ...
+
+    def errors(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m"]:
+        """1 − what each validation sample adds to the score, of every fit."""
+        ...
+
+
+class Networks:
+    """Networks trained together, one a repeat.
+
+    Args:
+        models: R networks of one architecture at their starting weights.
+        recipe: how they are trained; None: Adam, batches of 64, 20 epochs of the subset but 500 to
+            3000 updates.
+        seed: of the batches.
+
+    Raises:
+        SettingError: no network.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], recipe: Recipe | None = None, seed: int = 0):
+        if not models:
+            raise SettingError("models must hold one network a repeat; got none.")
+        self.models, self.recipe, self.seed = list(models), recipe, seed
+
+    @property
+    def repeats(self) -> int:
+        """R."""
+        return len(self.models)
+
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
+        recipe = self.recipe or network_recipe(train)
+        found = fingerprint(self.models[0], train, val, recipe)
+        return found | {"repeats": self.repeats, "seed of the fits": self.seed}
+
+    def errors(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m"]:
+        """1 − what each validation sample adds to the score, of every network."""
+        recipe = self.recipe or network_recipe(train.subset(subsets[0]))
+        found, at_once = [], _at_once(self.models[0])
+        for start in range(0, len(subsets), at_once):
+            part = slice(start, start + at_once)
+            networks = train_networks(
+                self.models[part], train, torch.as_tensor(subsets[part]), recipe,
+                seed=self.seed + start,
+            )  # fmt: skip
+            x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
+            outputs = torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)
+            found.append(1 - sample_scores(outputs, val).numpy())
+            progress("fit", min(part.stop, len(subsets)), len(subsets))
+        return np.concatenate(found)
+
+
+class Estimators:
+    """A scikit-learn estimator, cloned and fitted once a repeat.
+
+    Args:
+        estimator: with fit and predict; its random_state, if it has one, is the seed plus the
+            repeat.
+        repeats: R.
+        seed: the first.
+
+    Raises:
+        ModelError: it has no fit or no predict.
+        SettingError: fewer than one repeat.
+    """
+
+    def __init__(self, estimator: BaseEstimator, repeats: int, seed: int = 0):
+        if not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
+            raise ModelError(
+                "the estimator must have fit and predict; got "
+                f"{type(estimator).__name__}. Give a classifier or a regressor."
+            )
+        if repeats < 1:
+            raise SettingError(f"repeats must be at least 1; got {repeats}.")
+        self.estimator, self._repeats, self.seed = estimator, repeats, seed
+
+    @property
+    def repeats(self) -> int:
+        """R."""
+        return self._repeats
+
+    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
+        """What decides the errors, as plain JSON values, one entry a cause."""
+        return {
+            "model": repr(self.estimator),
+            "training samples": digest({"x": train.x, "y": train.y}),
+            "validation inputs": digest({"x": val.x}),
+            "scikit-learn": version("scikit-learn"),
+            "repeats": self.repeats,
+            "seed of the fits": self.seed,
+        }
+
+    def errors(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m"]:
+        """1 − what each validation sample adds to the score, of every fit."""
+        rows, queries = _rows(train), _rows(val)
+        found = []
+        for r, chosen in enumerate(subsets):
+            said = self._said(r, rows[chosen], train.y[chosen], queries)
+            if val.is_classification:
+                found.append((said != val.y).astype(np.float64))
+            else:
+                outputs = torch.as_tensor(np.asarray(said, np.float64).reshape(len(val), -1))
+                found.append(1 - sample_scores(outputs, val).numpy())
+            progress("fit", r + 1, len(subsets))
+        return np.stack(found)
+
+    def _said(self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        one: Any = clone(self.estimator)
+        if "random_state" in one.get_params():
+            one.set_params(random_state=self.seed + r)
+        try:
+            return one.fit(x, y).predict(queries)
+        except Exception as error:  # whatever the user's estimator raises
+            raise ModelError(
+                f"the estimator must be able to learn from {len(x):,} samples; "
+                f"{type(one).__name__} raised {brief(error)} Start from a larger size."
+            ) from error
+
+
+def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
+    """What a user calls the model, ready to be fitted.
+
+    Args:
+        name: as for `build_model`, or package.module:name of an estimator, of its class, or of a
+            function without arguments that returns one: "sklearn.svm:SVC".
+        train: the samples; their inputs set the scaling layer of our own networks.
+        repeats: R.
+        seed: of the first fit; networks start from other weights in each repeat.
+
+    Returns:
+        Networks, or an estimator.
+
+    Raises:
+        ModelError: the name or the module cannot be used.
+        SettingError: fewer than one repeat.
+    """
+    if repeats < 1:
+        raise SettingError(f"repeats must be at least 1; got {repeats}.")
+    if ":" in name and name.partition(":")[0] not in NETWORKS:
+        estimator = _estimator(name)
+        if estimator is not None:
+            return Estimators(estimator, repeats, seed)
+    models = [build_model(name, train, seed=seed + r) for r in range(repeats)]
+    return Networks(models, seed=seed)
+
+
+def _estimator(name: str) -> Any:
+    """The estimator of that name; None where it is something else, for `build_model` to judge."""
+    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
+    found = imported_reference(name, rule)
+    if callable(found) and not isinstance(found, nn.Module):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's function raises
+            raise ModelError(
+                f"model {name!r} must be a network, an estimator, or a function without arguments "
+                f"that returns one; calling it raised {brief(error)}"
+            ) from error
+    fits = hasattr(found, "fit") and hasattr(found, "predict") and hasattr(found, "get_params")
+    return found if fits and not isinstance(found, nn.Module) else None
+
+
+def _at_once(model: nn.Module) -> int:
+    """Networks that train together; 1 for convolutions, which get slower when stacked."""
+    if any(isinstance(m, CONVOLUTIONS) for m in model.modules()):
+        return 1
+    weights = sum(p.numel() for p in model.parameters())
+    return max(1, NETWORK_BYTES // (16 * max(1, weights)))
+
+
+def _rows(samples: SampleSet) -> Float[np.ndarray, "n d"]:
+    return np.asarray(samples.x, np.float64).reshape(len(samples), -1)

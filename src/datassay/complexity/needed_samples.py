@@ -1,0 +1,258 @@
+"""How many samples an accuracy needs: laws fitted to resampled learning curves, extrapolated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joined
+from datassay.complexity.learning_curve import AccuracyCurve
+from datassay.errors import SettingError
+
+LEVEL = 0.9
+DRAWS = 1000
+# Of the error, how far even the right law may be off at one size: no size counts beyond that.
+TOLERANCE = 0.02
+# A draw may leave out so many of the smallest sizes, as long as this many are left.
+MOST_LEFT_OUT, FEWEST_SIZES = 4, 4
+CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extrapolation:
+    """What a learning curve says beyond its last size.
+
+    Attributes:
+        curve: what was measured.
+        law: the power law nearest to the mean errors, [1].
+        draws: [D] laws, each of a resampled curve.
+        level: of the intervals.
+    """
+
+    curve: AccuracyCurve
+    law: CurveLaws
+    draws: CurveLaws
+    level: float
+
+    def score(self, n: Float[np.ndarray, " M"]) -> Float[np.ndarray, "3 M"]:
+        """Accuracy or R² expected after n samples.
+
+        Args:
+            n: numbers of samples.
+
+        Returns:
+            Lower end of the interval, median and upper end.
+        """
+        return 1 - np.quantile(self.draws.errors(np.asarray(n, np.float64)), self._ends[::-1], 0)
+
+    def needed(self, score: float) -> NeededSamples:
+        """The number of samples after which the model is expected to score this.
+
+        Args:
+            score: accuracy or R² wanted, in (0, 1).
+
+        Returns:
+            Median and interval over the draws. They are those of `score` read along the other
+            axis: the median curve passes the score at the median number.
+
+        Raises:
+            SettingError: the score is outside (0, 1).
+        """
+        if not 0 < score < 1:
+            raise SettingError(f"the accuracy wanted must lie in (0, 1); got {score}.")
+        n = np.sort(self.draws.samples(1 - score))
+        last = len(n) - 1
+        low, median, high = (float(n[round(end * last)]) for end in self._ends)
+        return NeededSamples(score, median, low, high, float(np.isfinite(n).mean()), self.level)
+
+    @property
+    def covers(self) -> float:
+        """The smallest size that every draw was fitted to; below, draws run free."""
+        sizes = self.curve.sizes
+        return float(sizes[_most_left_out(len(sizes))])
+
+    @property
+    def ceiling(self) -> Float[np.ndarray, " 3"]:
+        """Score of infinitely many samples: lower end, median, upper end."""
+        return 1 - np.quantile(self.draws.floor, self._ends[::-1])
+
+    @property
+    def _ends(self) -> Float[np.ndarray, " 3"]:
+        return np.array([(1 - self.level) / 2, 0.5, (1 + self.level) / 2])
+
+
+@dataclass(frozen=True, slots=True)
+class NeededSamples:
+    """How many training samples a score needs.
+
+    Attributes:
+        score: accuracy or R² wanted.
+        median: half of the draws reach it by then; infinite where fewer than half ever do.
+        low: lower end of the interval.
+        high: upper end; infinite where too many draws never reach the score.
+        reached_by: share of the draws that ever reach it.
+        level: of the interval.
+    """
+
+    score: float
+    median: float
+    low: float
+    high: float
+    reached_by: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The largest size, predicted from the smaller ones.
+
+    Attributes:
+        from_n: the largest size that the prediction was made from.
+        n: the size that was predicted.
+        low: lower end of the interval of the score.
+        median: its middle.
+        high: upper end.
+        measured: the mean score really reached.
+    """
+
+    from_n: int
+    n: int
+    low: float
+    median: float
+    high: float
+    measured: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was measured lies in the interval."""
+        return self.low <= self.measured <= self.high
+
+
+def extrapolate(
+    curve: AccuracyCurve,
+    *,
+    level: float = LEVEL,
+    draws: int = DRAWS,
+    resample_validation: bool = True,
+    seed: int = 0,
+) -> Extrapolation:
+    """Fit laws to resampled learning curves.
+
+    Each draw resamples the repeats (whole nested chains, so that sizes stay as correlated as they
+    are) and the validation samples, shifts the curve by the luck that all repeats share because
+    they draw from the same n samples, leaves out none to four of the smallest sizes, and fits one
+    of the two laws of `fit_curve_laws`, in turn. So the spread holds the noise of both kinds of
+    samples and part of the doubt about the law.
+
+    Args:
+        curve: K sizes, R repeats; at least 2 of them.
+        level: of the intervals, in (0, 1).
+        draws: D.
+        resample_validation: False for what these very validation samples will say.
+        seed: of the draws.
+
+    Returns:
+        The laws; every score and number of samples follows from them.
+
+    Raises:
+        SettingError: level or draws is outside its rule, or the curve has one repeat only.
+
+    Cost: D K R m operations for the resampled errors, and the fits of `fit_curve_laws`.
+    Source: inverse power laws of learning curves as in Cortes et al. (1993); Mahmood et al. (2022),
+    "How much more data do I need?", for asking for samples instead of scores; the law "start" is
+    the MMF curve that Viering and Loog (2021) list, started at the best constant guess. The
+    resampling is ours.
+    """
+    if not 0 < level < 1 or draws < 20:
+        raise SettingError(
+            f"level must lie in (0, 1) and draws be at least 20; got {level} and {draws}."
+        )
+    if curve.errors.shape[1] < 2:
+        raise SettingError(
+            "a curve needs at least 2 repeats of each size, so that its noise is known; got 1."
+        )
+    rng = np.random.default_rng(seed)
+    sizes = curve.sizes.astype(np.float64)
+    mean = curve.errors.mean((1, 2))
+    weights = 1 / _variance(curve)
+    settings = {"start": curve.start, "reference": float(sizes[-1])}
+    errors = _resampled(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
+    groups = 1 + _most_left_out(len(sizes))
+    parts = [
+        fit_curve_laws(kind, sizes[out:], errors[at :: 2 * groups, out:], weights[out:], **settings)
+        for at, (out, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
+    ]
+    law = fit_curve_laws("power", sizes, mean[None], weights, **settings)
+    return Extrapolation(curve, law, joined(parts), level)
+
+
+def forecast(
+    curve: AccuracyCurve, *, share: float = 0.5, level: float = LEVEL, seed: int = 0
+) -> Forecast | None:
+    """Predict the largest size from those of at most a share of it: does the law hold here?
+
+    Args:
+        curve: what was measured.
+        share: of the largest size.
+        level: of the interval.
+        seed: of the draws.
+
+    Returns:
+        The prediction beside what was measured, on the same validation samples; None where fewer
+        than four sizes are small enough.
+    """
+    part = curve.up_to(int(share * curve.sizes[-1]))
+    if len(part.sizes) < FEWEST_SIZES:
+        return None
+    n = int(curve.sizes[-1])
+    found = extrapolate(part, level=level, resample_validation=False, seed=seed)
+    low, median, high = found.score(np.array([float(n)]))[:, 0]
+    measured = float(curve.score[-1].mean())
+    return Forecast(int(part.sizes[-1]), n, float(low), float(median), float(high), measured)
+
+
+def _most_left_out(n_sizes: int) -> int:
+    return min(MOST_LEFT_OUT, max(0, n_sizes - FEWEST_SIZES))
+
+
+def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
+    """Of the mean error at each size: between repeats, the law's tolerance, one sample's worth."""
+    error = curve.errors.mean(2)
+    repeats, m = curve.errors.shape[1:]
+    between = error.var(1, ddof=1) / repeats
+    return between + (TOLERANCE * error.mean(1)) ** 2 + 1 / m**2
+
+
+def _resampled(
+    curve: AccuracyCurve, draws: int, validation: bool, rng: np.random.Generator
+) -> Float[np.ndarray, "D K"]:
+    """Mean errors over repeats and validation samples, both drawn with replacement."""
+    k, repeats, m = curve.errors.shape
+    flat = curve.errors.reshape(k * repeats, m)
+    found = []
+    for start in range(0, draws, CHUNK):
+        d = min(CHUNK, draws - start)
+        if validation:
+            by_fit = rng.multinomial(m, np.full(m, 1 / m), d) @ flat.T / m
+        else:
+            by_fit = np.broadcast_to(flat.mean(1), (d, k * repeats))
+        share = rng.multinomial(repeats, np.full(repeats, 1 / repeats), d) / repeats
+        found.append(np.einsum("dkr,dr->dk", by_fit.reshape(d, k, repeats), share))
+    return np.concatenate(found)
+
+
+def _shared_luck(
+    curve: AccuracyCurve, draws: int, rng: np.random.Generator
+) -> Float[np.ndarray, "D K"]:
+    """What the repeats cannot show, because all of them draw from the same samples."""
+    # Fits to n_k of n samples share n_k/n of their variance; the rest averages out over repeats.
+    # The relative spread between repeats at the smaller sizes, where subsets hardly overlap, stands
+    # for that of all n. Growing sets keep what they had: increments are independent.
+    error = curve.errors.mean(2)
+    spread = error.std(1, ddof=1) / np.maximum(error.mean(1), 1 / curve.errors.shape[2])
+    typical = float(np.median(spread[: max(1, len(spread) // 2)]))
+    n = curve.sizes / curve.sizes[-1]
+    steps = np.sqrt(np.diff(n, prepend=0.0))
+    return np.exp(typical * np.cumsum(rng.normal(size=(draws, len(n))) * steps, 1))

@@ -1,0 +1,329 @@
+"""How many samples a student needs to recover its teacher: doubling, then bisection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from datassay.complexity.teacher_student import StudentRecipe, check_recipe
+from datassay.complexity.training_procedure import Teachers, student_losses
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+
+STEP = "sample complexity"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched for: the smallest N at which enough students recover their teacher.
+
+    Attributes:
+        n_teachers: independent teacher networks a size.
+        n_students: T, random starts a teacher and N.
+        depth: bisections after the doubling; 0 is Algorithm 2.
+        max_samples: the largest N that is tried; the doubling stops there.
+        recovery_r2: L, the R² on fresh samples from which on a student has recovered.
+        probability: the share of students that must.
+        recipe: how students are trained and tested.
+        seed: of everything random.
+    """
+
+    n_teachers: int = 10
+    n_students: int = 100
+    depth: int = 4
+    max_samples: int = 4096
+    recovery_r2: float = 0.95
+    probability: float = 0.5
+    recipe: StudentRecipe = field(default_factory=StudentRecipe)
+    seed: int = 0
+
+    @property
+    def n_doublings(self) -> int:
+        """How many N the doubling tries at most: 1, 2, 4, ... up to max_samples."""
+        return self.max_samples.bit_length()
+
+    def manifest(self) -> dict[str, object]:
+        """Plain JSON values of everything that decides a result, one entry a cause."""
+        plain = asdict(self)
+        return {**plain.pop("recipe"), **plain}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleComplexity:
+    """The sample complexity of one network size.
+
+    Attributes:
+        n_inputs: d.
+        width: m.
+        n_opt: [teachers], samples: Algorithm 4's; infinite for a teacher that was not recovered
+            from max_samples or fewer.
+        n_doubled: [teachers], samples: the power of two at which the doubling stopped,
+            Algorithm 2's answer; infinite likewise.
+        trial_teacher: [trials], whose trial it was, in the order computed.
+        trial_samples: [trials], its N.
+        trial_probability: [trials], share of the students that recovered the teacher.
+        trial_r2: [trials], mean R² of the students on fresh samples (Algorithm 3), −inf for N = 1.
+        search: what was searched for.
+    """
+
+    n_inputs: int
+    width: int
+    n_opt: Float[np.ndarray, " teachers"]
+    n_doubled: Float[np.ndarray, " teachers"]
+    trial_teacher: Int[np.ndarray, " trials"]
+    trial_samples: Int[np.ndarray, " trials"]
+    trial_probability: Float[np.ndarray, " trials"]
+    trial_r2: Float[np.ndarray, " trials"]
+    search: Search
+
+    @property
+    def median(self) -> float:
+        """Median of n_opt over the teachers; infinite if half of them were not recovered."""
+        ordered = np.sort(self.n_opt)  # not np.median: (inf + inf)/2 is fine, inf − inf is not
+        middle = len(ordered) // 2
+        return float((ordered[(len(ordered) - 1) // 2] + ordered[middle]) / 2)
+
+    @property
+    def n_not_recovered(self) -> int:
+        """Teachers that max_samples do not recover."""
+        return int(np.isinf(self.n_opt).sum())
+
+    def to_table(self) -> pa.Table:
+        """One row a teacher: n_inputs, width, teacher, n_opt, n_doubled (null: not recovered)."""
+
+        def or_null(values: np.ndarray) -> pa.Array:
+            return pa.array([int(v) if np.isfinite(v) else None for v in values], pa.int64())
+
+        n = len(self.n_opt)
+        return pa.table({
+            "n_inputs": np.full(n, self.n_inputs),
+            "width": np.full(n, self.width),
+            "teacher": np.arange(n),
+            "n_opt": or_null(self.n_opt),
+            "n_doubled": or_null(self.n_doubled),
+        })
+
+
+def sample_complexity(
+    n_inputs: int,
+    width: int,
+    *,
+    n_teachers: int = 10,
+    n_students: int = 100,
+    depth: int = 4,
+    max_samples: int = 4096,
+    recovery_r2: float = 0.95,
+    probability: float = 0.5,
+    recipe: StudentRecipe | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SampleComplexity:
+    """The smallest training set from which students recover teachers of one size.
+
+    Args:
+        n_inputs: d.
+        width: m, of teachers and students.
+        n_teachers: independent teacher networks.
+        n_students: T, random starts a teacher and N.
+        depth: bisections after the doubling; 0 is Algorithm 2.
+        max_samples: the largest N that is tried; the doubling stops there.
+        recovery_r2: the R² on fresh samples from which on a student has recovered.
+        probability: the share of students that must.
+        recipe: how students are trained and tested; None is Adam, 5e-3, 300 epochs.
+        seed: of everything random.
+        progress: called with (step, trials decided, trials at most).
+
+    Returns:
+        N for each teacher, and every trial.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+
+    Cost: about 5 n_opt d m n_teachers n_students epochs · 4 operations.
+    Source: S3 Algorithms 2 and 4. Deviations: Adam; a cap on N; a student has recovered when
+    1 − R² < 1 − recovery_r2 (S3 prints 'loss < L'); N_low starts at ⌊N_high/2⌋ (S3 prints
+    N_low/2); the bisection stops where N_high − N_low is 1.
+    """
+    search = Search(
+        n_teachers,
+        n_students,
+        depth,
+        max_samples,
+        recovery_r2,
+        probability,
+        recipe or StudentRecipe(),
+        seed,
+    )
+    return search_samples(n_inputs, width, search, progress=progress)
+
+
+def search_samples(
+    n_inputs: int, width: int, search: Search, *, progress: Progress = silent
+) -> SampleComplexity:
+    """`sample_complexity` with its settings in one value.
+
+    Args:
+        n_inputs: d.
+        width: m.
+        search: the settings.
+        progress: called with (step, trials decided, trials at most).
+
+    Returns:
+        N for each teacher, and every trial.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+    """
+    check_search(search)
+    check_size(n_inputs, width)
+    teachers = Teachers(n_inputs, width, search.seed)
+
+    def trial(which: list[int], n: int) -> tuple[np.ndarray, np.ndarray]:
+        loss = student_losses(teachers, which, n, search.n_students, search.recipe)
+        return (loss < 1 - search.recovery_r2).mean(1), (1 - loss).mean(1)
+
+    doubled, opt, trials = bisect(trial, search, progress)
+    columns = list(zip(*trials, strict=True))
+    return SampleComplexity(
+        n_inputs,
+        width,
+        opt,
+        doubled,
+        np.array(columns[0], dtype=np.int64),
+        np.array(columns[1], dtype=np.int64),
+        np.array(columns[2]),
+        np.array(columns[3]),
+        search,
+    )
+
+
+def recovery_r2(
+    n_inputs: int,
+    width: int,
+    n_samples: int,
+    *,
+    n_teachers: int = 10,
+    n_students: int = 100,
+    recipe: StudentRecipe | None = None,
+    seed: int = 0,
+) -> Float[np.ndarray, "teachers T"]:
+    """R² of every student on fresh samples: its mean is the recovery R².
+
+    Args:
+        n_inputs: d.
+        width: m.
+        n_samples: N.
+        n_teachers: independent teacher networks.
+        n_students: T, random starts a teacher.
+        recipe: how students are trained and tested; None is Adam, 5e-3, 300 epochs.
+        seed: of everything random.
+
+    Returns:
+        R², at most 1, without a lower bound; −inf where the test set is one sample.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+
+    Source: S3 Algorithm 3. Deviation: every student's, not only their mean.
+    """
+    search = Search(n_teachers, n_students, recipe=recipe or StudentRecipe(), seed=seed)
+    check_search(search)
+    check_size(n_inputs, width)
+    if n_samples < 1:
+        raise SettingError(f"n_samples must be at least 1; got {n_samples}.")
+    teachers = Teachers(n_inputs, width, seed)
+    return 1 - student_losses(teachers, range(n_teachers), n_samples, n_students, search.recipe)
+
+
+Trial = Callable[[list[int], int], tuple[np.ndarray, np.ndarray]]
+Found = tuple[int, int, float, float]
+
+
+def bisect(
+    trial: Trial, search: Search, progress: Progress = silent
+) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[Found]]:
+    """Algorithms 2 and 4 on any probability of recovery; teachers at the same N share a trial.
+
+    Args:
+        trial: (teachers, N) → share recovered and mean R², one value a teacher.
+        search: the settings; probability, depth, max_samples and n_teachers count here.
+        progress: called with (step, trials decided, trials at most).
+
+    Returns:
+        N of the doubling and N after the bisection, infinite where not recovered, and the trials:
+        teacher, N, share, R².
+    """
+    doubled = np.full(search.n_teachers, np.inf)
+    trials: list[Found] = []
+    total = search.n_teachers * (search.n_doublings + search.depth)
+
+    def decided(which: list[int], n: int) -> np.ndarray:
+        share, r2 = trial(which, n)
+        trials.extend(zip(which, [n] * len(which), share.tolist(), r2.tolist(), strict=True))
+        return share >= search.probability
+
+    for i in range(search.n_doublings):
+        left = np.flatnonzero(np.isinf(doubled))
+        if len(left):
+            doubled[left[decided(left.tolist(), 2**i)]] = 2**i
+        progress(STEP, search.n_teachers * (i + 1), total)
+    high = {k: int(n) for k, n in enumerate(doubled) if np.isfinite(n)}
+    low = {k: n // 2 for k, n in high.items()}
+    for i in range(search.depth):
+        for n, which in _by_middle(low, high).items():
+            for k, recovered in zip(which, decided(which, n), strict=True):
+                (high if recovered else low)[k] = n
+        progress(STEP, search.n_teachers * (search.n_doublings + i + 1), total)
+    opt = np.array([high.get(k, np.inf) for k in range(search.n_teachers)], dtype=float)
+    return doubled, opt, trials
+
+
+def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, list[int]]:
+    """The teachers to try at each N next."""
+    groups: dict[int, list[int]] = {}
+    for k, top in high.items():
+        if top - low[k] > 1:
+            groups.setdefault((low[k] + top) // 2, []).append(k)
+    return groups
+
+
+def check_size(n_inputs: int, width: int) -> None:
+    """Refuse a network without inputs or units.
+
+    Args:
+        n_inputs: d.
+        width: m.
+
+    Raises:
+        SettingError: one of them is less than 1.
+    """
+    for name, value in (("n_inputs", n_inputs), ("width", width)):
+        if value < 1:
+            raise SettingError(f"{name} must be at least 1; got {value}.")
+
+
+def check_search(search: Search) -> None:
+    """Refuse settings that no search could follow.
+
+    Args:
+        search: the settings.
+
+    Raises:
+        SettingError: a setting is outside its rule.
+    """
+    check_recipe(search.recipe)
+    for name, least in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):
+        value = getattr(search, name)
+        if value < least:
+            raise SettingError(f"{name} must be at least {least}; got {value}.")
+    if not 0 < search.probability <= 1:
+        raise SettingError(f"probability must be in (0, 1]; got {search.probability}.")
+    if not search.recovery_r2 < 1:
+        raise SettingError(
+            f"recovery_r2 must be below 1, which no trained student reaches; got "
+            f"{search.recovery_r2}."
+        )

@@ -1,0 +1,211 @@
+"""Teacher and student networks: the students of several teachers trained as one tensor program.
+
+f(x) = (1/√m) Σ_j max(w_jᵀ x, 0), a fixed sum over the m units. (S3 eq. 2.1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.errors import SettingError
+
+# From this width on the units of a student are the inner loop, below it the students are.
+WIDE = 64
+NAMES = {
+    "optimizer": ("adam", "sgd"),
+    "reduction": ("mean", "sum"),
+    "variance": ("outputs", "units"),
+    "precision": ("float32", "float64"),
+}
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch.optim.Adam's
+
+
+@dataclass(frozen=True, slots=True)
+class StudentRecipe:
+    """How a student is trained and tested.
+
+    Attributes:
+        lr: η, step size.
+        epochs: E; full batches (B = N), so one update an epoch.
+        optimizer: "adam", or "sgd" for plain gradient descent.
+        reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
+            (eq. 2.7). Adam does not mind; plain descent with 5e-3 and 300 epochs recovers no
+            teacher with "mean", and most of them with "sum".
+        n_test: fresh samples that a student is tested on; None is N, as many as it was trained
+            on, as printed.
+        variance: what the test error is divided by: "outputs", the variance of the teacher's
+            outputs on the test samples, for 1 − R² as printed; or "units", the mean variance of
+            one unit, which eq. (2.6) takes for that of the outputs: it does not grow with the
+            width.
+        precision: "float32" or "float64", of samples and weights.
+    """
+
+    lr: float = 5e-3
+    epochs: int = 300
+    optimizer: str = "adam"
+    reduction: str = "mean"
+    n_test: int | None = None
+    variance: str = "outputs"
+    precision: str = "float32"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of samples and weights."""
+        return getattr(torch, self.precision)
+
+
+def check_recipe(recipe: StudentRecipe) -> None:
+    """Refuse a recipe that no student could be trained with.
+
+    Args:
+        recipe: how students are trained.
+
+    Raises:
+        SettingError: a number is not positive, or a name is unknown.
+    """
+    for name in ("lr", "epochs", "n_test"):
+        value = getattr(recipe, name)
+        if value is not None and not value > 0:
+            raise SettingError(f"{name} must be positive; got {value}.")
+    for name, known in NAMES.items():
+        value = getattr(recipe, name)
+        if value not in known:
+            raise SettingError(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}.")
+
+
+def draw_networks(
+    rng: np.random.Generator, n_networks: int, n_inputs: int, width: int
+) -> Float[np.ndarray, "S d m"]:
+    """Random networks: every weight uniform in ±1/√d.
+
+    Args:
+        rng: the stream of random numbers.
+        n_networks: S.
+        n_inputs: d.
+        width: m.
+
+    Returns:
+        Weights [S, d, m].
+
+    Source: S3 §2.1.
+    """
+    return rng.uniform(-1, 1, (n_networks, n_inputs, width)) / np.sqrt(n_inputs)
+
+
+def network_outputs(
+    x: Float[Tensor, "C n d"], weights: Float[Tensor, "C S d m"]
+) -> Float[Tensor, "C S n"]:
+    """Outputs of S networks on each of C sets of inputs.
+
+    Args:
+        x: the inputs.
+        weights: the networks'.
+
+    Returns:
+        f(x).
+
+    Cost: 2 C S n d m operations, C n m values held.
+    Source: S3 eq. (2.1).
+    """
+    width = weights.shape[3]
+    each = [(x @ w).relu_().sum(2) for w in weights.unbind(1)]  # [C, n] a network
+    return torch.stack(each, 1) / width**0.5
+
+
+@torch.no_grad()
+def train_students(
+    start: Float[Tensor, "C T d m"],
+    x: Float[Tensor, "C n d"],
+    y: Float[Tensor, "C n"],
+    recipe: StudentRecipe,
+) -> Float[Tensor, "C T d m"]:
+    """Train T students on each of C training sets, all at once, with full batches.
+
+    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), or n times that (eq. 2.7).
+
+    Args:
+        start: the students' starting weights.
+        x: the training inputs.
+        y: the teachers' outputs on them.
+        recipe: optimizer, lr, epochs and reduction.
+
+    Returns:
+        The students' weights after the last epoch.
+
+    Cost: 4 n d m operations a student and epoch, in two products, and four passes over n m
+    values; C T n m values are held (the caller keeps them in cache) and 5 C T d m.
+    Source: S3 Algorithm 1 with B = N. Deviation: Adam, unless the recipe says otherwise.
+    """
+    n_units = start.shape[3]
+    order = (0, 2, 1, 3) if n_units >= WIDE else (0, 2, 3, 1)
+    # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
+    w = start.permute(order).clone(memory_format=torch.contiguous_format)
+    update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
+    gradient = _Gradient(w, x, y, order.index(3), recipe.reduction)
+    for _ in range(recipe.epochs):
+        update(gradient())
+    return w.permute([order.index(axis) for axis in range(4)])
+
+
+class _Gradient:
+    """The gradient of every student's loss, written out, in buffers that stay.
+
+    The samples' axis comes first and the students' (or, of wide networks, the units') last, so
+    that every pass over [C, n, T · m] runs along rows that are long whatever n is.
+    """
+
+    def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, reduction: str):
+        n_sets, n, _ = x.shape
+        self.axis, n_units = unit_axis, w.shape[unit_axis]
+        self.w, self.x, self.xt = w.flatten(2), x, x.mT.contiguous()
+        self.grad = torch.empty_like(w)
+        self.z = w.new_empty(n_sets, n, w.shape[2] * w.shape[3])
+        self.unflat = self.z.unflatten(2, w.shape[2:])
+        self.residual = w.new_empty(n_sets, n, w.shape[5 - unit_axis])
+        self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
+        # z stays without its 1/√m: the sum, the targets and the slope carry it.
+        self.y = (y * n_units**0.5).unsqueeze(2)
+        self.slope = 2 / n_units / (n if reduction == "mean" else 1)
+
+    def __call__(self) -> Tensor:
+        torch.bmm(self.x, self.w, out=self.z)
+        self.z.relu_()
+        torch.sum(self.unflat, self.axis, out=self.residual)
+        self.residual.sub_(self.y).mul_(self.slope)
+        # In place: the residual where a unit is active, 0 elsewhere.
+        torch.ops.aten.threshold_backward.grad_input(
+            self.spread, self.unflat, 0, grad_input=self.unflat
+        )
+        torch.bmm(self.xt, self.z, out=self.grad.flatten(2))
+        return self.grad
+
+
+class _Adam:
+    """torch.optim.Adam's update of one tensor, without what it spends on a step of small ones."""
+
+    def __init__(self, w: Tensor, lr: float):
+        self.w, self.lr, self.step = w, lr, 0
+        self.mean, self.square, self.root = (torch.zeros_like(w) for _ in range(3))
+
+    def __call__(self, gradient: Tensor) -> None:
+        self.step += 1
+        self.mean.lerp_(gradient, 1 - BETA1)
+        self.square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+        torch.sqrt(self.square, out=self.root)
+        self.root.div_((1 - BETA2**self.step) ** 0.5).add_(EPSILON)
+        self.w.addcdiv_(self.mean, self.root, value=-self.lr / (1 - BETA1**self.step))
+
+
+class _Descent:
+    """Plain gradient descent."""
+
+    def __init__(self, w: Tensor, lr: float):
+        self.w, self.lr = w, lr
+
+    def __call__(self, gradient: Tensor) -> None:
+        self.w.add_(gradient, alpha=-self.lr)

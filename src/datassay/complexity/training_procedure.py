@@ -1,0 +1,134 @@
+"""Algorithm 1: what students of some teachers reach on N samples each, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.complexity.teacher_student import (
+    StudentRecipe,
+    draw_networks,
+    network_outputs,
+    train_students,
+)
+
+# Preactivations held at a time: 4 MiB in float32, so that the passes over them stay in cache.
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Teachers:
+    """Random teacher networks of one size.
+
+    Attributes:
+        n_inputs: d.
+        width: m.
+        seed: of everything random; teacher k and its sets of N samples use streams of their own,
+            so a result does not depend on what is computed beside it.
+    """
+
+    n_inputs: int
+    width: int
+    seed: int = 0
+
+    def weights(self, teacher: int) -> Float[np.ndarray, "d m"]:
+        """W* of one teacher."""
+        return draw_networks(self._rng(teacher, 0), 1, self.n_inputs, self.width)[0]
+
+    def stream(self, teacher: int, n_samples: int) -> np.random.Generator:
+        """The random numbers of one teacher's trial with N samples."""
+        return self._rng(teacher, n_samples)
+
+    def _rng(self, teacher: int, n_samples: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.n_inputs, self.width, teacher, n_samples])
+
+
+def student_losses(
+    teachers: Teachers,
+    which: Sequence[int],
+    n_samples: int,
+    n_students: int,
+    recipe: StudentRecipe,
+) -> Float[np.ndarray, "C T"]:
+    """What is left of the teacher's variance after training: 1 − R² of every student.
+
+    Each teacher draws N training and N (or n_test) test samples, standard normal, and T students.
+
+    Args:
+        teachers: the networks to recover.
+        which: positions of C of them.
+        n_samples: N.
+        n_students: T.
+        recipe: how students are trained and tested.
+
+    Returns:
+        Mean squared error over fresh samples / variance of the teacher's outputs on them (or of
+        its units, as the recipe says). Infinite where a single test sample has no variance, or
+        where the training diverged.
+
+    Cost: of `train_students`, and one forward pass over the test samples.
+    Source: S3 Algorithm 1 and eq. (2.9).
+    """
+    loss = np.empty((len(which), n_students))
+    trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in which]
+    variance = np.array([[t.variance or np.nan] for t in trials])
+    for rows, columns in _chunks(len(which), n_students, n_samples * teachers.width):
+        part = trials[rows]
+        start = torch.stack([t.start[columns] for t in part])
+        x = torch.stack([t.x for t in part])
+        y = torch.stack([t.y for t in part])
+        trained = train_students(start, x, y, recipe)
+        loss[rows, columns] = _test_error(trained, part) / variance[rows]
+    loss[~np.isfinite(loss)] = np.inf
+    return loss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    start: Float[Tensor, "T d m"]
+    x: Float[Tensor, "n d"]
+    y: Float[Tensor, " n"]
+    x_test: Float[Tensor, "n_test d"]
+    y_test: Float[Tensor, " n_test"]
+    variance: float
+
+
+def _trial(
+    teachers: Teachers, teacher: int, n: int, n_students: int, recipe: StudentRecipe
+) -> _Trial:
+    d = teachers.n_inputs
+    weights = teachers.weights(teacher)
+    rng = teachers.stream(teacher, n)
+    x = rng.standard_normal((n + (recipe.n_test or n), d))
+    y = np.maximum(x @ weights, 0).sum(1) / np.sqrt(teachers.width)
+    start = draw_networks(rng, n_students, d, teachers.width)
+    variance = y[n:].var() if recipe.variance == "outputs" else _unit_variance(weights)
+    start, x, y = (torch.as_tensor(a).to(recipe.dtype) for a in (start, x, y))
+    return _Trial(start, x[:n], y[:n], x[n:], y[n:], float(variance))
+
+
+def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
+    """Mean over the units of V[max(wᵀx, 0)], x standard normal: ‖w‖² (1/2 − 1/2π)."""
+    return float(np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi))
+
+
+def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[slice, slice]]:
+    """Whole teachers where their students fit, else some students of one teacher."""
+    students = min(n_students, max(1, CHUNK // values))
+    rows = max(1, CHUNK // (values * n_students))
+    for i in range(0, n_teachers, rows):
+        for j in range(0, n_students, students):
+            yield slice(i, i + rows), slice(j, j + students)
+
+
+def _test_error(
+    trained: Float[Tensor, "C T d m"], trials: Sequence[_Trial]
+) -> Float[np.ndarray, "C T"]:
+    x = torch.stack([t.x_test for t in trials])
+    y = torch.stack([t.y_test for t in trials]).double()[:, None]  # [C, 1, n_test]
+    return (network_outputs(x, trained).double() - y).square().mean(2).numpy()
