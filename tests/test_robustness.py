@@ -58,6 +58,8 @@ def test_the_robust_model_is_the_one_that_uses_every_pixel():
     found = robustness(MODELS, x, y, levels=[0.4], draws=2)
     difference, half = found.drop_difference("halves", "one pixel")
     assert difference[1] + half[1] < 0
+    with pytest.raises(SettingError, match="one of halves, one pixel, constant; got 'other'"):
+        found.drop_difference("halves", "other")
     assert found.to_table().num_rows == 6
     row = found.to_table().to_pylist()[3]
     assert row["model"] == "one pixel" and row["level"] == 0.4

@@ -47,7 +47,7 @@ def measured(data: str, corruption: str) -> Robustness:
             model = s3_networks.trained(name, data)
             _measure(data, corruption, {name: partial(s3_networks.labels, model)})
     names = (*fitted, *trained)
-    hits = [np.load(_kept(data, corruption, name))["hits"] for name in names]
+    hits = [np.load(_kept(data, corruption, name))["hits"].astype(float) for name in names]
     levels = np.array([0.0, *LEVELS[corruption]])
     return Robustness(corruption, names, levels, np.stack(hits))
 
@@ -70,12 +70,13 @@ def report(data: str, found: Robustness) -> None:
     """One line of figures, and the two figures."""
     networks = [name for name in found.names if name not in NAMES]
     differences = {
-        f"{name} less {network}": [list(part) for part in found.drop_difference(name, network)]
+        f"{name} less {network}": [_plain(part) for part in found.drop_difference(name, network)]
         for network in networks
-        for name in NAMES
+        for name in found.names
+        if name != network
     }
     by_name = {
-        what: {name: list(row) for name, row in zip(found.names, values, strict=True)}
+        what: {name: _plain(row) for name, row in zip(found.names, values, strict=True)}
         for what, values in (
             ("accuracy", found.accuracy),
             ("drop", found.drop),
@@ -103,6 +104,10 @@ def report(data: str, found: Robustness) -> None:
             x_title=AXIS[found.corruption],
             y_title="%",
         )
+
+
+def _plain(values: np.ndarray) -> list[float]:
+    return [round(float(value), 5) for value in values]
 
 
 def examples() -> None:

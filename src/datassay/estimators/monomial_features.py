@@ -81,7 +81,7 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
             [p], strings.
         """
         check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
+        names = np.asarray(_check_feature_names_in(self, input_features))
         return np.array([_name(term, names) for term in self.monomials_.terms], dtype=object)
 
 

@@ -60,8 +60,7 @@ class _Polynomial(BaseEstimator):
         self._fitted: PolynomialFit | None = None
         if self.solver == "exact":
             check_spread(targets)
-            self._add(X, targets)
-            self._fitted = fit_normal_equations(self._sums, self.ridge)
+            self._fitted = fit_normal_equations(self._add(X, targets), self.ridge)
             return
         self._fitted = fit_polynomial(
             X,
@@ -74,7 +73,7 @@ class _Polynomial(BaseEstimator):
             seed=self._seed(),
         )
 
-    def _add(self, X: np.ndarray, targets: np.ndarray) -> None:
+    def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
         before = getattr(self, "_sums", None)
         new = normal_equations(
             X,
@@ -84,8 +83,9 @@ class _Polynomial(BaseEstimator):
             seed=self._seed(),
             seen=0 if before is None else before.n_samples,
         )
-        self._sums = new if before is None else merged(before, new)
+        self._sums = total = new if before is None else merged(before, new)
         self._fitted = None
+        return total
 
     def _monomials(self, X: np.ndarray) -> Monomials:
         return chosen_monomials(X.shape[1], self.degree, self.window, self.image_shape)

@@ -77,7 +77,13 @@ class Robustness:
         Returns:
             [l] differences, negative where the first is more robust, and [l] half widths of
             their 95 % intervals, paired over samples.
+
+        Raises:
+            SettingError: there is no such model.
         """
+        for one in (name, other):
+            if one not in self.names:
+                raise SettingError(f"name must be one of {', '.join(self.names)}; got {one!r}.")
         a, b = self.names.index(name), self.names.index(other)
         half = _half_width(self._drop_influence(a) - self._drop_influence(b))
         return self.drop[a] - self.drop[b], half
