@@ -55,6 +55,8 @@ VARIANTS: Mapping[str, Variant] = {
     "each product once": Variant(weights=1),
     "pixels 0 to 255": Variant(pixels=lambda x, mean, spread: 255 * x),
     "pixels standardised": Variant(pixels=lambda x, mean, spread: (x - mean) / spread),
+    "pixels -1 to 1": Variant(pixels=lambda x, mean, spread: 2 * x - 1),
+    "pixels -0.5 to 0.5": Variant(pixels=lambda x, mean, spread: x - 0.5),
     "constant in the norm": Variant(constant="in the norm"),
     "no constant": Variant(constant="none"),
     "batches with replacement": Variant(replace=True),
@@ -62,6 +64,7 @@ VARIANTS: Mapping[str, Variant] = {
     "ridge 1": Variant(ridge=1.0),
     "ridge 10": Variant(ridge=10.0),
     "batches of 1000": Variant(size=1000),
+    "batches of 3000": Variant(size=3000),
     "batches of 4000": Variant(size=4000),
 }
 
