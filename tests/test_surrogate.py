@@ -63,7 +63,7 @@ def damaged(path, **changes):
     }
     for name, value in changes.items():
         (arrays if name in arrays else facts)[name] = value
-    save_file(arrays, path, {"format": FORMAT, "facts": json.dumps(facts)})
+    save_file(arrays, path, {FORMAT: json.dumps(facts)})
 
 
 WRONG = {

@@ -140,7 +140,8 @@ def save_surrogate(surrogate: Surrogate, path: Path) -> None:
         "is_classification": surrogate.is_classification,
     }
     kept = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-    path.write_bytes(save(kept, {"format": FORMAT, "facts": json.dumps(facts)}))
+    # One key: safetensors writes several in a random order, and the same fit is the same file.
+    path.write_bytes(save(kept, {FORMAT: json.dumps(facts)}))
 
 
 def load_surrogate(path: Path) -> Surrogate:
@@ -169,9 +170,9 @@ def load_surrogate(path: Path) -> Surrogate:
 
 def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrogate:
     """A surrogate whose parts fit together, else a ValueError."""
-    if about.get("format") != FORMAT or set(arrays) != set(ARRAYS):
+    if FORMAT not in about or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
-    facts: Any = json.loads(about["facts"])
+    facts: Any = json.loads(about[FORMAT])
     names = tuple(map(str, facts["output_names"]))
     columns = tuple(map(str, facts["feature_names"]))
     terms, center = arrays["terms"], arrays["center"]
