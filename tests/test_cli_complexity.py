@@ -128,7 +128,8 @@ def test_advice_follows_the_draws(found):
     n = found.n
     one = found.needed[0]
     cases = {
-        "not likely to be reached": replace(one, median=np.inf, high=np.inf, reached_by=0.2),
+        "may never be reached": replace(one, median=np.inf, high=np.inf, reached_by=0.2),
+        "will hardly be reached": replace(one, median=np.inf, high=np.inf, reached_by=0.05),
         f"there are {n:,}": replace(one, low=10.0, median=20.0, high=30.0),
         f"{samples(2 * n)} samples: {samples(n)} more": replace(
             one, low=n / 2, median=2.0 * n, high=5.0 * n
