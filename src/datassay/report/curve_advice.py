@@ -97,7 +97,7 @@ def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
         return Advice("needed", "look", headline, told)
     more = samples(one.median - findings.n)
     headline = f"{wanted} needs about {samples(one.median)} samples: {more} more"
-    return Advice("needed", "act", headline, told)
+    return Advice("needed", "act" if math.isfinite(one.high) else "look", headline, told)
 
 
 def vague(findings: CurveFindings, one: NeededSamples) -> bool:
