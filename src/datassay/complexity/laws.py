@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from datassay.errors import DataError, SettingError
 
@@ -46,7 +46,7 @@ class Law:
     size_range: tuple[float, float]
     level: float
 
-    def n_samples(self, size: float | Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         """What the law gives for other sizes, beyond size_range too."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
         slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
@@ -54,7 +54,7 @@ class Law:
 
 
 def fit_laws(
-    size: Float[np.ndarray, " sizes"],
+    size: Real[np.ndarray, " sizes"],
     n_opt: Float[np.ndarray, "sizes teachers"],
     *,
     name: str = "t",
@@ -101,8 +101,8 @@ def fit_laws(
 
 
 def fit_joint_law(
-    n_inputs: Float[np.ndarray, " sizes"],
-    width: Float[np.ndarray, " sizes"],
+    n_inputs: Real[np.ndarray, " sizes"],
+    width: Real[np.ndarray, " sizes"],
     n_opt: Float[np.ndarray, "sizes teachers"],
     *,
     n_resamples: int = 1000,

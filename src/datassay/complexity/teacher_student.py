@@ -143,7 +143,8 @@ def train_students(
     """
     n_units = start.shape[3]
     order = (0, 2, 1, 3) if n_units >= WIDE else (0, 2, 3, 1)
-    w = start.permute(order).contiguous()  # [C, d, T, m] or [C, d, m, T]
+    # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
+    w = start.permute(order).clone(memory_format=torch.contiguous_format)
     update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
     gradient = _Gradient(w, x, y, order.index(3), recipe.reduction)
     for _ in range(recipe.epochs):

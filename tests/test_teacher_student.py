@@ -1,0 +1,183 @@
+"""Students trained as one tensor program against autograd and a loop, in float64."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from datassay.complexity import training_procedure
+from datassay.complexity.sample_complexity import recovery_r2
+from datassay.complexity.teacher_student import (
+    WIDE,
+    StudentRecipe,
+    _Gradient,
+    check_recipe,
+    draw_networks,
+    network_outputs,
+    train_students,
+)
+from datassay.complexity.training_procedure import Teachers, student_losses
+from datassay.errors import SettingError
+
+EXACT = StudentRecipe(precision="float64", epochs=7)
+SHAPES = [(2, 3, 4, 5, 6), (1, 2, 3, WIDE + 1, 5), (3, 1, 1, 1, 1)]  # C, T, d, m, n
+
+
+def problem(shape, seed=0):
+    n_sets, n_students, d, m, n = shape
+    rng = np.random.default_rng(seed)
+    start = draw_networks(rng, n_sets * n_students, d, m).reshape(n_sets, n_students, d, m)
+    x, y = rng.standard_normal((n_sets, n, d)), rng.standard_normal((n_sets, n))
+    return torch.as_tensor(start), torch.as_tensor(x), torch.as_tensor(y)
+
+
+def f(x, w):
+    """S3 eq. (2.1)."""
+    return (x @ w).relu().sum(-1) / w.shape[-1] ** 0.5
+
+
+def loss(w, x, y, reduction):
+    error = (y - f(x, w)).square()
+    return error.mean() if reduction == "mean" else error.sum()
+
+
+def one_by_one(start, x, y, recipe):
+    """Algorithm 1 as people write it: a student at a time, autograd, torch.optim."""
+    trained = start.clone()
+    kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+    for k, students in enumerate(trained):
+        for student in students:
+            w = student.clone().requires_grad_()
+            optimizer = kinds[recipe.optimizer]([w], lr=recipe.lr)
+            for _ in range(recipe.epochs):
+                optimizer.zero_grad()
+                loss(w, x[k], y[k], recipe.reduction).backward()
+                optimizer.step()
+            student.copy_(w.detach())
+    return trained
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_gradient_is_autograds(shape, reduction):
+    start, x, y = problem(shape)
+    order = (0, 2, 1, 3) if shape[3] >= WIDE else (0, 2, 3, 1)
+    w = start.permute(order).contiguous()
+    got = _Gradient(w, x, y, order.index(3), reduction)().permute(np.argsort(order).tolist())
+    for k in range(shape[0]):
+        for t in range(shape[1]):
+            alone = start[k, t].clone().requires_grad_()
+            loss(alone, x[k], y[k], reduction).backward()
+            assert_close(got[k, t], alone.grad, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("optimizer", "reduction"), [("adam", "mean"), ("sgd", "sum")])
+def test_batched_training_is_the_loop(shape, optimizer, reduction):
+    start, x, y = problem(shape)
+    recipe = StudentRecipe(precision="float64", epochs=7, optimizer=optimizer, reduction=reduction)
+    before = start.clone()
+    got = train_students(start, x, y, recipe)
+    assert_close(start, before, rtol=0, atol=0)
+    assert_close(got, one_by_one(start, x, y, recipe), rtol=1e-10, atol=1e-12)
+
+
+def test_outputs_are_equation_2_1():
+    start, x, _ = problem(SHAPES[0])
+    got = network_outputs(x, start)
+    for k in range(2):
+        for t in range(3):
+            assert_close(got[k, t], f(x[k], start[k, t]), rtol=1e-12, atol=0)
+
+
+def test_starting_weights_stay_within_their_bounds():
+    w = draw_networks(np.random.default_rng(0), 50, 9, 4)
+    assert w.shape == (50, 9, 4)
+    assert np.abs(w).max() <= 1 / 3
+    assert abs(w.std() - 1 / 3 / np.sqrt(3)) < 0.01
+
+
+def test_losses_do_not_depend_on_chunks_or_company(monkeypatch):
+    teachers = Teachers(3, 4, seed=1)
+    whole = student_losses(teachers, [0, 1, 2], 6, 5, EXACT)
+    alone = student_losses(teachers, [1], 6, 5, EXACT)
+    np.testing.assert_allclose(alone[0], whole[1], rtol=1e-10)
+    for chunk in (1, 48, 130):  # one student; two; a teacher at a time
+        monkeypatch.setattr(training_procedure, "CHUNK", chunk)
+        parts = student_losses(teachers, [0, 1, 2], 6, 5, EXACT)
+        np.testing.assert_allclose(parts, whole, rtol=1e-10)
+
+
+def test_a_student_that_starts_at_its_teacher_has_no_error(monkeypatch):
+    teachers = Teachers(3, 4, seed=1)
+    own = teachers.weights(0)
+    monkeypatch.setattr(training_procedure, "draw_networks", lambda *_: own[None])
+    # Plain descent: Adam turns a gradient of rounding errors into steps of lr.
+    descent = replace(EXACT, optimizer="sgd")
+    assert student_losses(teachers, [0], 6, 1, descent)[0, 0] < 1e-20
+
+
+def test_a_student_that_says_the_mean_has_a_loss_of_one(monkeypatch):
+    """S3 eq. (2.4)."""
+
+    def mean_of_the_teacher(x, weights):
+        shown = np.maximum(x.numpy()[0] @ Teachers(3, 4).weights(0), 0).sum(1) / 2
+        return torch.full((1, weights.shape[1], x.shape[1]), shown.mean())
+
+    monkeypatch.setattr(training_procedure, "network_outputs", mean_of_the_teacher)
+    np.testing.assert_allclose(student_losses(Teachers(3, 4), [0], 9, 2, EXACT), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [1, 12])
+def test_variance_of_outputs_grows_with_the_width(width):
+    """S3 eq. (2.6) takes units to be independent; by their covariances it is off by this factor."""
+    d, variances = 6, []
+    for name in ("outputs", "units"):
+        recipe = StudentRecipe(precision="float64", variance=name, n_test=1000)
+        trial = partial(training_procedure._trial, Teachers(d, width), n=1, n_students=1)
+        variances.append(np.mean([trial(teacher=k, recipe=recipe).variance for k in range(80)]))
+    expected = 1 + (width - 1) / (4 * np.pi * d * (0.5 - 0.5 / np.pi))
+    assert variances[0] / variances[1] == pytest.approx(expected, rel=0.05)
+
+
+def test_units_targets_scaled_with_weights_scale_the_error_away():
+    """Plain descent from scaled starts, scaled targets: weights scale with them."""
+    start, x, y = problem(SHAPES[0])
+    recipe = StudentRecipe(precision="float64", epochs=7, optimizer="sgd")
+    scaled = train_students(3 * start, x, 3 * y, recipe)
+    assert_close(scaled, 3 * train_students(start, x, y, recipe), rtol=1e-10, atol=1e-12)
+
+
+def test_one_test_sample_has_no_variance_and_divergence_is_no_recovery():
+    assert np.isinf(student_losses(Teachers(2, 2), [0], 1, 3, EXACT)).all()
+    wild = StudentRecipe(optimizer="sgd", reduction="sum", lr=1e4)
+    assert np.isinf(student_losses(Teachers(2, 2), [0], 30, 3, wild)).all()
+
+
+def test_plain_descent_recovers_with_the_summed_loss_only():
+    """S3's lr and epochs, d = m = 5, N = 96: eq. (2.2) averages, eq. (2.7) sums."""
+    sizes = {"n_teachers": 2, "n_students": 6}
+    descent = {k: StudentRecipe(optimizer="sgd", reduction=k) for k in ("mean", "sum")}
+    r2 = {k: np.median(recovery_r2(5, 5, 96, recipe=r, **sizes)) for k, r in descent.items()}
+    assert r2["mean"] < 0.7
+    assert r2["sum"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"lr": 0.0}, "lr must be positive; got 0.0"),
+        ({"epochs": 0}, "epochs must be positive; got 0"),
+        ({"n_test": 0}, "n_test must be positive"),
+        ({"optimizer": "lion"}, "optimizer must be 'adam' or 'sgd'; got 'lion'"),
+        ({"reduction": "max"}, "reduction must be 'mean' or 'sum'"),
+        ({"variance": "none"}, "variance must be 'outputs' or 'units'"),
+        ({"precision": "float16"}, "precision must be 'float32' or 'float64'"),
+    ],
+)
+def test_bad_recipes_are_named(setting, message):
+    with pytest.raises(SettingError, match=message):
+        check_recipe(StudentRecipe(**setting))
