@@ -94,9 +94,10 @@ def _laws(table: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
     least = {"d": table.n_inputs, "m": table.width, "d·log m": table.width}[varied].min()
     if usable.sum() < FEWEST_SIZES or least < 2:
         return ()
+    d, m = table.n_inputs.astype(np.float64), table.width.astype(np.float64)
     if varied == "d·log m":
-        return (fit_joint_law(table.n_inputs, table.width, table.n_opt, seed=seed),)
-    x = table.n_inputs if varied == "d" else table.width
+        return (fit_joint_law(d, m, table.n_opt, seed=seed),)
+    x = d if varied == "d" else m
     return fit_laws(x, table.n_opt, name=varied, seed=seed)
 
 

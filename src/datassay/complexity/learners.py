@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from torch import nn
 
 from datassay.act.weight_gain import sample_scores
@@ -27,29 +27,6 @@ from datassay.progress import Progress, silent
 # Weights, gradients and Adam's moments of the networks that train at once stay below this.
 NETWORK_BYTES = 2**28
 CHUNK = 4096
-
-
-class Learner(Protocol):
-    """Whatever can be fitted to R subsets of one size and judged on the validation samples."""
-
-    @property
-    def repeats(self) -> int:
-        """R, how many subsets of each size it is fitted to."""
-        ...
-
-    def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """What decides the errors, as plain JSON values, one entry a cause."""
-        ...
-
-    def errors(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        progress: Progress = silent,
-    ) -> Float[np.ndarray, "R m"]:
-        """1 − what each validation sample adds to the score, of every fit."""
-        ...
 
 
 class Networks:
@@ -118,7 +95,7 @@ class Estimators:
         SettingError: fewer than one repeat.
     """
 
-    def __init__(self, estimator: BaseEstimator, repeats: int, seed: int = 0):
+    def __init__(self, estimator: Any, repeats: int, seed: int = 0):
         if not (hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise ModelError(
                 "the estimator must have fit and predict; got "
@@ -175,6 +152,9 @@ class Estimators:
                 f"the estimator must be able to learn from {len(x):,} samples; "
                 f"{type(one).__name__} raised {brief(error)} Start from a larger size."
             ) from error
+
+
+Learner = Networks | Estimators
 
 
 def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:

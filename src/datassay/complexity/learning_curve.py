@@ -110,7 +110,8 @@ def accuracy_curve(
         if f"size-{n}" not in kept:
             found = learner.errors(train, val, np.sort(orders[:, :n], 1), told)
             kept.put(f"size-{n}", {"errors": found})
-        told(STEP, repeats, repeats)
+        else:
+            told(STEP, repeats, repeats)
     errors = [kept.get(f"size-{n}")["errors"] for n in chosen]
     metric = "accuracy" if train.is_classification else "R²"
     return AccuracyCurve(chosen, np.stack(errors), start, metric)

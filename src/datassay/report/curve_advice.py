@@ -73,8 +73,10 @@ def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
     doubt = f" In {percent(round(never, 3))} of the draws no number of samples is enough."
     if not math.isfinite(one.median):
         ceiling = findings.found.ceiling
+        sure = one.reached_by < 1 - one.level
+        may = "will hardly be" if sure else "may never be"
         return Advice(
-            "needed", "act", f"{wanted} is not likely to be reached by more samples alone",
+            "needed", "act" if sure else "look", f"{wanted} {may} reached by more samples alone",
             f"In {percent(round(never, 3))} of the draws the curve levels off below it: with any "
             f"number of samples {findings.model} is expected to reach {number(ceiling[1])} "
             f"({number(ceiling[0])} to {number(ceiling[2])}). Change the model, the features or "
@@ -95,7 +97,7 @@ def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
         return Advice("needed", "look", headline, told)
     more = samples(one.median - findings.n)
     headline = f"{wanted} needs about {samples(one.median)} samples: {more} more"
-    return Advice("needed", "act", headline, told)
+    return Advice("needed", "act" if math.isfinite(one.high) else "look", headline, told)
 
 
 def vague(findings: CurveFindings, one: NeededSamples) -> bool:

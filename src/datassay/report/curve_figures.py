@@ -85,7 +85,7 @@ def score_figure(findings: CurveFindings) -> Figure:
         _mark_needed(figure, one, float(n[-1]))
     _now_line(figure, findings.n)
     style(figure, "training samples (log scale)", metric)
-    _log_sizes(figure, curve.sizes[0], n[-1])
+    _log_sizes(figure, float(curve.sizes[0]), float(n[-1]))
     floor = float(min(low[0], curve.score.min()))
     top = float(max(high.max(), curve.score.max(), *(one.score for one in findings.needed)))
     room = 0.04 * (top - floor)
@@ -116,7 +116,8 @@ def error_figure(findings: CurveFindings) -> Figure:
     )  # fmt: skip
     every = np.geomspace(curve.sizes[0], n[-1], POINTS)
     figure.add_scatter(
-        x=every, y=np.maximum(findings.found.law.errors(every)[0], 1e-5), mode="lines", name="power law of the mean",
+        x=every, y=np.maximum(findings.found.law.errors(every)[0], 1e-5), mode="lines",
+        name="power law of the mean",
         line={"color": INK, "width": 1.5, "dash": "dot"},
         hovertemplate="%{x:,.0f} samples: error %{y:.3g}<extra></extra>",
     )  # fmt: skip
@@ -130,7 +131,7 @@ def error_figure(findings: CurveFindings) -> Figure:
     _now_line(figure, findings.n)
     style(figure, "training samples (log scale)", f"1 − {findings.metric} (log scale)")
     values = np.concatenate([high, low, mean[shown]])
-    _log_sizes(figure, curve.sizes[0], n[-1])
+    _log_sizes(figure, float(curve.sizes[0]), float(n[-1]))
     figure.update_yaxes(type="log", **log_ticks(values))
     figure.update_layout(height=420)
     return figure

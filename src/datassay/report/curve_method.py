@@ -19,7 +19,16 @@ INTERVAL = (
     "middle {level} of the draws is the interval. It is not symmetric, and has no upper end where "
     "too many draws level off below the score wanted; their share is in the table."
 )
-COVERAGE = "COVERAGE"
+# bench/learning_curves.py, "learning_curves/all" in bench/results.jsonl.
+COVERAGE = (
+    "Checked on 38 curves of digits, MNIST and Fashion-MNIST (networks, nearest neighbours and a "
+    "forest, 400 to 2,000 samples each), against fits to more samples than the curve had: 90 % "
+    "intervals held the truth in 92, 95 and 100 % of the curves at about 2, 4 and 8 times the "
+    "samples (digits: 1.5 to 3.25 times), so far ahead they are wider than they have to be. The "
+    "median error was off by 18, 23 and 27 % of itself, a little more often too high. In 9 of 10 "
+    "curves the samples needed had no upper end: a floor can seldom be ruled out. Farther ahead "
+    "nothing was checked."
+)
 
 
 def curve_notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:

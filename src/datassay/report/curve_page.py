@@ -72,7 +72,10 @@ def lead(findings: CurveFindings) -> str:
     one = findings.needed[-1]
     wanted = f"{findings.metric} {one.score:g}"
     if not math.isfinite(one.median):
-        return f"{findings.model} is not likely to reach {wanted} with any number of samples"
+        return (
+            f"in {percent(round(1 - one.reached_by, 3))} of the draws {findings.model} never "
+            f"reaches {wanted}, with any number of samples"
+        )
     if vague(findings, one):
         return (
             f"{findings.model} needs {span(one)} samples for {wanted}, and may never reach it; "
@@ -108,7 +111,7 @@ def needed_rows(findings: CurveFindings) -> list[GroupRow]:
     """
     rows = []
     for one in findings.needed:
-        median = samples(one.median) if math.isfinite(one.median) else "not reachable"
+        median = samples(one.median) if math.isfinite(one.median) else "not in most draws"
         never = f"{percent(round(1 - one.reached_by, 3))} of draws"
         rows.append(GroupRow(f"{one.score:g}", (median, span(one), never)))
     return rows

@@ -36,8 +36,8 @@ def teacher_notes(findings: TeacherFindings) -> tuple[tuple[str, str], ...]:
             "Training",
             f"{'Adam' if recipe.optimizer == 'adam' else 'Gradient descent'}, step {recipe.lr:g}, "
             f"{recipe.epochs} epochs of all samples at once; all students of all teachers of a "
-            "trial in one program. S3 prints gradient descent with this step, which never "
-            "recovers its teacher.",
+            "trial in one program. S3 prints gradient descent; with this step on the mean loss "
+            "(eq. 2.2) it does not recover its teacher.",
         ),
         (
             "Trials",
