@@ -39,8 +39,10 @@ def f(x, w):
     return (x @ w).relu().sum(-1) / w.shape[-1] ** 0.5
 
 
-def loss(w, x, y, reduction):
-    error = (y - f(x, w)).square()
+def loss(w, x, y, reduction, divisor="root"):
+    width = w.shape[-1]
+    scale = 1.0 if divisor == "root" else width**-0.5  # eq. (2.1)'s outputs to eq. (2.7)'s
+    error = (scale * y - scale * f(x, w)).square()
     return error.mean() if reduction == "mean" else error.sum()
 
 
@@ -54,7 +56,7 @@ def one_by_one(start, x, y, recipe):
             optimizer = kinds[recipe.optimizer]([w], lr=recipe.lr)
             for _ in range(recipe.epochs):
                 optimizer.zero_grad()
-                loss(w, x[k], y[k], recipe.reduction).backward()
+                loss(w, x[k], y[k], recipe.reduction, recipe.divisor).backward()
                 optimizer.step()
             student.copy_(w.detach())
     return trained
@@ -66,7 +68,9 @@ def test_gradient_is_autograds(shape, reduction):
     start, x, y = problem(shape)
     order = (0, 2, 1, 3) if shape[3] >= WIDE else (0, 2, 3, 1)
     w = start.permute(order).contiguous()
-    got = _Gradient(w, x, y, order.index(3), reduction)().permute(np.argsort(order).tolist())
+    got = _Gradient(
+        w, x, y, order.index(3), 1 / shape[4] if reduction == "mean" else 1.0
+    )().permute(np.argsort(order).tolist())
     for k in range(shape[0]):
         for t in range(shape[1]):
             alone = start[k, t].clone().requires_grad_()
@@ -75,10 +79,17 @@ def test_gradient_is_autograds(shape, reduction):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("optimizer", "reduction"), [("adam", "mean"), ("sgd", "sum")])
-def test_batched_training_is_the_loop(shape, optimizer, reduction):
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"optimizer": "adam"},
+        {"optimizer": "sgd", "reduction": "sum"},
+        {"optimizer": "sgd", "divisor": "width", "lr": 0.5},
+    ],
+)
+def test_batched_training_is_the_loop(shape, reading):
     start, x, y = problem(shape)
-    recipe = StudentRecipe(precision="float64", epochs=7, optimizer=optimizer, reduction=reduction)
+    recipe = replace(EXACT, **reading)
     before = start.clone()
     got = train_students(start, x, y, recipe)
     assert_close(start, before, rtol=0, atol=0)
@@ -174,6 +185,7 @@ def test_plain_descent_recovers_with_the_summed_loss_only():
         ({"n_test": 0}, "n_test must be positive"),
         ({"optimizer": "lion"}, "optimizer must be 'adam' or 'sgd'; got 'lion'"),
         ({"reduction": "max"}, "reduction must be 'mean' or 'sum'"),
+        ({"divisor": "m"}, "divisor must be 'root' or 'width'; got 'm'"),
         ({"variance": "none"}, "variance must be 'outputs' or 'units'"),
         ({"precision": "float16"}, "precision must be 'float32' or 'float64'"),
     ],

@@ -64,7 +64,7 @@ def fit_and_draw(case: str, table: ComplexityTable, vary: str) -> None:
         sizes=size,
         median=medians,
         least=n_opt.min(1),
-        most=n_opt.max(1),
+        most_recovered=np.where(np.isfinite(n_opt), n_opt, 0).max(1),
         not_recovered=np.isinf(n_opt).sum(1),
         laws=[{"kind": law.kind, **figures_of(law)} for law in laws],
         doubled_first_teacher=table.n_doubled[rows, 0],

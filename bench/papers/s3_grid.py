@@ -25,10 +25,12 @@ from datassay.complexity.teacher_student import StudentRecipe
 INPUTS = (5, 10, 15, 20, 25, 30, 35, 40)  # at width 5
 WIDTHS = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 113, 160, 226, 320)  # at 5 inputs
 SIZES = [*dict.fromkeys([(5, m) for m in WIDTHS] + [(d, 5) for d in INPUTS])]
-# "adam" is METHODS' reading; "descent" is S3 as printed, with eq. 2.7's sum for a loss; "units"
-# measures the error by what eq. 2.6 takes for the variance of the outputs.
+# "adam" is METHODS' reading; "printed" is eq. 2.7 to the letter: plain descent on the sum over the
+# samples, outputs divided by m. "descent" divides by √m as eq. 2.1 does; "units" measures the
+# error by what eq. 2.6 takes for the variance of the outputs.
 CASES = {
     "adam": StudentRecipe(),
+    "printed": StudentRecipe(optimizer="sgd", reduction="sum", divisor="width"),
     "descent": StudentRecipe(optimizer="sgd", reduction="sum"),
     "adam units": StudentRecipe(variance="units"),
     "descent units": StudentRecipe(optimizer="sgd", reduction="sum", variance="units"),

@@ -15,7 +15,7 @@ from record import record
 
 from datassay.complexity.sample_complexity import recovery_r2
 
-TEACHERS, STUDENTS = 5, 20
+TEACHERS, STUDENTS = 5, 10
 # Figure, what runs along the axis with its values, what each line is with its values, what is
 # fixed: S3's captions name m = 30 and N = 200 for Fig. 2.2 and nothing for the others.
 GRIDS = (

@@ -29,7 +29,7 @@ def train_one(
         optimizer.zero_grad()
         error = (x @ w).relu().sum(1) / teachers.width**0.5 - y
         loss = error.square().mean() if recipe.reduction == "mean" else error.square().sum()
-        loss.backward()
+        (loss / teachers.width if recipe.divisor == "width" else loss).backward()
         optimizer.step()
     return w.detach(), time.thread_time() - began
 

@@ -235,11 +235,10 @@ def _resampled(
 def _written(kind: str, name: str, coef: dict[str, float]) -> str:
     text = FORMULAS[kind].format(t=name)
     for letter, value in coef.items():
-        text = text.replace(f"{letter}·", f"{value:.3g}·").replace(
-            f"= {letter} ", f"= {value:.3g} "
-        )
-        text = text.replace(f"^{letter}", f"^{value:.3g}")
-    return text.replace("+ -", "− ")
+        number = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        text = text.replace(f"{letter}·", f"{number}·").replace(f"= {letter} ", f"= {number} ")
+        text = text.replace(f"^{letter}", f"^{number}")
+    return text.replace("+ -", "− ").replace("-", "−")
 
 
 def _check_bootstrap(n_resamples: int, level: float) -> None:

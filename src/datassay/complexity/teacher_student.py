@@ -19,6 +19,7 @@ WIDE = 64
 NAMES = {
     "optimizer": ("adam", "sgd"),
     "reduction": ("mean", "sum"),
+    "divisor": ("root", "width"),
     "variance": ("outputs", "units"),
     "precision": ("float32", "float64"),
 }
@@ -36,6 +37,9 @@ class StudentRecipe:
         reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
             (eq. 2.7). Adam does not mind; plain descent with 5e-3 and 300 epochs recovers no
             teacher with "mean", and most of them with "sum".
+        divisor: of the sum over the units, in teacher and student alike: "root" is √m (eq. 2.1),
+            "width" is m (eq. 2.7). R² is the same; the gradient of the loss is m times smaller,
+            which slows plain descent down and Adam not at all.
         n_test: fresh samples that a student is tested on; None is N, as many as it was trained
             on, as printed.
         variance: what the test error is divided by: "outputs", the variance of the teacher's
@@ -49,6 +53,7 @@ class StudentRecipe:
     epochs: int = 300
     optimizer: str = "adam"
     reduction: str = "mean"
+    divisor: str = "root"
     n_test: int | None = None
     variance: str = "outputs"
     precision: str = "float32"
@@ -126,13 +131,14 @@ def train_students(
 ) -> Float[Tensor, "C T d m"]:
     """Train T students on each of C training sets, all at once, with full batches.
 
-    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), or n times that (eq. 2.7).
+    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), or n times that, or 1/m of it
+    (eq. 2.7).
 
     Args:
         start: the students' starting weights.
         x: the training inputs.
         y: the teachers' outputs on them.
-        recipe: optimizer, lr, epochs and reduction.
+        recipe: optimizer, lr, epochs, reduction and divisor.
 
     Returns:
         The students' weights after the last epoch.
@@ -146,20 +152,26 @@ def train_students(
     # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
     w = start.permute(order).clone(memory_format=torch.contiguous_format)
     update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
-    gradient = _Gradient(w, x, y, order.index(3), recipe.reduction)
+    gradient = _Gradient(w, x, y, order.index(3), _loss_scale(recipe, x.shape[1], n_units))
     for _ in range(recipe.epochs):
         update(gradient())
     return w.permute([order.index(axis) for axis in range(4)])
 
 
+def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
+    """Of the squared errors of eq. (2.1)'s outputs in the loss."""
+    samples = 1 / n if recipe.reduction == "mean" else 1.0
+    return samples / width if recipe.divisor == "width" else samples
+
+
 class _Gradient:
-    """The gradient of every student's loss, written out, in buffers that stay.
+    """The gradient of scale · Σ_i (y_i − f(x_i))² of every student, in buffers that stay.
 
     The samples' axis comes first and the students' (or, of wide networks, the units') last, so
     that every pass over [C, n, T · m] runs along rows that are long whatever n is.
     """
 
-    def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, reduction: str):
+    def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, scale: float):
         n_sets, n, _ = x.shape
         self.axis, n_units = unit_axis, w.shape[unit_axis]
         self.w, self.x, self.xt = w.flatten(2), x, x.mT.contiguous()
@@ -170,7 +182,7 @@ class _Gradient:
         self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
         # z stays without its 1/√m: the sum, the targets and the slope carry it.
         self.y = (y * n_units**0.5).unsqueeze(2)
-        self.slope = 2 / n_units / (n if reduction == "mean" else 1)
+        self.slope = 2 / n_units * scale
 
     def __call__(self) -> Tensor:
         torch.bmm(self.x, self.w, out=self.z)
