@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datassay.act.partition import partition
     from datassay.act.purify import purify
-    from datassay.act.removal_curve import removal_curve
     from datassay.act.reweight import reweight
     from datassay.act.sample import taylor_sample
     from datassay.act.summarize import summarize
     from datassay.act.weight import local_variance_weights
     from datassay.collect.collect import collect
-    from datassay.collect.retrain import retrain
     from datassay.data.load import load
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
         LocalVarianceRegressor,
     )
     from datassay.estimators.partitioned import PartitionedClassifier, PartitionedRegressor
+    from datassay.estimators.polynomial import PolynomialClassifier, PolynomialRegressor
     from datassay.estimators.purifier import Purifier
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
@@ -45,6 +44,8 @@ __all__ = [
     "LocalVarianceRegressor",
     "PartitionedClassifier",
     "PartitionedRegressor",
+    "PolynomialClassifier",
+    "PolynomialRegressor",
     "Purifier",
     "SampleSet",
     "add_label_noise",
@@ -59,9 +60,7 @@ __all__ = [
     "local_variance_weights",
     "partition",
     "purify",
-    "removal_curve",
     "removal_effects",
-    "retrain",
     "reweight",
     "sample_information",
     "summarize",
@@ -79,6 +78,8 @@ _HOMES = {
     "ModelError": "errors",
     "PartitionedClassifier": "estimators.partitioned",
     "PartitionedRegressor": "estimators.partitioned",
+    "PolynomialClassifier": "estimators.polynomial",
+    "PolynomialRegressor": "estimators.polynomial",
     "Purifier": "estimators.purifier",
     "SampleSet": "data.samples",
     "SettingError": "errors",
