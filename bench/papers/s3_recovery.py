@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -14,6 +15,7 @@ import torch
 from record import record
 
 from datassay.complexity.sample_complexity import recovery_r2
+from datassay.complexity.teacher_student import StudentRecipe
 
 TEACHERS, STUDENTS = 5, 10
 # Figure, what runs along the axis with its values, what each line is with its values, what is
@@ -43,9 +45,33 @@ def draw(name: str, title: str, x: np.ndarray, lines: dict[str, list[float]], ax
     svg.curves(f"s3_recovery_{name}", title, shown, x_title=axis, y_title="")
 
 
+def losses() -> None:
+    """Algorithm 1 with plain descent on the mean (2.2), the sum, and the sum divided by m (2.7)."""
+    descent = StudentRecipe(optimizer="sgd")
+    readings = {
+        "mean (2.2)": descent,
+        "sum": replace(descent, reduction="sum"),
+        "sum, divisor m (2.7)": replace(descent, reduction="sum", divisor="width"),
+        "adam": StudentRecipe(),
+    }
+    samples = (24, 48, 96, 192, 384)
+    found = {}
+    for name, recipe in readings.items():
+        few = {"n_teachers": TEACHERS, "n_students": STUDENTS, "recipe": recipe}
+        r2 = [recovery_r2(5, 5, n, **few) for n in samples]
+        found[name] = {
+            "mean_r2": [float(r.mean()) for r in r2],
+            "recovered": [float((r > 0.95).mean()) for r in r2],
+        }
+    record("papers/s3_recovery/losses", inputs=5, width=5, samples=samples, **found)
+
+
 def main() -> None:
     """Every panel, one line each in the results."""
     torch.set_num_threads(1)
+    losses()
+    if "losses" in sys.argv[1:]:
+        return
     done: Measured = {}
     for figure, axis, xs, line, values, fixed in GRIDS:
         began = time.process_time()
