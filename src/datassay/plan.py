@@ -13,6 +13,7 @@ from datassay.act.removal_curve import FRACTIONS, task_recipe
 from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
+from datassay.collect.location import FEATURES, inside
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
@@ -33,6 +34,8 @@ FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
 EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
 PAGE_SECONDS = 2.0
+# Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
+STORE_RATE = 3e8
 RANKINGS = 6
 
 
@@ -89,11 +92,13 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     """
     check_settings(settings)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    form = plan_collection(model, train, val, **settings.collection_settings)
+    kept = None if settings.store is None else inside(settings.store, FEATURES)
+    form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
     work = forward_work(model, train)
     steps = [
         _collect_step(form, work, len(train) + len(val), rate),
+        *_store_step(form, settings.store),
         *_score_steps(form, len(train), len(val), rate["float64"], settings),
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
@@ -166,6 +171,14 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
     detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
     return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
+
+
+def _store_step(form: Form, store: str | None) -> list[PlanStep]:
+    if store is None:
+        return []
+    size = form.jacobian_bytes
+    detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
+    return [PlanStep("store", detail, 0.0, 0.0, size / STORE_RATE)]
 
 
 def _score_steps(form: Form, n: int, m: int, rate: float, settings: RunSettings) -> list[PlanStep]:

@@ -17,6 +17,8 @@ from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.linearization import Linearization
+from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
+from datassay.collect.result_store import ResultStore
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
@@ -28,7 +30,7 @@ from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
 from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
-from datassay.score.label_issues import label_issues
+from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 
@@ -69,11 +71,7 @@ def run(
     spectrum = learning_curve(lin, loo.run)
     progress("judge the labels", 1, 1)
     replaced = None if adversarial is None else adversarial.replaced
-    retrained = RetrainedNetworks()
-    if settings.curve_seeds:
-        retrained = retrain_and_compare(
-            models, train, val, information, issues, replaced, settings.seed, progress
-        )
+    retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
@@ -106,6 +104,24 @@ def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> 
         of = "loss" if lin.labels is None and lin.outputs.shape[1] > 1 else "output"
     return removal_scores(
         lin, of=of, top=settings.top, progress=progress, **settings.dynamics_settings
+    )
+
+
+def _retrained(
+    models: list,
+    train: SampleSet,
+    val: SampleSet,
+    information: SampleInformation,
+    issues: LabelIssues,
+    replaced: np.ndarray | None,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainedNetworks:
+    if not settings.curve_seeds:
+        return RetrainedNetworks()
+    store, seed = result_store(settings.store), settings.seed
+    return retrain_and_compare(
+        models, train, val, information, issues, replaced, seed, progress, store
     )
 
 
@@ -170,9 +186,28 @@ def _collected(
         val,
         allow_trained=settings.allow_trained,
         seed=settings.seed,
+        store=None if settings.store is None else inside(settings.store, FEATURES),
         progress=progress,
         **settings.collection_settings,
     )
+
+
+def result_store(location: str | None) -> ResultStore | None:
+    """Where retrained networks are kept: beside the features, on a local path only.
+
+    Args:
+        location: of the whole store, or None.
+
+    Returns:
+        The folder's store; None where nothing is kept.
+
+    Raises:
+        SettingError: the folder holds something else.
+        DataError: it is not writable.
+    """
+    if location is None or not is_local(location):
+        return None
+    return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
 
 
 def keep_set(
@@ -265,6 +300,8 @@ def _facts(
         noise = f"σ = {settings.sigma:g}"
         noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
         facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+    if settings.store is not None:
+        facts["Store"] = settings.store
     if settings.command:
         facts["Command"] = settings.command
     return facts
