@@ -43,9 +43,14 @@ def full(location, seed=0, run=RUN):
     return store
 
 
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    return full(tmp_path_factory.mktemp("made") / "store").location
+
+
 @pytest.fixture
-def store(tmp_path):
-    return full(tmp_path / "store")
+def store(tmp_path, made_once):
+    return opened(shutil.copytree(made_once, tmp_path / "store"))
 
 
 @pytest.fixture

@@ -134,8 +134,9 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     if found is None or found["run"].get("format") != FORMAT:
         return None
     form = Form(**found["free"]["form"])
-    asked = ((settings[name], getattr(form, name)) for name in ("projection", "outputs", "kind"))
-    return form if all(want in {"auto", have} for want, have in asked) else None
+    names = ("projection", "outputs", "kind")
+    allowed = (settings.get(name, "auto") in {"auto", getattr(form, name)} for name in names)
+    return form if all(allowed) else None
 
 
 def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:

@@ -137,6 +137,7 @@ class FeatureStore:
             )
         _remove_unfinished(self.location)
         self._key = digest_of_values(wanted)
+        self._seen: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
         self._arrays = {
             (part, name): self._open(f"{part}_{name}", (n, *tail), dtype)
             for part, n in layout.sizes.items()
@@ -159,14 +160,14 @@ class FeatureStore:
         try:
             for name in self._names:
                 self._arrays[chunk.part, name][chunk.samples] = values[name]
-            self._digests[number] = np.stack([
-                self._digest(number, n, values[n]) for n in self._names
-            ])
+            digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
+            self._digests[number] = digests
         except OSError as error:
             raise DataError(
                 f"store must take chunk {number}; {self.location} does not: {error}. Make room or "
                 "allow writing there, then run the same again: finished chunks are kept."
             ) from error
+        self._seen[number] = digests
 
     def get(self, number: int, name: str) -> np.ndarray:
         """One array's part of a chunk, checked.
@@ -215,11 +216,16 @@ class FeatureStore:
         return Survey(tuple(found), tuple(missing), damaged)
 
     def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
-        try:
-            digests = np.asarray(self._digests[number])
-        except DAMAGE as error:
-            raise DamagedChunk(number, "its digests do not read", self.location) from error
-        return digests if digests.any() else None
+        """The chunk's digests, read once; None where it was never finished."""
+        if number not in self._seen:
+            try:
+                digests = np.asarray(self._digests[number])
+            except DAMAGE as error:
+                raise DamagedChunk(number, "its digests do not read", self.location) from error
+            if not digests.any():
+                return None
+            self._seen[number] = digests
+        return self._seen[number]
 
     def _digest(self, number: int, name: str, values: np.ndarray) -> UInt8[np.ndarray, " 32"]:
         head = f"{self._key} {number} {name} {values.dtype} {values.shape} "
@@ -301,6 +307,8 @@ def read_manifest(location: str | Path) -> dict[str, Any] | None:
 
 def _check_empty(files: fsspec.AbstractFileSystem, root: str) -> None:
     # What a first attempt to write zarr.json left when it was killed is no one's.
+    if files.isfile(root):
+        raise SettingError(f"store must be a folder; {root} is a file. Name another.")
     others = [f for f in files.find(root) if not f.endswith(".partial")]
     if others:
         raise SettingError(
