@@ -15,6 +15,7 @@ from datassay.collect.kernel import Outputs
 from datassay.collect.projection import ProjectionKind
 from datassay.errors import SettingError
 
+ProductPrecision = Literal["float64", "float32", "bfloat16"]
 # An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
 LARGEST_EIGENPROBLEM = 4096
 # Random coordinates a tensor that S1 found sufficient.
@@ -48,6 +49,8 @@ class Form:
         reason: one sentence saying why this form.
         collect_bytes: most memory that collecting holds at once, results included.
         jacobian_flops: the part of flops done in the Jacobians' precision.
+        products: of the products over all rows of features that scoring does.
+        memory: bytes that scoring may take; None: what is free.
     """
 
     representation: Literal["kernel", "features"]
@@ -66,6 +69,8 @@ class Form:
     reason: str
     collect_bytes: float = 0.0
     jacobian_flops: float = 0.0
+    products: ProductPrecision = "float64"
+    memory: float | None = None
 
     @property
     def kernel_flops(self) -> float:
