@@ -33,6 +33,7 @@ def collect(
     outputs: str = "auto",
     kind: str = "coordinates",
     memory: float | None = None,
+    products: str = "auto",
     allow_trained: bool = False,
     seed: int = 0,
     progress: Progress = silent,
@@ -46,10 +47,13 @@ def collect(
             number of regression targets.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
-        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel among the k outputs
-            (exact at infinite width); "auto" takes joint where n k is small.
+        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
+            features a sample among the k outputs (exact at infinite width); "auto" takes joint
+            where n k is small.
         kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
+        products: precision of the products over all rows of features that scoring does: "float64",
+            "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
         allow_trained: linearise even at weights that have seen these labels; the result then
             carries a warning instead of raising.
         seed: of the projection.
@@ -67,9 +71,10 @@ def collect(
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
-    off-diagonal output blocks.
+    off-diagonal output blocks; as features it is projected too (see `projector`).
     """
     settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
+    settings["products"] = products
     layers, targets, form = _plan(model, train, val, settings)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
@@ -106,7 +111,7 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
         model: as for `collect`.
         train: as for `collect`.
         val: as for `collect`.
-        settings: projection, outputs, kind and memory, as for `collect`.
+        settings: projection, outputs, kind, memory and products, as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -225,7 +230,8 @@ def _pass(
     progress: Progress,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
-    to = projector(layers, form.projection, form.kind, seed)
+    shared = form.representation == "features" and form.outputs == "averaged"
+    to = projector(layers, form.projection, form.kind, seed, averaged=shared)
     as_factors = form.representation == "kernel" and form.projection is None
     dtype = getattr(torch, form.precision)
     n_all, done = sum(map(len, sets)), 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.form import available_memory
@@ -20,11 +20,11 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.panels import (
-    PANEL_BYTES,
     Products,
     Rows,
     SquaredLength,
     gram,
+    is_one_panel,
     operand,
     panels,
     transposed_product,
@@ -46,13 +46,11 @@ class FeatureRows:
         rows_per_sample: int,
         products: Products,
         memory: float | None = None,
-        panel_bytes: float = PANEL_BYTES,
     ):
         self.features, self._vectors = features, vectors
         self._operand, self._products, self._memory = operand(vectors, products), products, memory
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
-        self.panel_bytes = panel_bytes
         self._whole: Tensor | None = None
 
     def __len__(self) -> int:
@@ -61,7 +59,7 @@ class FeatureRows:
     @property
     def is_small(self) -> bool:
         """Whether all rows take no more than one panel."""
-        return 8 * self.shape.numel() <= self.panel_bytes
+        return is_one_panel(self.shape.numel())
 
     def __getitem__(self, part: slice) -> Float[Tensor, "chunk b p"]:
         """The rows of samples start to stop, float64."""
@@ -78,6 +76,9 @@ class FeatureRows:
     def whole(self) -> Float[Tensor, "n b p"]:
         """All rows, for scores that cannot do with panels; kept for the next that asks.
 
+        Returns:
+            ΦV.
+
         Raises:
             SettingError: they do not fit the memory.
         """
@@ -92,23 +93,29 @@ class FeatureRows:
                     f"{memory / 1e9:.1f} GB. Collect with a smaller projection, with "
                     "outputs='averaged' or fewer samples, or raise the memory."
                 )
-            self._whole = self._panel(slice(None)) if self.is_small else self._joined(need)
+            rows = torch.empty(self.shape, dtype=torch.float64)
+            for part in panels(len(self), self.shape[1:].numel()):
+                rows[part] = self._panel(part)
+            self._whole = rows
         return self._whole
 
-    def _joined(self, need: float) -> Float[Tensor, "n b p"]:
-        rows = torch.empty(self.shape, dtype=torch.float64)
-        for part in panels(len(self), self.shape[1:].numel(), self.panel_bytes):
-            rows[part] = self._panel(part)
-        return rows
+    def at(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
+        """The rows of some samples, in ascending order of their positions."""
+        found = []
+        for part in panels(len(self), self.shape[1:].numel()):
+            here = samples[(samples >= part.start) & (samples < part.stop)]
+            if len(here):
+                found.append(self[part][here - part.start])
+        return torch.cat(found)
 
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""
         flat = columns.flatten(0, 1)
-        return self._vectors.T @ transposed_product(self.features, flat, self.panel_bytes)
+        return self._vectors.T @ transposed_product(self.features, flat)
 
     def gram(self) -> Float[Tensor, "p p"]:
         """rowsᵀ rows."""
-        inner = gram(self.features, self._products, max_bytes=self.panel_bytes)
+        inner = gram(self.features, self._products)
         return self._vectors.T @ inner @ self._vectors
 
 
@@ -151,6 +158,9 @@ class Eigenbasis:
     def whole_rows(self) -> Float[Tensor, "n b p"]:
         """All rows at once.
 
+        Returns:
+            Q or ΦV.
+
         Raises:
             SettingError: they do not fit the memory.
         """
@@ -158,6 +168,9 @@ class Eigenbasis:
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
         """What moves the outputs of the validation samples, else of the training samples.
+
+        Returns:
+            Rows to multiply coordinates W by, one an output.
 
         Raises:
             SettingError: they do not fit the memory.

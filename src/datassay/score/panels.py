@@ -12,11 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.form import PANEL_BYTES
 from datassay.collect.form import ProductPrecision as Products
 from datassay.progress import Progress, silent
 
-# Bytes of one panel in float64.
-PANEL_BYTES = 2**28
 # Rows of a symmetric product that are computed together, each block from its diagonal on.
 SYMMETRIC_ROWS = 512
 
@@ -35,20 +34,31 @@ class Rows(Protocol):
         ...
 
 
-def panels(n: int, values_each: int, max_bytes: float = PANEL_BYTES) -> Iterator[slice]:
-    """Slices that cover 0 to n.
+def panels(n: int, values_each: int) -> Iterator[slice]:
+    """Slices that cover 0 to n, each of at most PANEL_BYTES.
 
     Args:
         n: rows or samples.
         values_each: float64 values that each of them takes.
-        max_bytes: of one panel.
 
     Yields:
         The slices, in order.
     """
-    size = max(1, int(max_bytes // (8 * max(1, values_each))))
+    size = max(1, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+def is_one_panel(n_values: int) -> bool:
+    """Whether so many float64 values are no more than a panel, so that they may be kept whole.
+
+    Args:
+        n_values: of them.
+
+    Returns:
+        Whether they are.
+    """
+    return 8 * n_values <= PANEL_BYTES
 
 
 def operand(values: Tensor, products: Products) -> Tensor:
@@ -72,7 +82,6 @@ def gram(
     products: Products = "float64",
     *,
     weight: Float[Tensor, " rows"] | None = None,
-    max_bytes: float = PANEL_BYTES,
     progress: Progress = silent,
     step: str = "multiply features",
 ) -> Float[Tensor, "p p"]:
@@ -82,7 +91,6 @@ def gram(
         features: Φ, any floating precision.
         products: precision within a panel.
         weight: of each row, not negative; None: 1.
-        max_bytes: of one panel in float64.
         progress: called with (step, rows done, rows in all).
         step: what to call this.
 
@@ -93,7 +101,7 @@ def gram(
     """
     n, size = features.shape
     total = torch.zeros(size, size, dtype=torch.float64)
-    for part in panels(n, size, max_bytes):
+    for part in panels(n, size):
         rows = features[part]
         if weight is not None:
             rows = rows * weight[part].sqrt()[:, None]
@@ -118,15 +126,12 @@ def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> 
             into[start:stop, start:] += left @ right
 
 
-def transposed_product(
-    features: Rows, columns: Float[Tensor, "rows c"], max_bytes: float = PANEL_BYTES
-) -> Float[Tensor, "p c"]:
+def transposed_product(features: Rows, columns: Float[Tensor, "rows c"]) -> Float[Tensor, "p c"]:
     """Φᵀ Y in float64, a panel at a time.
 
     Args:
         features: Φ.
         columns: Y.
-        max_bytes: of one panel in float64.
 
     Returns:
         The product.
@@ -135,7 +140,7 @@ def transposed_product(
     """
     n, size = features.shape
     total = torch.zeros(size, columns.shape[1], dtype=torch.float64)
-    for part in panels(n, size, max_bytes):
+    for part in panels(n, size):
         total.addmm_(features[part].double().T, columns[part].double())
     return total
 
