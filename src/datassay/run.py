@@ -20,6 +20,7 @@ from datassay.collect.linearization import Linearization
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
@@ -28,9 +29,18 @@ from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
 from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
-from datassay.score.label_issues import label_issues
+from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.score.linear_influence import SampleInfluence, linear_influence
+
+# Beyond so many multiplications (about 20 seconds) "auto" leaves the effects on single predictions
+# out: they grow with samples times queries.
+MOST_EFFECTS_WORK = 2e12
+LEFT_OUT = (
+    "effects on single predictions, which take samples times validation samples; "
+    "--attribution output computes them"
+)
 
 
 def run(
@@ -61,13 +71,13 @@ def run(
     check_settings(settings)
     models = starting_networks(train, settings)
     lin = _collected(models[0], train, val, settings, progress)
-    removed = _removals(lin, settings, progress)
+    attributed = _attribution(lin, settings)
+    removed = _removals(lin, replace(settings, attribution=attributed), progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-    progress("judge the labels", 0, 1)
-    issues = label_issues(lin)
+    issues = label_issues(lin, progress=progress)
+    influence = _influence(lin, issues, settings.seed, progress)
     spectrum = learning_curve(lin, loo.run)
-    progress("judge the labels", 1, 1)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = RetrainedNetworks()
     if settings.curve_seeds:
@@ -75,6 +85,9 @@ def run(
             models, train, val, information, issues, replaced, settings.seed, progress
         )
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts |= _influence_facts(influence)
+    if attributed != settings.attribution and attributed == "none":
+        facts["Left out"] = LEFT_OUT
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
@@ -86,6 +99,7 @@ def run(
         learning_curve=spectrum,
         attribution=removed.attribution,
         query_outputs=removed.query_outputs,
+        influence=influence,
         groups=groups(train, information, settings.seed),
         adversarial=replaced,
         baselines=retrained.baselines,
@@ -98,15 +112,47 @@ def run(
 
 def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
     """One pass over all removals, with or without the effects on each validation sample."""
-    of = settings.attribution
-    if of == "none":
+    if settings.attribution == "none":
         loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
         return RemovalScores(loo, None, None)
-    if of == "auto":
-        of = "loss" if lin.labels is None and lin.outputs.shape[1] > 1 else "output"
     return removal_scores(
-        lin, of=of, top=settings.top, progress=progress, **settings.dynamics_settings
+        lin,
+        of=settings.attribution,
+        top=settings.top,
+        progress=progress,
+        **settings.dynamics_settings,
     )
+
+
+def _attribution(lin: Linearization, settings: RunSettings) -> str:
+    """What "auto" stands for: effects on outputs, of several targets on the loss, or none."""
+    if settings.attribution != "auto":
+        return settings.attribution
+    (n, k), val = lin.outputs.shape, lin.val_outputs
+    queries = n if val is None else len(val)
+    if 2.0 * n * queries * k * lin.form.eigenproblem > MOST_EFFECTS_WORK:
+        return "none"
+    return "loss" if lin.labels is None and k > 1 else "output"
+
+
+def _influence(
+    lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
+) -> SampleInfluence | None:
+    """Influence at the ridge fit that judged the labels; None where it says nothing."""
+    try:
+        return linear_influence(lin, ridge=issues.ridge, seed=seed, progress=progress)
+    except DataError:  # too few samples, or fitted without error: nothing depends on it
+        return None
+
+
+def _influence_facts(influence: SampleInfluence | None) -> dict[str, str]:
+    if influence is None:
+        return {}
+    spread = f" ± {influence.total_variance_error:.1g}" if influence.total_variance_error else ""
+    return {
+        "Influence": f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
+        f"{spread} over pairs of samples, {influence.n_partners:,} partners a sample"
+    }
 
 
 def groups(train: SampleSet, information: SampleInformation, seed: int) -> dict[str, Aggregate]:
@@ -257,7 +303,7 @@ def _facts(
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
-        "Scores": "float64",
+        "Scores": _precision(lin),
         "Seed": str(settings.seed),
         "Version": version("datassay"),
     }
@@ -268,6 +314,12 @@ def _facts(
     if settings.command:
         facts["Command"] = settings.command
     return facts
+
+
+def _precision(lin: Linearization) -> str:
+    if lin.form.products == "float64" or lin.form.representation == "kernel":
+        return "float64"
+    return f"float64; products over all rows in {lin.form.products}"
 
 
 def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:

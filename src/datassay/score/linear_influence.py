@@ -88,8 +88,8 @@ def linear_influence(
         SettingError: ridge is not positive or n_partners is less than 3.
         DataError: fewer than 4 samples, or the fit leaves no error, so that X is 0.
 
-    Cost: 2 n b p (p + s b) operations for s partners from features, 2 n b p s b from a kernel, and
-    2 n s c; a panel and s b p values.
+    Cost: 2 n p (b p + s) operations for s partners from features, 2 n p s from a kernel, and
+    2 n s c; a panel and s p values.
     Source: S4 §3 and Koh and Liang (2017), squared error; METHODS §4. Exact for the linearised
     network: the gradient of its loss is 0 by construction.
     """
@@ -115,47 +115,43 @@ def linear_influence(
 class _Minimum:
     """The ridge fit, and X between its samples and the partners, a panel at a time.
 
-    X(z, z′) = −a_z · a_z′ with a_z = √n Σ_b scaled_zb ⊗ e_zb, scaled = rows √(metric / (ℓ + λ)).
+    X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Where outputs
+    share a row (b = 1), u = scaled and v = e. A row an output (c = 1): u = Σ_b e_b scaled_b, v = 1.
     """
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
         self._basis = basis = eigenbasis(lin, progress)
         self._residual = lin.residual
-        self._n, self._b, _ = self._residual.shape
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
         self._weights = basis.metric[:, None] * weights
         self._scale = (basis.metric / (basis.eigenvalues + ridge)).sqrt()
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
-        drawn = (
-            basis.rows.at(partners) if isinstance(basis.rows, FeatureRows) else basis.rows[partners]
-        )
-        self._partner_errors = self._errors(drawn, partners)  # [s, b, c]
-        self._partners = operand((drawn * self._scale).flatten(0, 1), basis.products)  # [s b, p]
-        self.values_each = self._b * (basis.rows.shape[2] + 2 * len(self._partners))
+        rows = basis.rows
+        drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
+        along, self._partner_errors = self._factors(drawn, partners)
+        self._partners = operand(along, basis.products)  # [s, p]
+        self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
-    def _errors(self, rows: Float[Tensor, "g b p"], at: Tensor | slice) -> Float[Tensor, "g b c"]:
-        """F − y at the minimum."""
-        return rows @ self._weights - self._residual[at]
+    def _factors(
+        self, rows: Float[Tensor, "g b p"], at: Tensor | slice
+    ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"]]:
+        """The factors u and v of some samples."""
+        errors = rows @ self._weights - self._residual[at]  # f − y at the minimum, [g, b, c]
+        if errors.shape[1] == 1:
+            return rows[:, 0] * self._scale, errors[:, 0]
+        along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
+        return along, torch.ones(len(rows), 1, dtype=torch.float64)
 
     def influence(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """X of a panel's samples on the partners, [g, s], on themselves and summed, [g]."""
-        rows = self._basis.rows[part]
-        errors = self._errors(rows, part)
-        scaled = rows * self._scale
-        gradient = torch.einsum("gbp,gbc->gpc", scaled, errors) if self._b > 1 else None
-        if gradient is None:  # [g, 1, p] and [g, 1, c]: their outer product is never formed
-            own = scaled.square().sum((1, 2)) * errors.square().sum((1, 2))
-            whole = ((scaled[:, 0] @ self._sum) * errors[:, 0]).sum(1)
-        else:
-            own, whole = gradient.square().sum((1, 2)), (gradient * self._sum).sum((1, 2))
-        flat = operand(scaled.flatten(0, 1), self._basis.products)
-        product = (flat @ self._partners.T).double().reshape(len(rows), self._b, -1, self._b)
-        if self._b == 1:
-            found = product[:, 0, :, 0] * (errors[:, 0] @ self._partner_errors[:, 0].T)
-        else:
-            found = torch.einsum("gbc,gbsd,sdc->gs", errors, product, self._partner_errors)
-        return -self._n * found, -self._n * own, -self._n * whole
+        n = len(self._residual)
+        along, errors = self._factors(self._basis.rows[part], part)
+        product = (operand(along, self._basis.products) @ self._partners.T).double()
+        found = product * (errors @ self._partner_errors.T)
+        own = along.square().sum(1) * errors.square().sum(1)
+        whole = ((along @ self._sum) * errors).sum(1)
+        return -n * found, -n * own, -n * whole
 
 
 class _Sums:
