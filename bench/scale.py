@@ -34,6 +34,7 @@ class Stages:
         self._last = time.perf_counter()
 
     def __call__(self, step: str, done: int, total: int) -> None:
+        """Note a report."""
         now = time.perf_counter()
         self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
         self._last = now

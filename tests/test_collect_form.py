@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from datassay.collect.form import LARGEST_EIGENPROBLEM, available_memory, choose_form
+from datassay.collect.form import available_memory, choose_form
 from datassay.collect.jacobian import Layers
 from datassay.errors import SettingError
 

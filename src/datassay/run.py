@@ -16,6 +16,7 @@ import numpy as np
 from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
+from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
@@ -34,9 +35,9 @@ from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear_influence import SampleInfluence, linear_influence
 
-# Beyond so many multiplications (about 20 seconds) "auto" leaves the effects on single predictions
+# Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries.
-MOST_EFFECTS_WORK = 2e12
+MOST_EFFECTS_WORK = 5e11
 LEFT_OUT = (
     "effects on single predictions, which take samples times validation samples; "
     "--attribution output computes them"
@@ -71,7 +72,8 @@ def run(
     check_settings(settings)
     models = starting_networks(train, settings)
     lin = _collected(models[0], train, val, settings, progress)
-    attributed = _attribution(lin, settings)
+    is_classes = train.is_classification
+    attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
     removed = _removals(lin, replace(settings, attribution=attributed), progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
@@ -124,15 +126,26 @@ def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> 
     )
 
 
-def _attribution(lin: Linearization, settings: RunSettings) -> str:
-    """What "auto" stands for: effects on outputs, of several targets on the loss, or none."""
+def attribution_of(
+    settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
+) -> str:
+    """What the setting "auto" stands for; other settings stay.
+
+    Args:
+        settings: of the run.
+        form: of the linearisation.
+        n: training samples.
+        m: validation samples.
+        is_classification: whether the targets are classes.
+
+    Returns:
+        "output", of several targets "loss", or "none" where n m effects would take minutes.
+    """
     if settings.attribution != "auto":
         return settings.attribution
-    (n, k), val = lin.outputs.shape, lin.val_outputs
-    queries = n if val is None else len(val)
-    if 2.0 * n * queries * k * lin.form.eigenproblem > MOST_EFFECTS_WORK:
+    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
         return "none"
-    return "loss" if lin.labels is None and k > 1 else "output"
+    return "output" if is_classification or form.n_outputs == 1 else "loss"
 
 
 def _influence(

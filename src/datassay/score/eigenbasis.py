@@ -188,7 +188,8 @@ class Eigenbasis:
 
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """‖Δw‖² of coordinates, summed over columns."""
-        return (self.metric[:, None, None] * w.square()).sum((0, 2))
+        scaled = self.metric.sqrt()[:, None, None] * w if self.complete else w
+        return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
         """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs.

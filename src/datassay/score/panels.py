@@ -159,9 +159,10 @@ class SquaredLength:
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
-        flat = operand(w.flatten(1), self._products)
-        found = flat.new_zeros(flat.shape[1])
-        for start in range(0, len(flat), SYMMETRIC_ROWS):
+        flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products)  # [g c, p]
+        found = flat.new_zeros(len(flat))
+        for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
             part = slice(start, start + SYMMETRIC_ROWS)
-            found += (flat[part] * (self._matrix[part, start:] @ flat[start:])).sum(0)
+            product = flat[:, start:] @ self._matrix[part, start:].T
+            found += product.mul_(flat[:, part]).sum(1)
         return found.reshape(w.shape[1:]).sum(1).double().clamp_min(0)

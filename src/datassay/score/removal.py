@@ -106,7 +106,9 @@ def removals(
         blocks = Blocks(rows, residual[part], projected)
         terms, v = deletion(basis, blocks, run_without)
         coordinates = deleted(rows, basis.eigenvalues, terms, v)
-        yield Removals(start, rows, coordinates + (trained - same_data)[:, None])
+        if run_without != run:  # a mean loss trains the others by larger steps
+            coordinates += (trained - same_data)[:, None]
+        yield Removals(start, rows, coordinates)
 
 
 def takes_few_steps(run: Dynamics) -> bool:
@@ -158,10 +160,11 @@ def deleted(
     # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     flat = v.flatten(1)  # [q, chunk b c]
-    mixed = torch.cat([kernel.real, -kernel.imag], 1) @ torch.cat([flat.real, flat.imag])
-    mixed = mixed.reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
-    if v.shape[2] == 1:
-        return rows[:, 0].T[:, :, None] * mixed[:, :, 0]
+    both, flat = torch.cat([kernel.real, -kernel.imag], 1), torch.cat([flat.real, flat.imag])
+    if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
+        mixed = (flat.T @ both.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
+        return mixed.mul_(rows).permute(2, 0, 1)
+    mixed = (both @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
     return torch.einsum("iap,piac->pic", rows, mixed)
 
 
