@@ -43,6 +43,7 @@ from datassay.options import (
     Smoothing,
     SourceColumn,
     Steps,
+    Store,
     Target,
     Task,
     Top,
@@ -79,6 +80,7 @@ KEPT_FILES = ("keep.parquet", "keep.json")
 def _configure() -> None:
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    logging.getLogger("datassay").setLevel(logging.INFO)
 
 
 @app.command()
@@ -115,6 +117,7 @@ def run(
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
+    store: Store = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
@@ -129,6 +132,8 @@ def run(
       datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
 
       datassay run reviews.csv --target sentiment --ids review_id --source shop
+
+      datassay run mnist/ --model cnn --store kept
 
       datassay run mnist/ --model cnn --plan
     """
@@ -157,6 +162,7 @@ def run(
         top=top,
         curve_seeds=curve_seeds,
         seed=seed,
+        store=store,
         command=command_line(),
     )
     if not plan:
@@ -207,6 +213,7 @@ def score(
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
+    store: Store = None,
 ) -> None:
     """Score every sample without retraining any network, in seconds.
 

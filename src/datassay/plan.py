@@ -13,9 +13,11 @@ from datassay.act.removal_curve import FRACTIONS, task_recipe
 from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
+from datassay.collect.location import FEATURES, inside
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.run import RunSettings, attribution_of, check_settings
+from datassay.run import RunSettings, check_settings
+from datassay.run_scores import attribution_of
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
@@ -34,6 +36,8 @@ FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
 EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
 PAGE_SECONDS = 2.0
+# Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
+STORE_RATE = 3e8
 RANKINGS = 6
 # Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
 SYMMETRIC_WORK = 1.1
@@ -92,7 +96,8 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     """
     check_settings(settings)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    form = plan_collection(model, train, val, **settings.collection_settings)
+    kept = None if settings.store is None else inside(settings.store, FEATURES)
+    form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
     work = forward_work(model, train)
     n, m = len(train), len(val)
@@ -100,6 +105,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     settings = replace(settings, attribution=attributed)
     steps = [
         _collect_step(form, work, n + m, rate),
+        *_store_step(form, settings.store),
         *_score_steps(form, n, m, rate, settings),
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
@@ -172,6 +178,14 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
     detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
     return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
+
+
+def _store_step(form: Form, store: str | None) -> list[PlanStep]:
+    if store is None:
+        return []
+    size = form.jacobian_bytes
+    detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
+    return [PlanStep("store", detail, 0.0, 0.0, size / STORE_RATE)]
 
 
 def _score_steps(

@@ -16,32 +16,29 @@ import numpy as np
 from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
-from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
+from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
+from datassay.collect.result_store import ResultStore
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
 from datassay.report.wording import percent
+from datassay.run_scores import (
+    LEFT_OUT,
+    attribution_of,
+    influence_facts,
+    influence_of,
+    removals_of,
+)
 from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
-from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
-from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
-from datassay.score.linear_influence import SampleInfluence, linear_influence
-
-# Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
-# out: they grow with samples times queries.
-MOST_EFFECTS_WORK = 5e11
-LEFT_OUT = (
-    "effects on single predictions, which take samples times validation samples; "
-    "--attribution output computes them"
-)
+from datassay.score.leave_one_out import LeaveOneOut
 
 
 def run(
@@ -74,20 +71,16 @@ def run(
     lin = _collected(models[0], train, val, settings, progress)
     is_classes = train.is_classification
     attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
-    removed = _removals(lin, replace(settings, attribution=attributed), progress)
+    removed = removals_of(lin, replace(settings, attribution=attributed), progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
     issues = label_issues(lin, progress=progress)
-    influence = _influence(lin, issues, settings.seed, progress)
+    influence = influence_of(lin, issues, settings.seed, progress)
     spectrum = learning_curve(lin, loo.run)
     replaced = None if adversarial is None else adversarial.replaced
-    retrained = RetrainedNetworks()
-    if settings.curve_seeds:
-        retrained = retrain_and_compare(
-            models, train, val, information, issues, replaced, settings.seed, progress
-        )
+    retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
-    facts |= _influence_facts(influence)
+    facts |= influence_facts(influence)
     if attributed != settings.attribution and attributed == "none":
         facts["Left out"] = LEFT_OUT
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
@@ -112,60 +105,22 @@ def run(
     )
 
 
-def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """One pass over all removals, with or without the effects on each validation sample."""
-    if settings.attribution == "none":
-        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
-        return RemovalScores(loo, None, None)
-    return removal_scores(
-        lin,
-        of=settings.attribution,
-        top=settings.top,
-        progress=progress,
-        **settings.dynamics_settings,
+def _retrained(
+    models: list,
+    train: SampleSet,
+    val: SampleSet,
+    information: SampleInformation,
+    issues: LabelIssues,
+    replaced: np.ndarray | None,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainedNetworks:
+    if not settings.curve_seeds:
+        return RetrainedNetworks()
+    store, seed = result_store(settings.store), settings.seed
+    return retrain_and_compare(
+        models, train, val, information, issues, replaced, seed, progress, store
     )
-
-
-def attribution_of(
-    settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
-) -> str:
-    """What the setting "auto" stands for; other settings stay.
-
-    Args:
-        settings: of the run.
-        form: of the linearisation.
-        n: training samples.
-        m: validation samples.
-        is_classification: whether the targets are classes.
-
-    Returns:
-        "output", of several targets "loss", or "none" where n m effects would take minutes.
-    """
-    if settings.attribution != "auto":
-        return settings.attribution
-    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
-        return "none"
-    return "output" if is_classification or form.n_outputs == 1 else "loss"
-
-
-def _influence(
-    lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
-) -> SampleInfluence | None:
-    """Influence at the ridge fit that judged the labels; None where it says nothing."""
-    try:
-        return linear_influence(lin, ridge=issues.ridge, seed=seed, progress=progress)
-    except DataError:  # too few samples, or fitted without error: nothing depends on it
-        return None
-
-
-def _influence_facts(influence: SampleInfluence | None) -> dict[str, str]:
-    if influence is None:
-        return {}
-    spread = f" ± {influence.total_variance_error:.1g}" if influence.total_variance_error else ""
-    return {
-        "Influence": f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
-        f"{spread} over pairs of samples, {influence.n_partners:,} partners a sample"
-    }
 
 
 def groups(train: SampleSet, information: SampleInformation, seed: int) -> dict[str, Aggregate]:
@@ -229,9 +184,28 @@ def _collected(
         val,
         allow_trained=settings.allow_trained,
         seed=settings.seed,
+        store=None if settings.store is None else inside(settings.store, FEATURES),
         progress=progress,
         **settings.collection_settings,
     )
+
+
+def result_store(location: str | None) -> ResultStore | None:
+    """Where retrained networks are kept: beside the features, on a local path only.
+
+    Args:
+        location: of the whole store, or None.
+
+    Returns:
+        The folder's store; None where nothing is kept.
+
+    Raises:
+        SettingError: the folder holds something else.
+        DataError: it is not writable.
+    """
+    if location is None or not is_local(location):
+        return None
+    return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
 
 
 def keep_set(
@@ -324,6 +298,8 @@ def _facts(
         noise = f"σ = {settings.sigma:g}"
         noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
         facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+    if settings.store is not None:
+        facts["Store"] = settings.store
     if settings.command:
         facts["Command"] = settings.command
     return facts

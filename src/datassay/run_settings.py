@@ -42,6 +42,7 @@ class RunSettings:
         top: samples to keep a validation sample and direction.
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
         seed: of weights, projection, batches and random rankings.
+        store: folder or fsspec URL that keeps finished work, or None.
         command: what to print on the page as the command to repeat this.
     """
 
@@ -64,6 +65,7 @@ class RunSettings:
     top: int = 5
     curve_seeds: int = 5
     seed: int = 0
+    store: str | None = None
     command: str = ""
 
     @property

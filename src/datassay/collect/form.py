@@ -79,6 +79,11 @@ class Form:
     memory: float | None = None
 
     @property
+    def mixes_outputs(self) -> bool:
+        """Whether a sample's k outputs are collected as one row of features."""
+        return self.representation == "features" and self.outputs == "averaged"
+
+    @property
     def kernel_flops(self) -> float:
         """The part of flops that multiplies Jacobians into a kernel, in float64; 0 for features."""
         return self.flops - self.jacobian_flops

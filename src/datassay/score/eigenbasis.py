@@ -48,7 +48,8 @@ class FeatureRows:
         memory: float | None = None,
     ):
         self.features, self._vectors = features, vectors
-        self._operand, self._products, self._memory = operand(vectors, products), products, memory
+        self._operand, self._memory = operand(vectors, products), memory
+        self._products: Products = products
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
         self._whole: Tensor | None = None
