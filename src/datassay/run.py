@@ -26,13 +26,19 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
 from datassay.report.wording import percent
+from datassay.run_scores import (
+    LEFT_OUT,
+    attribution_of,
+    influence_facts,
+    influence_of,
+    removals_of,
+)
 from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
-from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
-from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.score.leave_one_out import LeaveOneOut
 
 
 def run(
@@ -63,16 +69,20 @@ def run(
     check_settings(settings)
     models = starting_networks(train, settings)
     lin = _collected(models[0], train, val, settings, progress)
-    removed = _removals(lin, settings, progress)
+    is_classes = train.is_classification
+    attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
+    removed = removals_of(lin, replace(settings, attribution=attributed), progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-    progress("judge the labels", 0, 1)
-    issues = label_issues(lin)
+    issues = label_issues(lin, progress=progress)
+    influence = influence_of(lin, issues, settings.seed, progress)
     spectrum = learning_curve(lin, loo.run)
-    progress("judge the labels", 1, 1)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts |= influence_facts(influence)
+    if attributed != settings.attribution and attributed == "none":
+        facts["Left out"] = LEFT_OUT
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
@@ -84,6 +94,7 @@ def run(
         learning_curve=spectrum,
         attribution=removed.attribution,
         query_outputs=removed.query_outputs,
+        influence=influence,
         groups=groups(train, information, settings.seed),
         adversarial=replaced,
         baselines=retrained.baselines,
@@ -91,19 +102,6 @@ def run(
         contests=retrained.contests,
         facts=facts,
         warnings=lin.warnings,
-    )
-
-
-def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """One pass over all removals, with or without the effects on each validation sample."""
-    of = settings.attribution
-    if of == "none":
-        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
-        return RemovalScores(loo, None, None)
-    if of == "auto":
-        of = "loss" if lin.labels is None and lin.outputs.shape[1] > 1 else "output"
-    return removal_scores(
-        lin, of=of, top=settings.top, progress=progress, **settings.dynamics_settings
     )
 
 
@@ -292,7 +290,7 @@ def _facts(
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
-        "Scores": "float64",
+        "Scores": _precision(lin),
         "Seed": str(settings.seed),
         "Version": version("datassay"),
     }
@@ -305,6 +303,12 @@ def _facts(
     if settings.command:
         facts["Command"] = settings.command
     return facts
+
+
+def _precision(lin: Linearization) -> str:
+    if lin.form.products == "float64" or lin.form.representation == "kernel":
+        return "float64"
+    return f"float64; products over all rows in {lin.form.products}"
 
 
 def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:

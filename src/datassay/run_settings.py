@@ -33,6 +33,7 @@ class RunSettings:
         projection: "auto", None or features a tensor.
         outputs: "auto", "joint" or "averaged".
         memory: bytes to stay within, or None.
+        products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
         smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
         sigma: of the smoothing noise.
         batch_size: of SGD, for smoothing "sgd" only.
@@ -56,6 +57,7 @@ class RunSettings:
     projection: int | str | None = "auto"
     outputs: str = "auto"
     memory: float | None = None
+    products: str = "auto"
     smoothing: str = "functional"
     sigma: float = 1.0
     batch_size: int | None = None
@@ -81,7 +83,7 @@ class RunSettings:
     @property
     def collection_settings(self) -> dict:
         """The arguments that `collect` and `plan_collection` share."""
-        names = ("projection", "outputs", "memory")
+        names = ("projection", "outputs", "memory", "products")
         return {name: getattr(self, name) for name in names}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ def collect(
     outputs: str = "auto",
     kind: str = "coordinates",
     memory: float | None = None,
+    products: str = "auto",
     allow_trained: bool = False,
     seed: int = 0,
     store: str | Path | None = None,
@@ -52,10 +54,13 @@ def collect(
             number of regression targets.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
-        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel among the k outputs
-            (exact at infinite width); "auto" takes joint where n k is small.
+        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
+            features a sample among the k outputs (exact at infinite width); "auto" takes joint
+            where n k is small.
         kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
+        products: precision of the products over all rows of features that scoring does: "float64",
+            "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
         allow_trained: linearise even at weights that have seen these labels; the result then
             carries a warning instead of raising.
         seed: of the projection.
@@ -77,14 +82,15 @@ def collect(
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
-    off-diagonal output blocks.
+    off-diagonal output blocks; as features it is projected too (see `projector`).
     """
     settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
+    settings["products"] = products
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
     sets = {"train": train} | ({} if val is None else {"val": val})
-    to = projector(layers, form.projection, form.kind, seed)
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     work = JacobianPass(frozen, layers, sets, form, to)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     kept = None if store is None else _kept(store, work, model, all_targets, seed)
@@ -128,7 +134,7 @@ def plan_collection(
         train: as for `collect`.
         val: as for `collect`.
         store: as for `collect`; is not changed.
-        settings: projection, outputs, kind and memory, as for `collect`.
+        settings: projection, outputs, kind, memory and products, as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -156,7 +162,9 @@ def _plan(
     if store is not None:
         from datassay.collect.resume import stored_form
 
-        form = stored_form(store, settings) or form
+        # How to score is not of what was collected: it is this call's to say.
+        kept = stored_form(store, settings) or form
+        form = replace(kept, products=form.products, memory=form.memory)
     return layers, targets, form
 
 

@@ -57,8 +57,8 @@ class JacobianPass:
             return torch.empty(0, *shape, dtype=dtype)
 
         if not self._as_factors:
-            shared = self.form.representation == "features" and self.form.outputs == "averaged"
-            return empty(k), {PROJECTED: empty(1 if shared else k, self.form.n_features)}
+            rows = 1 if self.form.mixes_outputs else k
+            return empty(k), {PROJECTED: empty(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: empty(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
             blocks[name] = DenseFactors(empty(n_in), empty(k, n_out), bias)
