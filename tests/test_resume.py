@@ -17,9 +17,11 @@ from torch import nn
 from datassay.collect import form as forms
 from datassay.collect.collect import collect, plan_collection
 from datassay.collect.jacobian_pass import JacobianPass
-from datassay.collect.store import FeatureStore
+from datassay.collect.store import DamagedChunk, FeatureStore
+from datassay.collect.stored_features import StoredFeatures
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import mlp
+from datassay.score.leave_one_out import leave_one_out
 
 FORMS = {
     "projected features": {"projection": 9},
@@ -156,6 +158,32 @@ class Scaled(nn.Module):
         return self.factor * self.network(x)
 
 
+def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch):
+    expected = collect(*problem(), projection=9, outputs="joint")
+    assert not expected.form.in_store
+    settings = {"projection": 9, "outputs": "joint", "memory": expected.form.peak_bytes - 1}
+    lin = collect(*problem(), **settings, store=tmp_path)
+    assert lin.form.in_store and lin.form.peak_bytes < expected.form.peak_bytes
+    for stored, held in (
+        (lin.features, expected.features),
+        (lin.val_features, expected.val_features),
+    ):
+        assert isinstance(stored, StoredFeatures) and stored.shape == held.shape
+        assert torch.equal(stored[2:17], held[2:17]) and torch.equal(stored[:], held)
+        assert stored.dtype == held.dtype and len(stored[5:5]) == 0
+        rows = torch.tensor([14, 3, 3, 16])
+        assert torch.equal(stored.at(rows), held[rows])
+    ours, all_at_once = (leave_one_out(one, steps=100).held_out for one in (lin, expected))
+    assert np.array_equal(ours, all_at_once)
+    keep = np.array([3, 1, 16])
+    assert torch.equal(lin.subset(keep).features, expected.subset(keep).features)
+    assert torch.equal(lin.averaged().kernel, expected.averaged().kernel)
+    file = next(f for f in tmp_path.glob("train_jacobian.projected/c/1/**/*") if f.is_file())
+    file.unlink()
+    with pytest.raises(DamagedChunk, match=r"chunk 1: jacobian\.projected is not what was written"):
+        lin.features[0:51]
+
+
 def test_code_that_changed_under_the_same_weights_is_told(tmp_path):
     _, train, val = problem()
     collect(Scaled(1.0), train, val, store=tmp_path)
@@ -226,6 +254,7 @@ from datassay.collect import form
 from datassay.collect.collect import collect
 from datassay.data.samples import SampleSet
 from datassay.models.networks import mlp
+from datassay.score.leave_one_out import leave_one_out
 {problem}
 form.WORKING_BYTES = 2**13
 random.seed(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, net
 from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
 from datassay.collect.projection import projector
+from datassay.collect.stored_features import StoredFeatures
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
@@ -94,7 +95,7 @@ def collect(
     work = JacobianPass(frozen, layers, sets, form, to)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     kept = None if store is None else _kept(store, work, model, all_targets, seed)
-    f0, blocks = _pass(work, kept, False, progress)
+    f0, blocks = _pass(work, kept, progress)
     n = len(train)
     val_targets = all_targets.get("val")
     notes += initial_fit_warning(
@@ -112,7 +113,7 @@ def collect(
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
         val_outputs=None if val is None else f0[n:],
-        **_kernel_or_features(blocks, n, form, with_val=val is not None),
+        **(_kernel_or_features(blocks, n, form, val is not None) | _left_in(kept, form)),
         form=form,
         warnings=notes,
         val_targets=val_targets,
@@ -164,7 +165,10 @@ def _plan(
 
         # How to score is not of what was collected: it is this call's to say.
         kept = stored_form(store, settings) or form
-        form = replace(kept, products=form.products, memory=form.memory)
+        form = replace(kept, products=form.products, memory=form.memory, in_store=False)
+        free = available_memory() if form.memory is None else form.memory
+        stays = form.representation == "features" and form.peak_bytes > free
+        form = replace(form, in_store=stays)
     return layers, targets, form
 
 
@@ -258,12 +262,13 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 
 
 def _pass(
-    work: JacobianPass, kept: KeptPass | None, streamed: bool, progress: Progress
+    work: JacobianPass, kept: KeptPass | None, progress: Progress
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     n_all, done = sum(work.sizes.values()), 0
     outputs, blocks = work.template()
-    held = {} if streamed else {name: allocate(block, n_all) for name, block in blocks.items()}
+    wanted = {} if work.form.in_store else blocks
+    held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     for chunk in work.chunks:
         arrays = work.arrays(chunk) if kept is None else kept.arrays(chunk, filled)
@@ -276,15 +281,23 @@ def _pass(
 
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
-) -> dict[str, Tensor | None]:
+) -> dict[str, Any]:
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
     val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
         theta = kernel(train, train, form.outputs)
         val_theta = None if val is None else kernel(val, train, form.outputs)
         return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
+    if form.in_store:
+        return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
     phi, val_phi = (None if part is None else _features(part) for part in (train, val))
     return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
+
+
+def _left_in(kept: KeptPass | None, form: Form) -> dict[str, StoredFeatures | None]:
+    if kept is None or not form.in_store:
+        return {}
+    return {"features": kept.features("train"), "val_features": kept.features("val")}
 
 
 def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:

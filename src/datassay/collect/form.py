@@ -57,6 +57,7 @@ class Form:
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: of the products over all rows of features that scoring does.
         memory: bytes that scoring may take; None: what is free.
+        in_store: whether the features stay in a store and are read from it in slices.
     """
 
     representation: Literal["kernel", "features"]
@@ -77,6 +78,7 @@ class Form:
     jacobian_flops: float = 0.0
     products: ProductPrecision = "float64"
     memory: float | None = None
+    in_store: bool = False
 
     @property
     def mixes_outputs(self) -> bool:
@@ -109,6 +111,8 @@ class Form:
         labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
         # Beside them: C, its vectors, and those once more as the products take them.
         working = max(24.0 * size**2 + panel, 24.0 * size**2 + removals, labels + 3 * panel)
+        if self.in_store:
+            return max(self.collect_bytes - self.jacobian_bytes, held + working)
         return max(self.collect_bytes, self.result_bytes + held + working)
 
     @property

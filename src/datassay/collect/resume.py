@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from datassay.collect.blocks import named_tensors
 from datassay.collect.chunks import Chunk
 from datassay.collect.form import Form
-from datassay.collect.jacobian_pass import OUTPUTS, JacobianPass, network_inputs
+from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.manifest import (
     machine_fingerprint,
     model_fingerprint,
     samples_fingerprint,
 )
 from datassay.collect.store import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.stored_features import StoredFeatures
 from datassay.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,19 @@ class KeptPass:
             self._compute(chunk)
             self._there.add(chunk.number)
         return {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
+
+    def features(self, part: str) -> StoredFeatures | None:
+        """The features of a part, left where they are.
+
+        Args:
+            part: "train" or "val".
+
+        Returns:
+            Their rows; None where the part has no samples.
+        """
+        if part not in self.work.sets:
+            return None
+        return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
 
     def _compute(self, chunk: Chunk) -> None:
         with _threads(int(self.store.free["threads"])):

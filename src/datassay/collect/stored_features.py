@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.chunks import Chunk
-from datassay.collect.store import FeatureStore
+
+if TYPE_CHECKING:  # every linearisation names this class, few need Zarr
+    from datassay.collect.store import FeatureStore
 
 
 class StoredFeatures:
@@ -60,6 +64,28 @@ class StoredFeatures:
                 found[lower - start : upper - start] = self._chunk(chunk)[
                     lower - first : upper - first
                 ]
+        return found
+
+    def at(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
+        """Some rows, in any order.
+
+        Args:
+            rows: positions.
+
+        Returns:
+            A new tensor.
+
+        Raises:
+            DamagedChunk: as for a slice.
+
+        Cost: reads the chunks that the rows lie in, each once.
+        """
+        found = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
+        for chunk in self._chunks:
+            first, last = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
+            here = (rows >= first) & (rows < last)
+            if bool(here.any()):
+                found[here] = self._chunk(chunk)[rows[here] - first]
         return found
 
     def _chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:

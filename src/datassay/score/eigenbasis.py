@@ -23,6 +23,7 @@ from datassay.score.panels import (
     Products,
     Rows,
     SquaredLength,
+    all_rows,
     gram,
     is_one_panel,
     operand,
@@ -240,9 +241,9 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     kernel, val_kernel = lin.kernel, lin.val_kernel
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
-        features = _all(lin.features)
+        features = all_rows(lin.features)
         kernel = features @ features.T
-        val_kernel = None if lin.val_features is None else _all(lin.val_features) @ features.T
+        val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
     if kernel is not None:
         eigenvalues, vectors = torch.linalg.eigh(kernel)
         eigenvalues = null_to_zero(eigenvalues)
@@ -261,10 +262,6 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     )
     assert rows is not None
     return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val, False, products)
-
-
-def _all(features: Rows) -> Float[Tensor, "rows p"]:
-    return features[0 : features.shape[0]].double()
 
 
 def null_to_zero(

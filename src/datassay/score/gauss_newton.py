@@ -18,7 +18,7 @@ from datassay.collect.output_loss import loss_derivatives
 from datassay.errors import SettingError
 from datassay.score.attribution import CHUNK_VALUES, OutputChanges
 from datassay.score.eigenbasis import eigenbasis
-from datassay.score.panels import gram
+from datassay.score.panels import all_rows, gram
 
 
 def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[OutputChanges]:
@@ -80,8 +80,8 @@ def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor,
     """Φ of samples and queries, from the kernel where only that was collected."""
     k = lin.rows_per_sample
     if lin.features is not None:
-        features = lin.features.double()
-        queries = features if lin.val_features is None else lin.val_features.double()
+        features = all_rows(lin.features)
+        queries = features if lin.val_features is None else all_rows(lin.val_features)
     else:
         basis = eigenbasis(lin)
         root = basis.eigenvalues.sqrt()

@@ -61,6 +61,18 @@ def is_one_panel(n_values: int) -> bool:
     return 8 * n_values <= PANEL_BYTES
 
 
+def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
+    """Every row at once, for scores of few samples.
+
+    Args:
+        features: Φ.
+
+    Returns:
+        Φ, float64.
+    """
+    return features[0 : features.shape[0]].double()
+
+
 def operand(values: Tensor, products: Products) -> Tensor:
     """Values as a product takes them.
 
