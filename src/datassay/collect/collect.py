@@ -19,7 +19,6 @@ from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, net
 from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
 from datassay.collect.projection import projector
-from datassay.collect.stored_features import StoredFeatures
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
@@ -294,7 +293,7 @@ def _kernel_or_features(
     return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
 
 
-def _left_in(kept: KeptPass | None, form: Form) -> dict[str, StoredFeatures | None]:
+def _left_in(kept: KeptPass | None, form: Form) -> dict[str, Any]:
     if kept is None or not form.in_store:
         return {}
     return {"features": kept.features("train"), "val_features": kept.features("val")}
