@@ -44,6 +44,11 @@ def test_without_retraining_that_step_is_gone():
     assert names == [n for n in STEPS if n != "retrain"]
 
 
+def test_a_store_is_a_step_of_its_own():
+    steps = plan(*da.load("iris"), replace(SETTINGS, curve_seeds=0, store="kept")).steps
+    assert steps[1].name == "store" and " GB in kept; " in steps[1].detail
+
+
 def test_more_seeds_cost_more():
     one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[6].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)
