@@ -26,6 +26,9 @@ import torch._dynamo  # noqa: F401  (what torch.func imports in its first call)
 import zarr  # noqa: F401
 from record import record
 
+import datassay.collect.resume  # noqa: F401  (a child then starts where the work does)
+import datassay.report.write  # noqa: F401
+import datassay.run  # noqa: F401
 from datassay.cli import app
 from datassay.collect import form
 
@@ -49,8 +52,7 @@ def child(arguments: list[str], told: Path) -> int:
     try:
         with told.open("w") as out, redirect_stdout(io.StringIO()), redirect_stderr(out):
             os.dup2(out.fileno(), 2)
-            app(arguments, standalone_mode=False)
-        code = 0
+            code = app(arguments, standalone_mode=False) or 0
     except BaseException as error:  # noqa: BLE001  (typer leaves through exceptions)
         code = getattr(error, "exit_code", 1)
         with told.open("a") as out:
@@ -83,29 +85,45 @@ def chunks_done(store: Path) -> int:
     return sum(f.is_file() for f in (store / "features" / "digests").glob("c/**/*"))
 
 
+def pieces(store: Path) -> int:
+    """Chunks and retrainings that are kept."""
+    return chunks_done(store) + len(list(store.glob("retrained/*.npz")))
+
+
+def moment(pid: int, store: Path, seconds: float, draw: random.Random) -> int | None:
+    """Wait for a random moment of a run; its status if it ended before.
+
+    A third of the moments lie in the first tenth of a run. The others come up to a tenth of a run
+    after one more piece of work was kept, or where none is left to keep: kills would otherwise hit
+    nothing but the start, which every attempt repeats.
+    """
+    early, before, start = draw.random() < 1 / 3, pieces(store), time.perf_counter()
+    end = start + draw.random() * seconds / 10 if early else None
+    while end is None or time.perf_counter() < end:
+        if end is None and (pieces(store) > before or time.perf_counter() > start + seconds / 2):
+            end = time.perf_counter() + draw.random() * seconds / 10
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.001)
+    return None
+
+
 def kills(folder: Path, seconds: float, least: int, seed: int) -> dict[str, object]:
-    """Kill at random moments until one attempt ends by itself; how often, and where."""
-    draw, store, moments = random.Random(seed), folder / "store", []
+    """Kill at random moments at least so often, then leave the run alone; how often, and where."""
+    draw, store, kept = random.Random(seed), folder / "store", []
     arguments = command(folder, "--store", str(store))
-    # From 1 to 45 % of what an undisturbed run takes, log-uniform: even one that finds everything
-    # takes longer, so that only the last attempt, left alone, can end.
-    while True:
+    status = None
+    while len(kept) < least and status is None:
         pid = child(arguments, folder / "told.txt")
-        allowed = 0.01 * seconds * 45 ** draw.random() if len(moments) < least else 10 * seconds
-        end = time.perf_counter() + allowed
-        while time.perf_counter() < end:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                return {
-                    "kills": len(moments),
-                    "status": os.waitstatus_to_exitcode(status),
-                    "chunks_at_kill": [chunks for chunks, _ in moments],
-                    "retrained_at_kill": [pieces for _, pieces in moments],
-                }
-            time.sleep(0.002)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        moments.append((chunks_done(store), len(list(store.glob("retrained/*.npz")))))
+        status = moment(pid, store, seconds, draw)
+        if status is None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            kept.append(pieces(store))
+    if status is None:
+        status, _ = finish(arguments, folder / "told.txt")
+    return {"kills": len(kept), "status": status, "pieces_kept_at_kill": kept}
 
 
 def chunk(store: Path, array: str, number: int) -> Path:
@@ -229,44 +247,62 @@ def _told(folder: Path, arguments: list[str], name: str, must_tell: str) -> dict
     return {"damage": name, "outcome": outcome, "told": must_tell in told}
 
 
+def undisturbed(folder: Path) -> tuple[dict, dict[str, float]]:
+    """What a run without a store gives, and the seconds without, with, and with all found."""
+    seconds = {}
+    with_store = command(folder, "--store", str(folder / "store"))
+    ways = {"without store": command(folder), "with": with_store, "all found": with_store}
+    expected: dict = {}
+    for name, arguments in ways.items():
+        status, seconds[name] = finish(arguments, folder / "told.txt")
+        expected = expected or result(folder)
+        assert status == 0 and result(folder) == expected, name
+    return expected, seconds
+
+
+def all_kills(root: Path, least: int, seed: int) -> None:
+    calm, killed = folders(root, "calm", "killed")
+    expected, seconds = undisturbed(calm)
+    survived = kills(killed, seconds["with"], least, seed)
+    same, store = result(killed) == expected, calm / "store"
+    sizes = {"pieces": pieces(store), "chunks": chunks_done(store)}
+    record("survive/kills", **survived, same_bits=same, **sizes, seconds=seconds)
+    assert same
+
+
+def all_damages(root: Path) -> None:
+    calm, other, hurt = folders(root, "calm", "other", "damaged")
+    expected, _ = undisturbed(calm)
+    other_run = command(other, "--store", str(other / "store"), "--seed", "1")
+    finish(other_run, other / "told.txt")
+    cases = damages(other / "store")
+    found = [damaged(hurt, calm / "store", name, case, expected) for name, case in cases.items()]
+    found += full_disk(hurt, 1, expected)
+    reported = [f for f in found if f.get("told") and f["outcome"] in {"mended", "refused"}]
+    record("survive/damage", kinds=len(found), reported=len(reported), cases=found)
+    assert len(reported) == len(found), [f for f in found if f not in reported]
+
+
+def folders(root: Path, *names: str) -> list[Path]:
+    for name in names:
+        (root / name).mkdir()
+    return [root / name for name in names]
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--kills", type=int, default=25)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", choices=["kills", "damage"])
     given = options.parse_args()
     form.WORKING_BYTES = 2**18
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as temporary:
-        folders = [Path(temporary) / name for name in ("calm", "killed", "other", "damaged")]
-        for folder in folders:
-            folder.mkdir()
-        calm, killed, other, hurt = folders
-        _, bare_seconds = finish(command(calm), calm / "told.txt")
-        expected = result(calm)
-        _, seconds = finish(command(calm, "--store", str(calm / "store")), calm / "told.txt")
-        assert result(calm) == expected
-        status, again = finish(command(calm, "--store", str(calm / "store")), calm / "told.txt")
-        assert result(calm) == expected and status == 0
-        survived = kills(killed, seconds, given.kills, given.seed)
-        same = result(killed) == expected
-        n_chunks = chunks_done(calm / "store")
-        record(
-            "survive/kills",
-            **survived,
-            same_bits=same,
-            chunks=n_chunks,
-            seconds={"without store": bare_seconds, "with": seconds, "all found": again},
-        )
-        other_run = command(other, "--store", str(other / "store"), "--seed", "1")
-        finish(other_run, other / "told.txt")
-        cases = damages(other / "store")
-        found = [
-            damaged(hurt, calm / "store", name, case, expected) for name, case in cases.items()
-        ]
-        found += full_disk(hurt, 1, expected)
-        reported = [f for f in found if f.get("told") and f["outcome"] in {"mended", "refused"}]
-        record("survive/damage", kinds=len(found), reported=len(reported), cases=found)
-        assert same and len(reported) == len(found), [f for f in found if f not in reported]
+    if given.only != "damage":
+        with tempfile.TemporaryDirectory() as root:
+            all_kills(Path(root), given.kills, given.seed)
+    if given.only != "kills":
+        with tempfile.TemporaryDirectory() as root:
+            all_damages(Path(root))
 
 
 if __name__ == "__main__":
