@@ -1,4 +1,4 @@
-"""The snippets of docs/methods.md run."""
+"""The snippets of the documentation run."""
 
 import re
 import warnings
@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-METHODS = Path(__file__).parent.parent / "docs" / "methods.md"
-SNIPPETS = re.findall(r"```python\n(.*?)```", METHODS.read_text(encoding="utf-8"), flags=re.DOTALL)
+DOCS = Path(__file__).parent.parent / "docs"
+SNIPPETS = [
+    snippet
+    for name in ("methods.md", "long-runs.md")
+    for snippet in re.findall(
+        r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+]
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
@@ -16,4 +22,4 @@ def test_snippet_runs(snippet):
         if "skorch" in snippet:
             warnings.simplefilter("ignore")  # what skorch itself imports
             pytest.importorskip("skorch")
-        exec(compile(snippet, "methods.md", "exec"), {"__name__": "snippet"})
+        exec(compile(snippet, "documentation", "exec"), {"__name__": "snippet"})

@@ -12,7 +12,10 @@ from datassay.run import RunSettings
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
-STEPS = ["collect", "decompose", "leave one out", "attribution", "label issues", "retrain", "page"]
+STEPS = [
+    "collect", "decompose", "leave one out", "attribution", "label issues", "influence", "retrain",
+    "page",
+]  # fmt: skip
 
 
 def test_digits():
@@ -21,7 +24,7 @@ def test_digits():
     assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
     assert planned.peak_bytes == max(s.bytes for s in planned.steps) < 2e9
     assert planned.available_bytes > planned.peak_bytes
-    collect, decompose, leave, effects, labels, retrain, _ = (s.detail for s in planned.steps)
+    collect, decompose, leave, effects, labels, _, retrain, _ = (s.detail for s in planned.steps)
     assert "exact averaged kernel, 1438 x 1438, float64" in collect
     assert "1438 x 1438 eigenproblem, dual" in decompose
     assert "1438 removals, 10 x 1 outputs" in leave
@@ -41,15 +44,20 @@ def test_without_retraining_that_step_is_gone():
     assert names == [n for n in STEPS if n != "retrain"]
 
 
+def test_a_store_is_a_step_of_its_own():
+    steps = plan(*da.load("iris"), replace(SETTINGS, curve_seeds=0, store="kept")).steps
+    assert steps[1].name == "store" and " GB in kept; " in steps[1].detail
+
+
 def test_more_seeds_cost_more():
-    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[5].flops for c in (1, 5))
+    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[6].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)
 
 
 def test_known_truth_saves_the_round_that_judges_the_suspects():
     train, val = DIGITS
     noisy = da.add_label_noise(train, 0.1)
-    assert plan(noisy, val, SETTINGS).steps[5].flops < plan(train, val, SETTINGS).steps[5].flops
+    assert plan(noisy, val, SETTINGS).steps[6].flops < plan(train, val, SETTINGS).steps[6].flops
 
 
 def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
@@ -93,3 +101,16 @@ def test_attribution_is_counted_only_where_it_is_asked_for():
     product = 2 * 1438 * 10 * 1438 * 359
     assert steps["attribution"].flops == product
     assert without["leave one out"].flops == steps["leave one out"].flops + product
+
+
+def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
+    """10 000 queries: averaged features of at least 4096, effects left out."""
+    x = np.zeros((60_000, 64), np.float32)
+    y = np.arange(60_000) % 10
+    names = tuple("abcdefghij")
+    train = da.SampleSet(x=x, y=y, ids=np.arange(60_000), class_names=names)
+    planned = plan(train, train.subset(np.arange(10_000)), replace(SETTINGS, memory=8e9))
+    assert planned.form.outputs == "averaged" and planned.form.n_features >= 4096
+    assert planned.form.products == "float32" and planned.peak_bytes < 8e9
+    assert "attribution" not in [s.name for s in planned.steps]
+    assert "primal" in planned.steps[1].detail

@@ -37,6 +37,7 @@ from datassay.options import (
     NoiseKind,
     Out,
     Outputs,
+    Products,
     Projection,
     Reduction,
     Seed,
@@ -44,6 +45,7 @@ from datassay.options import (
     Smoothing,
     SourceColumn,
     Steps,
+    Store,
     Target,
     Task,
     Top,
@@ -80,6 +82,7 @@ KEPT_FILES = ("keep.parquet", "keep.json")
 def _configure() -> None:
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    logging.getLogger("datassay").setLevel(logging.INFO)
 
 
 @app.command()
@@ -107,6 +110,7 @@ def run(
     top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
+    products: Products = "auto",
     memory: Memory = None,
     curve_seeds: CurveSeeds = 5,
     target: Target = None,
@@ -115,6 +119,7 @@ def run(
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
+    store: Store = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
@@ -129,6 +134,8 @@ def run(
       datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
 
       datassay run reviews.csv --target sentiment --ids review_id --source shop
+
+      datassay run mnist/ --model cnn --store kept
 
       datassay run mnist/ --model cnn --plan
     """
@@ -148,6 +155,7 @@ def run(
         dynamics=dynamics,
         projection=projection_of(projection),
         outputs=outputs,
+        products=products,
         memory=None if memory is None else memory * 1e9,
         smoothing=smoothing,
         sigma=sigma,
@@ -156,6 +164,7 @@ def run(
         top=top,
         curve_seeds=curve_seeds,
         seed=seed,
+        store=store,
         command=command_line(),
     )
     if not plan:
@@ -198,6 +207,7 @@ def score(
     top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
+    products: Products = "auto",
     memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
@@ -205,6 +215,7 @@ def score(
     task: Task = None,
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
+    store: Store = None,
 ) -> None:
     """Score every sample without retraining any network, in seconds.
 

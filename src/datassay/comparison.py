@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
 from datassay.act.rivals import Contest, detection_contest, removal_contest
 from datassay.act.summarize import suspects_first
+from datassay.collect.result_store import ResultStore
 from datassay.collect.training import sample_losses
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
@@ -53,6 +54,7 @@ def retrain_and_compare(
     adversarial: Bool[np.ndarray, " n"] | None,
     seed: int,
     progress: Progress = silent,
+    store: ResultStore | None = None,
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
@@ -65,12 +67,13 @@ def retrain_and_compare(
         adversarial: which inputs are adversarial on purpose; None where none are.
         seed: of batches and random rankings.
         progress: called with (step, units done, units in all).
+        store: keeps what is trained, so that an interrupted call goes on; None keeps nothing.
 
     Returns:
         Losses and margins, the removal curve, and who won.
     """
     recipe = task_recipe(train)
-    trained = train_all(models, train, recipe, seed, progress)
+    trained = train_all(models, train, recipe, seed, progress, store)
     outputs = trained.outputs(torch.as_tensor(train.x).float())
     losses = sample_losses(outputs, train, recipe)
     rivals = baselines(
@@ -90,14 +93,14 @@ def retrain_and_compare(
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     curve = removal_curve(
-        models, train, val, rankings, trained=trained, seed=seed, progress=progress
+        models, train, val, rankings, trained=trained, seed=seed, store=store, progress=progress
     )
     measure = f"{curve.metric} after removing half of the samples (higher is better)"
     ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in rankings]
     others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
     contests = [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
     contests += _label_contests(
-        models, train, val, issues, information, rivals, trained, seed, progress
+        models, train, val, issues, information, rivals, trained, seed, progress, store
     )
     if adversarial is not None and adversarial.any() and not adversarial.all():
         contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
@@ -115,6 +118,7 @@ def _label_contests(
     trained,
     seed: int,
     progress: Progress,
+    store: ResultStore | None,
 ) -> list[Contest]:
     """Label scores against the truth where it is known, else by what removing the suspects does."""
     wrong = wrong_labels(train)
@@ -140,6 +144,7 @@ def _label_contests(
         fractions=[fraction],
         trained=trained,
         seed=seed,
+        store=store,
         progress=lambda _, done, total: progress("retrain without suspects", done, total),
     )
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"

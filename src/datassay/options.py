@@ -59,6 +59,13 @@ Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
 Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
 Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
 Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
+Products = Annotated[
+    str, typer.Option(help="Precision of products over all rows: auto, float64, float32, bfloat16.")
+]
+Store = Annotated[
+    str | None,
+    typer.Option(help="Folder or URL that keeps finished work: the same command then goes on."),
+]
 CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
 BlockModel = Annotated[
     str, typer.Option(help="logistic or linear, solved exactly; purify trains others anew.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -13,12 +13,15 @@ from datassay.act.removal_curve import FRACTIONS, task_recipe
 from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
+from datassay.collect.location import FEATURES, inside
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
+from datassay.run_scores import attribution_of
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
+from datassay.score.linear_influence import MOST_PARTNERS
 
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 10.0
@@ -33,7 +36,11 @@ FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
 EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
 PAGE_SECONDS = 2.0
+# Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
+STORE_RATE = 3e8
 RANKINGS = 6
+# Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
+SYMMETRIC_WORK = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +96,17 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     """
     check_settings(settings)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    form = plan_collection(model, train, val, **settings.collection_settings)
+    kept = None if settings.store is None else inside(settings.store, FEATURES)
+    form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
     work = forward_work(model, train)
+    n, m = len(train), len(val)
+    attributed = attribution_of(settings, form, n, m, train.is_classification)
+    settings = replace(settings, attribution=attributed)
     steps = [
-        _collect_step(form, work, len(train) + len(val), rate),
-        *_score_steps(form, len(train), len(val), rate["float64"], settings),
+        _collect_step(form, work, n + m, rate),
+        *_store_step(form, settings.store),
+        *_score_steps(form, n, m, rate, settings),
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
     ]
@@ -168,44 +180,75 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
 
 
-def _score_steps(form: Form, n: int, m: int, rate: float, settings: RunSettings) -> list[PlanStep]:
+def _store_step(form: Form, store: str | None) -> list[PlanStep]:
+    if store is None:
+        return []
+    size = form.jacobian_bytes
+    detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
+    return [PlanStep("store", detail, 0.0, 0.0, size / STORE_RATE)]
+
+
+def _score_steps(
+    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
+) -> list[PlanStep]:
     p, b = form.eigenproblem, form.n_rows // n
-    columns = form.n_outputs // b
-    eigen = EIGEN_WORK * p**3
+    columns, held = form.n_outputs // b, form.peak_bytes
     dual = form.representation == "kernel"
-    rows = 2.0 * (m * b if dual else n * b + m * b) * p**2
-    # The effects hold every changed output; without them a triangular factor is smaller.
+    rate = rates["float64"]
+    # Products over all rows of features, in their own precision; each reading of the rows is one.
+    fast = rates["float64" if form.products == "float64" else "float32"]
+    reading = 0.0 if dual else 2.0 * n * b * p**2
+    eigen = EIGEN_WORK * p**3
+    products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
+    # The effects hold every changed output; without them products of the queries are smaller.
     attributes = settings.attribution != "none"
-    outputs = 2.0 * n * columns * p * (m * b if attributes else min(m * b, p))
+    queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
+    outputs = 2.0 * n * columns * p * queries
     contour = 4.0 * n * columns * p * N_NODES * b + (0.0 if attributes else outputs)
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
-    if n > LARGEST_KERNEL:  # two more passes over the features, and one ridge fit a penalty
-        labels = 6.0 * n * b * p**2 + 4.0 * len(RIDGES) * n * b * p * (b + columns)
-        labels_detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
-    else:
-        labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
-        labels_detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
-    held = form.peak_bytes
+    pairs = 2.0 * n * p * min(n, MOST_PARTNERS)
     return [
         PlanStep(
             "decompose",
             f"{p} x {p} eigenproblem, {'dual' if dual else 'primal'}",
             held,
-            eigen + rows,
-            (eigen + rows) / rate,
+            eigen + products,
+            eigen / rate + products / fast,
         ),
         PlanStep(
             "leave one out",
             f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
             held,
-            contour + leverages,
-            contour / (SCORING_SHARE * rate) + leverages / (small * rate),
+            reading + contour + leverages,
+            reading / fast + contour / (SCORING_SHARE * rate) + leverages / (small * rate),
         ),
         *_attribution_step(n, m, columns * b, outputs if attributes else None, settings.top, rate),
-        PlanStep("label issues", labels_detail, held, labels, labels / (LABEL_SHARE * rate)),
+        _label_step(form, n, rate, fast),
+        PlanStep(
+            "influence",
+            f"{min(n, MOST_PARTNERS)} partners a sample",
+            held,
+            reading + pairs,
+            (reading + pairs) / fast,
+        ),
     ]
+
+
+def _label_step(form: Form, n: int, rate: float, fast: float) -> PlanStep:
+    p, b = form.eigenproblem, form.n_rows // n
+    columns = form.n_outputs // b
+    if form.representation == "features" and (b == 1 or n > LARGEST_KERNEL):
+        # The rows, one more product of them, one triangular solve; a ridge fit a penalty.
+        products = (2.0 + SYMMETRIC_WORK + 1.0) * n * b * p**2
+        fits = 2.0 * len(RIDGES) * n * b * p * (b + 2 * columns)
+        detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+        seconds = products / fast + fits / (LABEL_SHARE * rate)
+        return PlanStep("label issues", detail, form.peak_bytes, products + fits, seconds)
+    labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
+    detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
+    return PlanStep("label issues", detail, form.peak_bytes, labels, labels / (LABEL_SHARE * rate))
 
 
 def _attribution_step(

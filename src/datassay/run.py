@@ -17,6 +17,8 @@ from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.linearization import Linearization
+from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
+from datassay.collect.result_store import ResultStore
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
@@ -24,13 +26,19 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
 from datassay.report.wording import percent
+from datassay.run_scores import (
+    LEFT_OUT,
+    attribution_of,
+    influence_facts,
+    influence_of,
+    removals_of,
+)
 from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
-from datassay.score.attribution import RemovalScores, removal_scores
 from datassay.score.information import SampleInformation, sample_information
-from datassay.score.label_issues import label_issues
+from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
-from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.score.leave_one_out import LeaveOneOut
 
 
 def run(
@@ -61,20 +69,20 @@ def run(
     check_settings(settings)
     models = starting_networks(train, settings)
     lin = _collected(models[0], train, val, settings, progress)
-    removed = _removals(lin, settings, progress)
+    is_classes = train.is_classification
+    attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
+    removed = removals_of(lin, replace(settings, attribution=attributed), progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-    progress("judge the labels", 0, 1)
-    issues = label_issues(lin)
+    issues = label_issues(lin, progress=progress)
+    influence = influence_of(lin, issues, settings.seed, progress)
     spectrum = learning_curve(lin, loo.run)
-    progress("judge the labels", 1, 1)
     replaced = None if adversarial is None else adversarial.replaced
-    retrained = RetrainedNetworks()
-    if settings.curve_seeds:
-        retrained = retrain_and_compare(
-            models, train, val, information, issues, replaced, settings.seed, progress
-        )
+    retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts |= influence_facts(influence)
+    if attributed != settings.attribution and attributed == "none":
+        facts["Left out"] = LEFT_OUT
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
@@ -86,6 +94,7 @@ def run(
         learning_curve=spectrum,
         attribution=removed.attribution,
         query_outputs=removed.query_outputs,
+        influence=influence,
         groups=groups(train, information, settings.seed),
         adversarial=replaced,
         baselines=retrained.baselines,
@@ -96,16 +105,21 @@ def run(
     )
 
 
-def _removals(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """One pass over all removals, with or without the effects on each validation sample."""
-    of = settings.attribution
-    if of == "none":
-        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
-        return RemovalScores(loo, None, None)
-    if of == "auto":
-        of = "loss" if lin.labels is None and lin.outputs.shape[1] > 1 else "output"
-    return removal_scores(
-        lin, of=of, top=settings.top, progress=progress, **settings.dynamics_settings
+def _retrained(
+    models: list,
+    train: SampleSet,
+    val: SampleSet,
+    information: SampleInformation,
+    issues: LabelIssues,
+    replaced: np.ndarray | None,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainedNetworks:
+    if not settings.curve_seeds:
+        return RetrainedNetworks()
+    store, seed = result_store(settings.store), settings.seed
+    return retrain_and_compare(
+        models, train, val, information, issues, replaced, seed, progress, store
     )
 
 
@@ -170,9 +184,28 @@ def _collected(
         val,
         allow_trained=settings.allow_trained,
         seed=settings.seed,
+        store=None if settings.store is None else inside(settings.store, FEATURES),
         progress=progress,
         **settings.collection_settings,
     )
+
+
+def result_store(location: str | None) -> ResultStore | None:
+    """Where retrained networks are kept: beside the features, on a local path only.
+
+    Args:
+        location: of the whole store, or None.
+
+    Returns:
+        The folder's store; None where nothing is kept.
+
+    Raises:
+        SettingError: the folder holds something else.
+        DataError: it is not writable.
+    """
+    if location is None or not is_local(location):
+        return None
+    return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
 
 
 def keep_set(
@@ -257,7 +290,7 @@ def _facts(
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
-        "Scores": "float64",
+        "Scores": _precision(lin),
         "Seed": str(settings.seed),
         "Version": version("datassay"),
     }
@@ -265,9 +298,17 @@ def _facts(
         noise = f"σ = {settings.sigma:g}"
         noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
         facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+    if settings.store is not None:
+        facts["Store"] = settings.store
     if settings.command:
         facts["Command"] = settings.command
     return facts
+
+
+def _precision(lin: Linearization) -> str:
+    if lin.form.products == "float64" or lin.form.representation == "kernel":
+        return "float64"
+    return f"float64; products over all rows in {lin.form.products}"
 
 
 def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:

@@ -33,6 +33,7 @@ class RunSettings:
         projection: "auto", None or features a tensor.
         outputs: "auto", "joint" or "averaged".
         memory: bytes to stay within, or None.
+        products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
         smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
         sigma: of the smoothing noise.
         batch_size: of SGD, for smoothing "sgd" only.
@@ -41,6 +42,7 @@ class RunSettings:
         top: samples to keep a validation sample and direction.
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
         seed: of weights, projection, batches and random rankings.
+        store: folder or fsspec URL that keeps finished work, or None.
         command: what to print on the page as the command to repeat this.
     """
 
@@ -55,6 +57,7 @@ class RunSettings:
     projection: int | str | None = "auto"
     outputs: str = "auto"
     memory: float | None = None
+    products: str = "auto"
     smoothing: str = "functional"
     sigma: float = 1.0
     batch_size: int | None = None
@@ -62,6 +65,7 @@ class RunSettings:
     top: int = 5
     curve_seeds: int = 5
     seed: int = 0
+    store: str | None = None
     command: str = ""
 
     @property
@@ -79,7 +83,7 @@ class RunSettings:
     @property
     def collection_settings(self) -> dict:
         """The arguments that `collect` and `plan_collection` share."""
-        names = ("projection", "outputs", "memory")
+        names = ("projection", "outputs", "memory", "products")
         return {name: getattr(self, name) for name in names}
 
 

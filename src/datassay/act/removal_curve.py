@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.collect.jacobian import frozen_copy
+from datassay.collect.manifest import (
+    digest,
+    digest_of_values,
+    machine_fingerprint,
+    model_fingerprint,
+)
 from datassay.collect.output_loss import output_score, task_loss
+from datassay.collect.result_store import ResultStore
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -52,6 +60,7 @@ def removal_curve(
     recipe: Recipe | None = None,
     trained: TrainedNetworks | None = None,
     seed: int = 0,
+    store: ResultStore | None = None,
     progress: Progress = silent,
 ) -> RemovalCurve:
     """Retrain on what each ranking keeps, beside keeping a random part, over seeds.
@@ -66,6 +75,8 @@ def removal_curve(
         recipe: how to train; None takes the defaults for the task.
         trained: the networks trained on all samples, one a seed, if they are there already.
         seed: of the random order and of the batches.
+        store: keeps the scores of every fraction, so that an interrupted call goes on; None keeps
+            nothing.
         progress: called with (step, updates done, updates in all).
 
     Returns:
@@ -89,16 +100,22 @@ def removal_curve(
     trained = trained or train_all(models, train, recipe, seed)
     score = np.empty((len(orders), len(fractions), len(models)))
     score[:, 0] = validation_score(trained, val)
+    store = store or ResultStore(None, {})
+    cause = _cause(models, train, recipe, seed) | {"val": digest({"x": val.x, "y": val.y})}
     for f, fraction in enumerate(fractions[1:], start=1):
         removed = round(fraction * len(train))
         kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
         subsets = torch.as_tensor(np.stack(kept))
         before, total = (f - 1) * recipe.steps, (len(fractions) - 1) * recipe.steps
         part = part_of(progress, "retrain on what is kept", before, total)
-        networks = train_networks(
-            [*models] * len(orders), train, subsets, recipe, seed=seed, progress=part
-        )
-        score[:, f] = validation_score(networks, val).reshape(len(orders), -1)
+        at_once = [*models] * len(orders)
+
+        def retrained(at_once=at_once, subsets=subsets, part=part) -> dict[str, np.ndarray]:
+            networks = train_networks(at_once, train, subsets, recipe, seed=seed, progress=part)
+            return {"score": validation_score(networks, val)}
+
+        name = digest_of_values(cause | {"kept": digest({"subsets": subsets.numpy()})})
+        score[:, f] = store.kept(f"scores-{name}", retrained)["score"].reshape(len(orders), -1)
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 
@@ -109,6 +126,7 @@ def train_all(
     recipe: Recipe | None = None,
     seed: int = 0,
     progress: Progress = silent,
+    store: ResultStore | None = None,
 ) -> TrainedNetworks:
     """Train every network on all samples.
 
@@ -118,14 +136,37 @@ def train_all(
         recipe: how to train; None takes the defaults for the task.
         seed: of the batches.
         progress: called with (step, updates done, updates in all).
+        store: keeps the trained weights; None keeps nothing.
 
     Returns:
         The trained networks.
     """
+    recipe = recipe or task_recipe(train)
     everything = torch.arange(len(train)).expand(len(models), -1)
-    return train_networks(
-        models, train, everything, recipe or task_recipe(train), seed=seed, progress=progress
-    )
+
+    def train_now() -> TrainedNetworks:
+        return train_networks(models, train, everything, recipe, seed=seed, progress=progress)
+
+    if store is None:
+        return train_now()
+    name = f"weights-{digest_of_values(_cause(models, train, recipe, seed))}"
+    state = store.kept(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
+    template = frozen_copy(models[0], getattr(torch, recipe.precision))
+    return TrainedNetworks(template, {n: torch.from_numpy(a) for n, a in state.items()})
+
+
+def _cause(
+    models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
+) -> dict[str, object]:
+    """All that decides what networks learn, as plain JSON values."""
+    return {
+        "models": [model_fingerprint(model) for model in models],
+        **machine_fingerprint(models[0]),
+        "threads": torch.get_num_threads(),
+        "samples": digest({"x": train.x, "y": train.y}),
+        "recipe": asdict(recipe),
+        "seed": seed,
+    }
 
 
 def task_recipe(samples: SampleSet) -> Recipe:

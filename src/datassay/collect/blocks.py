@@ -44,23 +44,6 @@ def allocate(block: Block, n: int) -> Block:
     return _room(block, n)
 
 
-def write(block: Block, into: Block, start: int) -> None:
-    """Copy a chunk's block to its place, so that chunks are never held beside their whole.
-
-    Args:
-        block: the chunk.
-        into: from `allocate`; changed in place.
-        start: position of the chunk's first sample.
-    """
-    if isinstance(block, DenseFactors):
-        assert isinstance(into, DenseFactors)
-        into.inputs[start : start + len(block.inputs)] = block.inputs
-        into.gradients[start : start + len(block.inputs)] = block.gradients
-    else:
-        assert isinstance(into, Tensor)
-        into[start : start + len(block)] = block
-
-
 def take(block: Block, samples: slice) -> Block:
     """The block of some of the samples, a view.
 
@@ -88,6 +71,24 @@ def values(blocks: Mapping[str, Block]) -> list[Tensor]:
     found: list[Tensor] = []
     for block in blocks.values():
         found += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
+    return found
+
+
+def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
+    """The tensors that hold the blocks, by names of their own.
+
+    Args:
+        blocks: by tensor name.
+
+    Returns:
+        Name → [n, ...], the blocks' own memory.
+    """
+    found: dict[str, Tensor] = {}
+    for name, block in blocks.items():
+        if isinstance(block, DenseFactors):
+            found |= {f"inputs.{name}": block.inputs, f"gradients.{name}": block.gradients}
+        else:
+            found[f"jacobian.{name}"] = block
     return found
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.blocks import Block, allocate, take, values, write
+from datassay.collect.blocks import Block, allocate, named_tensors, take
 from datassay.collect.form import Form, available_memory, choose_form
-from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers, jacobian
+from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers
+from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
-from datassay.collect.projection import project, projector
+from datassay.collect.projection import projector
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
 from datassay.progress import Progress, silent
+
+if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
+    from datassay.collect.resume import KeptPass
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +39,10 @@ def collect(
     outputs: str = "auto",
     kind: str = "coordinates",
     memory: float | None = None,
+    products: str = "auto",
     allow_trained: bool = False,
     seed: int = 0,
+    store: str | Path | None = None,
     progress: Progress = silent,
 ) -> Linearization:
     """Linearise a network at its present weights on training and validation samples.
@@ -46,37 +54,49 @@ def collect(
             number of regression targets.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
-        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel among the k outputs
-            (exact at infinite width); "auto" takes joint where n k is small.
+        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
+            features a sample among the k outputs (exact at infinite width); "auto" takes joint
+            where n k is small.
         kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
+        products: precision of the products over all rows of features that scoring does: "float64",
+            "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
         allow_trained: linearise even at weights that have seen these labels; the result then
             carries a warning instead of raising.
         seed: of the projection.
+        store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
+            call with the same model, samples and settings only computes what is missing or
+            damaged; "auto" settings then mean what the first call chose. None keeps nothing.
         progress: called with (step, samples done, samples in all).
 
     Returns:
         The linearisation; `.form` says what was chosen and why, `.warnings` what to know.
 
     Raises:
-        DataError: fewer than 2 samples, one class only, or shapes or classes that differ between
-            the sets.
+        DataError: fewer than 2 samples, one class only, shapes or classes that differ between the
+            sets, or a store that is damaged at its head, full or not writable.
         ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
             the weights were trained on these labels and allow_trained is False.
-        SettingError: an unknown or impossible projection, outputs or kind.
+        SettingError: an unknown or impossible projection, outputs or kind, or a store of another
+            model, other samples or settings; the message names what differs.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
-    off-diagonal output blocks.
+    off-diagonal output blocks; as features it is projected too (see `projector`).
     """
     settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
-    layers, targets, form = _plan(model, train, val, settings)
+    settings["products"] = products
+    layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
-    sets = [train] if val is None else [train, val]
-    f0, blocks = _pass(frozen, layers, sets, form, seed, progress)
+    sets = {"train": train} | ({} if val is None else {"val": val})
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    work = JacobianPass(frozen, layers, sets, form, to)
+    all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
+    kept = None if store is None else _kept(store, work, model, all_targets, seed)
+    f0, blocks = _pass(work, kept, progress)
     n = len(train)
-    val_targets = None if val is None else network_targets(val, layers.n_outputs)
+    val_targets = all_targets.get("val")
     notes += initial_fit_warning(
         f0[:n],
         targets,
@@ -92,21 +112,29 @@ def collect(
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
         val_outputs=None if val is None else f0[n:],
-        **_kernel_or_features(blocks, n, form, with_val=val is not None),
+        **(_kernel_or_features(blocks, n, form, val is not None) | _left_in(kept, form)),
         form=form,
         warnings=notes,
         val_targets=val_targets,
     )
 
 
-def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, **settings) -> Form:
+def plan_collection(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None,
+    *,
+    store: str | Path | None = None,
+    **settings,
+) -> Form:
     """The form that `collect` would choose, without collecting.
 
     Args:
         model: as for `collect`.
         train: as for `collect`.
         val: as for `collect`.
-        settings: projection, outputs, kind and memory, as for `collect`.
+        store: as for `collect`; is not changed.
+        settings: projection, outputs, kind, memory and products, as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -116,17 +144,39 @@ def plan_collection(model: nn.Module, train: SampleSet, val: SampleSet | None, *
         ModelError: the outputs do not fit the targets, or the model fails on a sample.
         SettingError: an unknown or impossible projection, outputs, kind or memory.
     """
-    return _plan(model, train, val, settings)[2]
+    return _plan(model, train, val, settings, store)[2]
 
 
 def _plan(
-    model: nn.Module, train: SampleSet, val: SampleSet | None, settings: dict
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: dict,
+    store: str | Path | None = None,
 ) -> tuple[Layers, Tensor, Form]:
     check_sets(train, val)
     layers = _inspect(model, train)
     targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    return layers, targets, choose_form(layers, sizes, **settings)
+    form = choose_form(layers, sizes, **settings)
+    if store is not None:
+        from datassay.collect.resume import stored_form
+
+        # How to score is not of what was collected: it is this call's to say.
+        kept = stored_form(store, settings) or form
+        form = replace(kept, products=form.products, memory=form.memory, in_store=False)
+        free = available_memory() if form.memory is None else form.memory
+        stays = form.representation == "features" and form.peak_bytes > free
+        form = replace(form, in_store=stays)
+    return layers, targets, form
+
+
+def _kept(
+    store: str | Path, work: JacobianPass, model: nn.Module, targets: dict[str, Tensor], seed: int
+) -> KeptPass:
+    from datassay.collect.resume import KeptPass
+
+    return KeptPass(store, work, model, targets, seed)
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
@@ -164,13 +214,7 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 def _inspect(model: nn.Module, train: SampleSet) -> Layers:
     probe = frozen_copy(model, torch.float32)
-    return inspect_layers(probe, _inputs(train.x[:1], probe, torch.float32))
-
-
-def _inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
-    """A copy on the model's device: networks that work in place must not change the samples."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    return torch.tensor(x, dtype=dtype, device=device)
+    return inspect_layers(probe, network_inputs(train.x[:1], probe, torch.float32))
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
@@ -217,68 +261,45 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 
 
 def _pass(
-    frozen: nn.Module,
-    layers: Layers,
-    sets: list[SampleSet],
-    form: Form,
-    seed: int,
-    progress: Progress,
+    work: JacobianPass, kept: KeptPass | None, progress: Progress
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
-    to = projector(layers, form.projection, form.kind, seed)
-    as_factors = form.representation == "kernel" and form.projection is None
-    dtype = getattr(torch, form.precision)
-    n_all, done = sum(map(len, sets)), 0
-    outputs = torch.empty(n_all, layers.n_outputs, dtype=dtype)
-    held: dict[str, Block] = {}
-    for samples, start in _chunks(sets, form.chunk):
-        x = _inputs(samples.x[start : start + form.chunk], frozen, dtype)
-        f0, blocks = jacobian(frozen, layers, x)
-        outputs[done : done + len(f0)] = f0
-        if not as_factors:
-            blocks = {"projected": project(blocks, to)}
-        _check_finite(f0, blocks, samples.ids[start : start + form.chunk])
-        held = held or {name: allocate(block, n_all) for name, block in blocks.items()}
-        for name, block in blocks.items():
-            write(block, held[name], done)
-        done += len(f0)
+    n_all, done = sum(work.sizes.values()), 0
+    outputs, blocks = work.template()
+    wanted = {} if work.form.in_store else blocks
+    held = {name: allocate(block, n_all) for name, block in wanted.items()}
+    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
+    for chunk in work.chunks:
+        arrays = work.arrays(chunk) if kept is None else kept.arrays(chunk, filled)
+        for name, tensor in filled.items():
+            tensor[done : done + len(chunk)] = arrays[name]
+        done += len(chunk)
         progress("collect Jacobians", done, n_all)
-    return outputs, held
-
-
-def _chunks(sets: list[SampleSet], size: int) -> Iterator[tuple[SampleSet, int]]:
-    for samples in sets:
-        for start in range(0, len(samples), size):
-            yield samples, start
-
-
-def _check_finite(f0: Tensor, blocks: Mapping[str, Block], ids: np.ndarray) -> None:
-    for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
-        finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
-        bad = ~torch.stack(finite).all(0).cpu().numpy()
-        if bad.any():
-            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
-            which = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
-            raise ModelError(
-                f"the model's {what} must be finite; {which} NaN or infinity. Check the weights "
-                "and the scale of the inputs."
-            )
+    return filled[OUTPUTS], held
 
 
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
-) -> dict[str, Tensor | None]:
+) -> dict[str, Any]:
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
     val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
         theta = kernel(train, train, form.outputs)
         val_theta = None if val is None else kernel(val, train, form.outputs)
         return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
+    if form.in_store:
+        return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
     phi, val_phi = (None if part is None else _features(part) for part in (train, val))
     return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
 
 
+def _left_in(kept: KeptPass | None, form: Form) -> dict[str, Any]:
+    if kept is None or not form.in_store:
+        return {}
+    return {"features": kept.features("train"), "val_features": kept.features("val")}
+
+
 def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
-    projected = blocks["projected"]
+    projected = blocks[PROJECTED]
     assert isinstance(projected, Tensor)
     return projected.flatten(0, 1)

@@ -6,7 +6,7 @@ Sizes are counted before anything is computed, so that a plan can be shown and a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -15,12 +15,19 @@ from datassay.collect.kernel import Outputs
 from datassay.collect.projection import ProjectionKind
 from datassay.errors import SettingError
 
+ProductPrecision = Literal["float64", "float32", "bfloat16"]
 # An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
 LARGEST_EIGENPROBLEM = 4096
 # Random coordinates a tensor that S1 found sufficient.
 S1_COORDINATES = 2000
 # Bytes that one Jacobian call, and one panel of a kernel, may take.
 WORKING_BYTES = 2**28
+# Bytes of one panel of rows in float64; rows that take no more are kept whole.
+PANEL_BYTES = 2**28
+# Values an output that choosing a ridge holds: one a penalty and offset.
+RIDGE_VALUES = 66
+# Beyond this many multiplications a product over all rows is done in float32.
+FLOAT64_PRODUCTS = 2e11
 # Values that leave_one_out holds of one chunk of removals.
 SCORING_VALUES = 2**25
 # Below this many multiplications float64 Jacobians cost less than a second.
@@ -48,6 +55,9 @@ class Form:
         reason: one sentence saying why this form.
         collect_bytes: most memory that collecting holds at once, results included.
         jacobian_flops: the part of flops done in the Jacobians' precision.
+        products: of the products over all rows of features that scoring does.
+        memory: bytes that scoring may take; None: what is free.
+        in_store: whether the features stay in a store and are read from it in slices.
     """
 
     representation: Literal["kernel", "features"]
@@ -66,6 +76,14 @@ class Form:
     reason: str
     collect_bytes: float = 0.0
     jacobian_flops: float = 0.0
+    products: ProductPrecision = "float64"
+    memory: float | None = None
+    in_store: bool = False
+
+    @property
+    def mixes_outputs(self) -> bool:
+        """Whether a sample's k outputs are collected as one row of features."""
+        return self.representation == "features" and self.outputs == "averaged"
 
     @property
     def kernel_flops(self) -> float:
@@ -76,17 +94,26 @@ class Form:
     def peak_bytes(self) -> float:
         """Most memory that collecting and scoring hold at once, beyond the program itself.
 
-        Scoring holds the collected arrays, their float64 rows in the eigenbasis, and the largest
-        of: the eigenproblem's workspace, a second copy of the rows, a chunk of removals.
+        Scoring holds the collected arrays and the largest of: the eigenproblem's workspace, a chunk
+        of removals, and what the label scores hold. A kernel has its rows in the eigenbasis beside
+        it; features have a panel of them, and all where these are no more than a panel.
         """
         b = self.n_outputs if self.outputs == "joint" else 1
         n, c, size = self.n_rows // b, self.n_outputs // b, self.eigenproblem
-        dual = self.representation == "kernel"
-        basis = self.result_bytes * (1 if dual or self.precision == "float64" else 2)
         chunk = max(1, min(n, SCORING_VALUES // max(1, size * c * (b + 2))))
         removals = 8.0 * chunk * size * (c * (b + 4) + b)
-        working = max(24.0 * size**2, 8.0 * self.n_rows * size, removals)
-        return max(self.collect_bytes, self.result_bytes + basis + working)
+        rows = 8.0 * self.n_rows * size
+        if self.representation == "kernel":
+            working = max(24.0 * size**2, rows, removals)
+            return max(self.collect_bytes, 2 * self.result_bytes + working)
+        panel = min(rows, PANEL_BYTES)
+        held = rows if rows <= PANEL_BYTES else 0.0
+        labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
+        # Beside them: C, its vectors, and those once more as the products take them.
+        working = max(24.0 * size**2 + panel, 24.0 * size**2 + removals, labels + 3 * panel)
+        if self.in_store:
+            return max(self.collect_bytes - self.jacobian_bytes, held + working)
+        return max(self.collect_bytes, self.result_bytes + held + working)
 
     @property
     def eigenproblem(self) -> int:
@@ -124,6 +151,7 @@ def choose_form(
     outputs: str = "auto",
     kind: str = "coordinates",
     memory: float | None = None,
+    products: str = "auto",
 ) -> Form:
     """The form that fits the memory, exact where it can be.
 
@@ -134,28 +162,40 @@ def choose_form(
         outputs: "auto", "joint" or "averaged".
         kind: of projection.
         memory: bytes to stay within; None takes what is available.
+        products: "auto", "float64", "float32" or "bfloat16".
 
     Returns:
         The form. "auto" takes the first that fits of: exact and joint (n k or d ≤ 4096), exact and
-        averaged (n ≤ 12288), averaged over 2000 coordinates a tensor, joint over at most 4096
-        coordinates in all, then over 4, 16 and 64 times fewer. A joint form is a kernel or
+        averaged (n ≤ 12288), averaged over 2000 coordinates a tensor (as far as n ≤ 12288 too),
+        averaged over about 4096 coordinates in all, then over 4, 16 and 64 times fewer; outputs
+        that must be joint over at most 4096 and so on. A projected or joint form is a kernel or
         features, whichever is smaller.
 
     Raises:
-        SettingError: projection or memory is not positive, or outputs or kind is unknown.
+        SettingError: projection or memory is not positive, or outputs, kind or products is unknown.
     """
-    _check_settings(projection, outputs, kind, memory)
-    memory = available_memory() if memory is None else memory
+    _check_settings(projection, outputs, kind, memory, products)
+    free = available_memory() if memory is None else memory
     forms = [
-        (_form(layers, sizes, candidate, cast(ProjectionKind, kind)), candidate.limit)
+        (_form(layers, sizes, candidate, cast(ProjectionKind, kind)), candidate)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
-    fits = (f for f, limit in forms if f.eigenproblem <= limit and f.peak_bytes <= 0.8 * memory)
+    fits = (
+        form
+        for form, of in forms
+        if form.eigenproblem <= of.limit
+        and form.n_rows <= of.rows
+        and form.peak_bytes <= 0.8 * free
+    )
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
-    return next(fits, forms[-1][0])
+    form = next(fits, forms[-1][0])
+    if products == "auto":
+        large = form.n_rows * form.n_features**2 > FLOAT64_PRODUCTS
+        products = "float32" if large else "float64"
+    return replace(form, products=cast(ProductPrecision, products), memory=memory)
 
 
-def _check_settings(projection, outputs, kind, memory) -> None:
+def _check_settings(projection, outputs, kind, memory, products) -> None:
     if projection is not None and projection != "auto":
         if not isinstance(projection, int) or isinstance(projection, bool):
             raise SettingError(
@@ -170,6 +210,7 @@ def _check_settings(projection, outputs, kind, memory) -> None:
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged")),
         ("kind", kind, ("coordinates", "sparse_sign")),
+        ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
         if value not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
@@ -181,11 +222,13 @@ class _Candidate:
     projection: int | None
     limit: int | float  # largest eigenproblem for which this candidate is taken
     reason: str
+    rows: int | float = float("inf")  # and the most rows
+    small: bool = False  # for want of memory or because of n: features wherever they are smaller
 
 
 def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]:
-    n_tensors = len(layers.direct) + sum(1 + bias for *_, bias in layers.dense.values())
-    few = max(1, LARGEST_EIGENPROBLEM // n_tensors)
+    tensors = _tensors(layers)
+    few = max(1, LARGEST_EIGENPROBLEM // len(tensors))
     auto = projection == "auto"
     exact = auto or projection is None
     small, medium, large = LARGEST_EIGENPROBLEM, 3 * LARGEST_EIGENPROBLEM, float("inf")
@@ -197,14 +240,16 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
         found.append(_Candidate("averaged", None, medium, shared))
     if outputs != "joint" and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
-        found.append(_Candidate("averaged", S1_COORDINATES, medium, too_big))
+        found.append(_Candidate("averaged", S1_COORDINATES, medium, too_big, rows=medium))
     if auto:
-        last: Outputs = "averaged" if outputs == "averaged" else "joint"
-        start = S1_COORDINATES if outputs == "averaged" else few
+        last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
+        start = few if last == "joint" else _each_for(LARGEST_EIGENPROBLEM, tensors)
         too_large = "n is too large for a kernel"
-        found.append(_Candidate(last, start, large, too_large))
+        too_large += "" if last == "joint" else ", and the k outputs share one row of features"
+        found.append(_Candidate(last, start, large, too_large, small=True))
         less = "more coordinates would exceed the memory"
-        found += [_Candidate(last, max(1, start // by), large, less) for by in (4, 16, 64)]
+        fewer = [max(1, start // by) for by in (4, 16, 64)]
+        found += [_Candidate(last, each, large, less, small=True) for each in fewer]
     if not auto:
         last = "averaged" if outputs == "averaged" else "joint"
         found.append(_Candidate(last, projection, large, "projection was set"))
@@ -217,11 +262,15 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     projection = candidate.projection
     b = k if outputs == "joint" else 1
     n_features = sum(t if projection is None else min(t, projection) for t in _tensors(layers))
-    dual = candidate.outputs == "averaged" or n * b <= n_features
+    shared = outputs == "averaged"
+    # A mean over output blocks has no features of its own; those that stand in for it err more than
+    # projecting alone, so they wait until the kernel's decomposition is the dearer.
+    mean = shared and (projection is None or (n <= LARGEST_EIGENPROBLEM and not candidate.small))
+    dual = mean or n * b <= n_features
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     item = 8 if work <= FLOAT64_WORK else 4
     factored = dual and projection is None
-    held = _factors(layers, k) if factored else k * n_features
+    held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
     a_sample = 4 * _factors(layers, k)
     a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
@@ -254,6 +303,17 @@ def _tensors(layers: Layers) -> list[int]:
     for n_in, n_out, bias in layers.dense.values():
         sizes += [n_in * n_out, n_out] if bias else [n_in * n_out]
     return sizes
+
+
+def _each_for(total: int, tensors: list[int]) -> int:
+    """The least limit of coordinates a tensor that keeps at least `total` of them, or all."""
+    left, each = total, 0
+    for place, size in enumerate(sorted(tensors)):
+        each = -(-left // (len(tensors) - place))
+        if size >= each:
+            return each
+        left -= size
+    return max(tensors)
 
 
 def _factors(layers: Layers, k: int) -> int:

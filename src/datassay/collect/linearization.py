@@ -10,6 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.form import Form
+from datassay.collect.stored_features import StoredFeatures
+
+Features = Float[Tensor, "rows p"] | StoredFeatures
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -27,7 +30,8 @@ class Linearization:
         labels: [n] class indices, or None for regression.
         class_names: the classes in index order; empty for regression.
         kernel: Θ = ΦΦᵀ, [n b, n b] float64, or None.
-        features: Φ, [n b, p], or None.
+        features: Φ, [n b, p], or None. Those that a store holds and the memory does not are read
+            from it in slices of rows (`StoredFeatures`).
         val_outputs: f₀ on the validation inputs, [m, k], or None without a validation set.
         val_kernel: Θ(X_val, X), [m b, n b], or None.
         val_features: [m b, p], or None.
@@ -42,10 +46,10 @@ class Linearization:
     labels: np.ndarray | None
     class_names: tuple[str, ...]
     kernel: Float[Tensor, "rows rows"] | None
-    features: Float[Tensor, "rows p"] | None
+    features: Float[Tensor, "rows p"] | StoredFeatures | None
     val_outputs: Float[Tensor, "m k"] | None
     val_kernel: Float[Tensor, "val_rows rows"] | None
-    val_features: Float[Tensor, "val_rows p"] | None
+    val_features: Float[Tensor, "val_rows p"] | StoredFeatures | None
     form: Form
     warnings: tuple[str, ...] = ()
     val_targets: Float[Tensor, "m k"] | None = None
@@ -85,13 +89,14 @@ class Linearization:
             form=form,
         )
 
-    def _average(self, kernel: Tensor | None, features: Tensor | None) -> Tensor:
+    def _average(self, kernel: Tensor | None, features: Features | None) -> Tensor:
         n, b = len(self), self.rows_per_sample
         if kernel is not None:
             blocks = kernel.reshape(-1, b, n, b)
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
         assert self.features is not None and features is not None
-        left, right = (f.double().reshape(-1, b * f.shape[1]) for f in (features, self.features))
+        both = (features, self.features)
+        left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in both)
         return left @ right.T / b
 
     def subset(self, indices: np.ndarray) -> Linearization:
@@ -113,7 +118,11 @@ class Linearization:
             ids=self.ids[indices],
             labels=None if self.labels is None else self.labels[indices],
             kernel=None if self.kernel is None else self.kernel[rows][:, rows],
-            features=None if self.features is None else self.features[rows],
+            features=None if self.features is None else _rows_at(self.features, rows),
             val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
             form=replace(self.form, n_rows=len(rows)),
         )
+
+
+def _rows_at(features: Features, rows: Tensor) -> Tensor:
+    return features.at(rows) if isinstance(features, StoredFeatures) else features[rows]

@@ -17,6 +17,8 @@ from datassay.collect.blocks import Block, DenseFactors
 from datassay.collect.jacobian import Layers
 
 ProjectionKind = Literal["coordinates", "sparse_sign"]
+# Signs draw from seeds of their own, so that they say nothing about which coordinates are kept.
+MIXING_SEED = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,24 @@ class Projector:
         n_features: p a tensor at most; None keeps everything.
         kind: "coordinates" or "sparse_sign".
         tensors: tensor name → its projection; a dense layer has "name.weight" and "name.bias".
+        mixing: tensor name → ±1, [k, p of it]: the signs by which the k outputs are added up into
+            one row a sample; None keeps a row an output.
     """
 
     n_features: int | None
     kind: ProjectionKind
     tensors: dict[str, TensorProjection]
+    mixing: dict[str, Float[Tensor, "k p"]] | None = None
 
 
-def projector(layers: Layers, n_features: int | None, kind: ProjectionKind, seed: int) -> Projector:
+def projector(
+    layers: Layers,
+    n_features: int | None,
+    kind: ProjectionKind,
+    seed: int,
+    *,
+    averaged: bool = False,
+) -> Projector:
     """Draw the projection of every tensor of a model.
 
     Args:
@@ -91,6 +103,10 @@ def projector(layers: Layers, n_features: int | None, kind: ProjectionKind, seed
         n_features: p a tensor at most; None keeps everything.
         kind: of projection.
         seed: the tensor at position j draws with a seed of its own, made from this one and j.
+        averaged: one row a sample in place of k, whose inner products are unbiased for the mean of
+            the k outputs' kernels: feature j is Σ_a s_aj φ_aj / √k with random signs s. Products of
+            different outputs cancel in the mean; what they leave is less than the error of taking
+            one random output a feature.
 
     Returns:
         The projector.
@@ -102,10 +118,21 @@ def projector(layers: Layers, n_features: int | None, kind: ProjectionKind, seed
         name: tensor_projection(size, n_features, kind, 1_000_003 * seed + j)
         for j, (name, size) in enumerate(sizes.items())
     }
-    return Projector(n_features, kind, tensors)
+    if not averaged:
+        return Projector(n_features, kind, tensors)
+    mixing = {
+        name: _signs(layers.n_outputs, to.n_features, MIXING_SEED + 1_000_003 * seed + j)
+        for j, (name, to) in enumerate(tensors.items())
+    }
+    return Projector(n_features, kind, tensors, mixing)
 
 
-def project(blocks: dict[str, Block], projector: Projector) -> Float[Tensor, "n k p"]:
+def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(2, (k, n_features), generator=generator).float() * 2 - 1
+
+
+def project(blocks: dict[str, Block], projector: Projector) -> Float[Tensor, "n rows p"]:
     """Features of a chunk: the projected tensors side by side.
 
     Args:
@@ -113,7 +140,7 @@ def project(blocks: dict[str, Block], projector: Projector) -> Float[Tensor, "n 
         projector: one projection a tensor.
 
     Returns:
-        Φ for the chunk, in the blocks' precision.
+        Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
 
     Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
     multiplications and no full gradient. Other kinds form the full gradient of one chunk.
@@ -121,23 +148,38 @@ def project(blocks: dict[str, Block], projector: Projector) -> Float[Tensor, "n 
     parts = []
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):
-            parts.append(_project_weight(block, projector.tensors[f"{name}.weight"]))
+            parts.append(_project_weight(block, f"{name}.weight", projector))
             if block.bias:
-                parts.append(_project_full(block.gradients, projector.tensors[f"{name}.bias"]))
+                to = projector.tensors[f"{name}.bias"]
+                bias = _project_full(block.gradients, to)
+                parts.append(_mixed(bias, f"{name}.bias", projector))
         else:
-            parts.append(_project_full(block, projector.tensors[name]))
+            parts.append(_mixed(_project_full(block, projector.tensors[name]), name, projector))
     return torch.cat(parts, dim=2)
 
 
-def _project_weight(block: DenseFactors, to: TensorProjection) -> Float[Tensor, "n k p"]:
+def _project_weight(
+    block: DenseFactors, name: str, projector: Projector
+) -> Float[Tensor, "n rows p"]:
+    to = projector.tensors[name]
     if to.kind == "coordinates":
         assert to.index is not None
         n_in = block.inputs.shape[1]
         row, column = to.index // n_in, to.index % n_in
-        gathered = block.gradients[:, :, row] * block.inputs[:, None, column]  # [n, k, p]
-        return gathered * to.scale
+        gathered = _mixed(block.gradients[:, :, row], name, projector)  # [n, rows, p]
+        return gathered.mul_(block.inputs[:, None, column]).mul_(to.scale)
     full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
-    return _project_full(full.flatten(2), to)
+    return _mixed(_project_full(full.flatten(2), to), name, projector)
+
+
+def _mixed(
+    features: Float[Tensor, "n k p"], name: str, projector: Projector
+) -> Float[Tensor, "n rows p"]:
+    """The k rows of each sample added up under random signs, where the outputs share one."""
+    if projector.mixing is None:
+        return features
+    signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5
+    return torch.einsum("nkp,kp->np", features, signs)[:, None]
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], to: TensorProjection) -> Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,13 +14,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from datassay.collect.manifest import differences, digest, model_fingerprint
 from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "run.json"
+# Entry of each file that holds its own name, so that one moved to another's place is noticed.
+NAME = "__name__"
 
 
 class ResultStore:
@@ -67,16 +69,44 @@ class ResultStore:
         return self._held[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep a piece; on disk before this returns."""
+        """Keep a piece; on disk before this returns.
+
+        Args:
+            name: of the piece.
+            arrays: by name.
+
+        Raises:
+            DataError: the folder takes no more: full, or not writable.
+        """
         self._held[name] = dict(arrays)
         if self._folder is None:
             return
         part = self._folder / f".{name}.{os.getpid()}.part"
-        with part.open("wb") as file:
-            np.savez(file, **self._held[name])  # pyright: ignore[reportArgumentType]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, self._folder / f"{name}.npz")
+        try:
+            with part.open("wb") as file:
+                np.savez(file, **{NAME: np.array(name)}, **self._held[name])  # pyright: ignore[reportArgumentType]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self._folder / f"{name}.npz")
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise DataError(_unwritable(self._folder, error)) from error
+
+    def kept(
+        self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """The piece of this name, computed and kept where it is not there.
+
+        Args:
+            name: of the piece.
+            compute: gives its arrays by name.
+
+        Returns:
+            Its arrays by name.
+        """
+        if name not in self:
+            self.put(name, compute())
+        return self.get(name)
 
 
 def fingerprint(
@@ -93,10 +123,8 @@ def fingerprint(
     Returns:
         Plain JSON values, one entry a cause.
     """
-    state = {name: t.detach().cpu().numpy() for name, t in model.state_dict().items()}
     return {
-        "model": str(model),
-        "weights": digest(state),
+        **model_fingerprint(model),
         "training samples": digest({"x": train.x, "y": train.y}),
         "validation inputs": "none" if val is None else digest({"x": val.x}),
         **asdict(recipe),
@@ -104,38 +132,28 @@ def fingerprint(
     }
 
 
-def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of names, types, shapes and values.
-
-    Args:
-        arrays: by name.
-
-    Returns:
-        Hexadecimal digits.
-    """
-    found = hashlib.sha256()
-    for name, array in arrays.items():
-        found.update(f"{name} {array.dtype} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
-
-
 def _claim(folder: Path, manifest: dict[str, object]) -> None:
     path = folder / MANIFEST
     if not path.exists():
-        if folder.exists() and any(folder.iterdir()):
+        # What a first attempt to write the manifest left when it was killed is no one's.
+        if folder.exists() and any(not f.name.endswith(".part") for f in folder.iterdir()):
             raise SettingError(
                 f"store must be an empty folder or one that an earlier run made; got {folder}, "
                 f"which holds files but no {MANIFEST}. Name another folder."
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+        part = folder / f".{MANIFEST}.part"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+            os.replace(part, path)
+        except OSError as error:
+            raise DataError(_unwritable(folder, error)) from error
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         found = {}
-    differing = sorted(k for k in {*manifest, *found} if manifest.get(k) != found.get(k))
+    differing = differences(found, manifest)
     if differing:
         raise SettingError(
             f"store must belong to this run; {folder} was made with another "
@@ -143,12 +161,22 @@ def _claim(folder: Path, manifest: dict[str, object]) -> None:
         )
 
 
+def _unwritable(folder: Path, error: OSError) -> str:
+    return (
+        f"store must be writable; {folder} is not: {error}. Make room or allow writing there, then "
+        "run the same again: what is finished is kept."
+    )
+
+
 def _read(path: Path) -> dict[str, np.ndarray] | None:
     if not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+        if (written_as := str(arrays.pop(NAME, path.stem))) != path.stem:
+            raise ValueError(f"it was written as {written_as}.npz")
+        return arrays
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         logger.warning("%s is damaged (%s) and is computed again.", path, error)
         return None

@@ -14,7 +14,8 @@ from torch import nn
 
 from datassay.act.weight_gain import sample_scores
 from datassay.act.weighting_features import network_recipe
-from datassay.collect.result_store import digest, fingerprint
+from datassay.collect.manifest import digest
+from datassay.collect.result_store import fingerprint
 from datassay.collect.retrain import CONVOLUTIONS
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.collect.result_store import ResultStore, digest
+from datassay.collect.manifest import digest
+from datassay.collect.result_store import ResultStore
 from datassay.complexity.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError

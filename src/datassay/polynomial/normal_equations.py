@@ -340,7 +340,8 @@ def _opened(
 ):
     if store is None:
         return None
-    from datassay.collect.result_store import ResultStore, digest  # it imports torch
+    from datassay.collect.manifest import digest  # both import torch
+    from datassay.collect.result_store import ResultStore
 
     manifest = {
         "inputs": digest({"x": x}),

@@ -17,6 +17,7 @@ from datassay.score.baselines import Baselines
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
+from datassay.score.linear_influence import SampleInfluence
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
@@ -43,6 +44,7 @@ class Findings:
             for.
         query_outputs: [m, k], output unit: of the validation samples, by the linearised network
             trained on all samples; None as attribution.
+        influence: moments of each sample's influence on the others; None where it says nothing.
         groups: "class" and "source" → information summed up by it, where there are two or more.
         adversarial: [n], which inputs were replaced on purpose; None where none were.
         baselines: loss and margin of trained networks; None where none was trained.
@@ -61,6 +63,7 @@ class Findings:
     learning_curve: LearningCurve
     attribution: Attribution | None = None
     query_outputs: Float[np.ndarray, "m k"] | None = None
+    influence: SampleInfluence | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
     baselines: Baselines | None = None
@@ -87,6 +90,8 @@ def check_aligned(findings: Findings) -> None:
     if findings.attribution is not None:
         results["attribution"] = findings.attribution
         _check_queries(findings)
+    if findings.influence is not None:
+        results["influence"] = findings.influence
     if findings.baselines is not None:
         results["baselines"] = findings.baselines
     for name, result in results.items():

@@ -41,6 +41,7 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             "The value with a training sample minus the value without it, both in closed form. "
             "Effects of several samples do not add up exactly: each is of removing one alone.",
         ),
+        *_influence(findings),
         ("Validation samples", _validation(findings)),
         (
             "Redundant",
@@ -54,6 +55,19 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             "samples are suspected too.",
         ),
     )
+
+
+def _influence(findings: Findings) -> tuple[tuple[str, str], ...]:
+    found = findings.influence
+    if found is None:
+        return ()
+    partners = "all others" if found.total_variance_error == 0 else f"{found.n_partners:,} others"
+    text = (
+        "How much more weight on one sample changes the squared error of another, per unit of "
+        "weight, at the linearised network's ridge fit. The table holds each sample's mean over "
+        f"all others and its variance, skewness and kurtosis over {partners}."
+    )
+    return (("Influence", text),)
 
 
 def _information(findings: Findings) -> str:

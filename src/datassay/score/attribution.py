@@ -212,9 +212,9 @@ def removal_scores(
     triangular factor in `leave_one_out`: equal up to rounding.
     """
     check_top(top)
-    training = training_run(lin, **run)
+    training = training_run(lin, **run, progress=progress)
     basis = training.basis
-    rows = _query_rows(basis)
+    rows = basis.query_rows()
     start = lin.outputs if lin.val_outputs is None else lin.val_outputs
     outputs = start.double() + (rows @ training.trained()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
@@ -368,12 +368,6 @@ class _Leaders:
     def top(self) -> TopEffects:
         (raising, who), (lowering, whom) = self._held
         return TopEffects(who.T.numpy(), raising.T.numpy(), whom.T.numpy(), lowering.T.numpy())
-
-
-def _query_rows(basis: Eigenbasis) -> Float[Tensor, "rows p"]:
-    if basis.val_rows is not None:
-        return basis.val_rows
-    return (basis.rows * basis.metric).flatten(0, 1)
 
 
 def _changes(

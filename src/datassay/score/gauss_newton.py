@@ -17,7 +17,8 @@ from datassay.collect.linearization import Linearization
 from datassay.collect.output_loss import loss_derivatives
 from datassay.errors import SettingError
 from datassay.score.attribution import CHUNK_VALUES, OutputChanges
-from datassay.score.eigenbasis import eigenbasis, gram
+from datassay.score.eigenbasis import eigenbasis
+from datassay.score.panels import all_rows, gram
 
 
 def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[OutputChanges]:
@@ -79,14 +80,14 @@ def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor,
     """Φ of samples and queries, from the kernel where only that was collected."""
     k = lin.rows_per_sample
     if lin.features is not None:
-        features = lin.features.double()
-        queries = features if lin.val_features is None else lin.val_features.double()
+        features = all_rows(lin.features)
+        queries = features if lin.val_features is None else all_rows(lin.val_features)
     else:
         basis = eigenbasis(lin)
         root = basis.eigenvalues.sqrt()
-        features = basis.rows.flatten(0, 1) * root
+        features = basis.whole_rows().flatten(0, 1) * root
         inverse = torch.where(root > 0, 1 / torch.where(root > 0, root, 1.0), 0.0)
-        queries = features if basis.val_rows is None else basis.val_rows * inverse
+        queries = features if basis.val is None else basis.query_rows() * inverse
     size = features.shape[1]
     return features.reshape(-1, k, size), queries.reshape(-1, k, size)
 

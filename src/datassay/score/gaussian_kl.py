@@ -123,7 +123,7 @@ def kl_information(
     check_batch_size(batch_size)
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
     moves = training.basis.eigenvalues > 0
-    rows = training.basis.rows[:, :, moves] * training.basis.metric[moves].sqrt()
+    rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
     full = _steady_state(rows, training.residual, training.run, batch_size)
     if full is None or any(_worst(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
         raise SettingError(

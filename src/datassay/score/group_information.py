@@ -127,8 +127,6 @@ def informations(
         Nats, in the order of the groups.
     """
     basis = training.basis
-    n, b, _ = training.residual.shape
-    n_queries = n if basis.val_rows is None else len(basis.val_rows) // b
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights
     found = torch.zeros(len(groups), dtype=torch.float64)
@@ -137,7 +135,7 @@ def informations(
         found[part.groups] = measure(part.coordinates)
         done += len(part.groups)
         progress("leave each group out", done, len(groups))
-    return (found / (2 * sigma**2 * (n_queries if functional else 1))).numpy()
+    return (found / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 
 def _groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:

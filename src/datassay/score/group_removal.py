@@ -105,13 +105,13 @@ def _delete(
     training: TrainingRun, run: Dynamics, members: Int[Tensor, "g size"]
 ) -> Float[Tensor, "p g c"]:
     """Without each group by the block formula, from the weights with all samples."""
-    basis = training.basis
+    basis, rows = training.basis, training.basis.whole_rows()
     projected = basis.project(training.residual)
     blocks = Blocks(
-        basis.rows[members].flatten(1, 2),
+        rows[members].flatten(1, 2),
         training.residual[members].flatten(1, 2),
         projected,
-        _shared(basis.rows, members),
+        _shared(rows, members),
     )
     terms, v = deletion(basis, blocks, run)
     full = filter_values(basis.eigenvalues, run)[:, None] * projected
@@ -144,7 +144,7 @@ def _refit(
     basis = training.basis
     kept = torch.ones(len(basis.rows), dtype=torch.bool)
     kept[members[0]] = False
-    rows = basis.rows[kept].flatten(0, 1)
+    rows = basis.whole_rows()[kept].flatten(0, 1)
     residual = training.residual[kept].flatten(0, 1)
     dual = len(rows) <= rows.shape[1]
     system = (rows * basis.metric) @ rows.T if dual else rows.T @ rows

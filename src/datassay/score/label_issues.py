@@ -13,8 +13,10 @@ from torch import Tensor
 from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
-from datassay.score.eigenbasis import eigenbasis, gram
-from datassay.score.removal import held_out_residuals, sample_blocks
+from datassay.progress import Progress, silent
+from datassay.score.eigenbasis import eigenbasis
+from datassay.score.panels import gram, operand, panels, transposed_product
+from datassay.score.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, 33, dtype=torch.float64)
@@ -71,7 +73,12 @@ class LabelIssues:
 
 
 def label_issues(
-    lin: Linearization, *, rounds: int = 1, temperature: float = 0.1, margin: float = MARGIN
+    lin: Linearization,
+    *,
+    rounds: int = 1,
+    temperature: float = 0.1,
+    margin: float = MARGIN,
+    progress: Progress = silent,
 ) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
 
@@ -87,6 +94,7 @@ def label_issues(
         temperature: of the reweighting, output unit, positive.
         margin: by which the other output of a suspect must lead, output unit, at least 0. Smaller:
             more suspects, fewer of them wrong. It moves every score alike; regression has its own.
+        progress: called with (step, samples done, samples in all).
 
     Returns:
         Score (higher: more likely mislabelled), suggested label, and the flag score > 0.
@@ -95,7 +103,8 @@ def label_issues(
         SettingError: rounds or margin is negative or temperature is not positive.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
-    linearisation's own), 66 n² k operations, and n³ a round.
+    linearisation's own), 66 n² k operations, and n³ a round. From features: 2 n b p² operations to
+    read their rows, 66 n b p k, 2.1 n b p² a round; p² values, a panel and 66 n k values.
     Source: METHODS §2, beyond confident learning (Northcutt et al. 2021): no k-fold retraining.
     Deviates: f₀ is subtracted from the labels only where that lowers the leave-one-out error, since
     the outputs of an untrained head are noise.
@@ -107,7 +116,7 @@ def label_issues(
     if not 0 <= margin < float("inf"):
         raise SettingError(f"margin must be finite and at least 0; got {margin}.")
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
-    offset, ridge, held_out = _choose_ridge(lin)
+    offset, ridge, held_out = _choose_ridge(lin, progress)
     weight = torch.ones(len(lin), dtype=torch.float64)
     if lin.labels is None:
         return _outliers(lin, held_out, weight, ridge)
@@ -116,7 +125,8 @@ def label_issues(
         weight = torch.sigmoid(-_lead(held_out, labels) / temperature)
         weight = weight.clamp_min(SMALLEST_WEIGHT)
         target = (lin.targets - offset).double().reshape(lin.residual.shape)
-        held_out = lin.targets - _weighted_residual(lin, target, weight, ridge).flatten(1)
+        left = _weighted_residual(lin, target, weight, ridge, progress)
+        held_out = lin.targets - left.flatten(1)
     score = _lead(held_out, labels) - margin
     return LabelIssues(
         score=score.numpy(),
@@ -129,21 +139,28 @@ def label_issues(
     )
 
 
-def _choose_ridge(lin: Linearization) -> tuple[Tensor, float, Float[Tensor, "n k"]]:
+def _choose_ridge(
+    lin: Linearization, progress: Progress
+) -> tuple[Tensor, float, Float[Tensor, "n k"]]:
     """The offset (0 or f₀), penalty and held-out outputs of least leave-one-out error."""
-    basis = eigenbasis(lin)
-    shifts = (RIDGES * basis.largest).to(torch.complex128)
-    best = (float("inf"), lin.outputs, 0.0, lin.outputs)
-    for offset in (torch.zeros_like(lin.outputs), lin.outputs):
-        target = (lin.targets - offset).double().reshape(lin.residual.shape)
-        blocks = sample_blocks(basis, target)
-        residuals = held_out_residuals(basis, blocks, shifts).real  # [q, n, b, c]
-        error = residuals.square().mean((1, 2, 3))
-        q = int(error.argmin())
-        if float(error[q]) < best[0]:
-            held_out = lin.targets - residuals[q].flatten(1)
-            best = (float(error[q]), offset, float(shifts[q].real), held_out)
-    return best[1:]
+    basis = eigenbasis(lin, progress)
+    shifts = RIDGES * basis.largest
+    offsets = (torch.zeros_like(lin.outputs), lin.outputs)
+    n, b, c = lin.residual.shape
+    # Both offsets as columns side by side: the leverages are the same.
+    target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
+    target = target.flatten(2)  # [n, b, 2 c]
+    projected = basis.project(target)
+    residuals = torch.empty(len(shifts), n, b, 2 * c, dtype=torch.float64)
+    for part in panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 4 * c)):
+        blocks = Blocks(basis.rows[part], target[part], projected)
+        residuals[:, part] = held_out_residuals(basis, blocks, shifts)
+        progress("judge the labels", part.stop, n)
+    both = residuals.unflatten(3, (2, c))
+    error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
+    q, o = divmod(int(error.argmin()), 2)
+    held_out = lin.targets - both[q, :, :, o].flatten(1)
+    return offsets[o], float(shifts[q]), held_out
 
 
 def _weighted_residual(
@@ -151,6 +168,7 @@ def _weighted_residual(
     target: Float[Tensor, "n b c"],
     weight: Float[Tensor, " n"],
     ridge: float,
+    progress: Progress,
 ) -> Float[Tensor, "n b c"]:
     """y_i − f₋ᵢ(x_i) of ridge regression with weighted samples, in closed form."""
     root = weight.sqrt()
@@ -160,18 +178,37 @@ def _weighted_residual(
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(system))
         dual = inverse @ (root[:, None] * target[:, 0])  # [n, c]
         return (dual / (root * inverse.diagonal())[:, None])[:, None]
+    return _weighted_primal(lin, target, weight, ridge, progress)
+
+
+def _weighted_primal(
+    lin: Linearization,
+    target: Float[Tensor, "n b c"],
+    weight: Float[Tensor, " n"],
+    ridge: float,
+    progress: Progress,
+) -> Float[Tensor, "n b c"]:
+    """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
     assert lin.features is not None
-    rows = lin.features.double() * root.repeat_interleave(lin.rows_per_sample)[:, None]
-    system = gram(rows)
+    n, b, _ = target.shape
+    features, products = lin.features, lin.form.products
+    each = weight.repeat_interleave(b)
+    system = gram(features, products, weight=each, progress=progress, step="multiply weighted")
     system.diagonal().add_(ridge)
     factor = torch.linalg.cholesky(system)
-    whitened = torch.linalg.solve_triangular(factor, rows.T, upper=False).T
-    whitened = whitened.reshape(*target.shape[:2], -1)  # [n, b, p]
-    aim = root[:, None, None] * target
-    fitted = whitened @ (whitened.flatten(0, 1).T @ aim.flatten(0, 1))
-    leverage = whitened @ whitened.mT  # [n, b, b]
-    left = torch.linalg.solve(torch.eye(target.shape[1]) - leverage, aim - fitted)
-    return left / root[:, None, None]
+    weighted = weight[:, None, None] * target
+    right = transposed_product(features, weighted.flatten(0, 1))
+    whitener, solution = operand(factor, products), torch.cholesky_solve(right, factor)
+    left = torch.empty_like(target)
+    for part in panels(n, b * features.shape[1]):
+        rows = features[part.start * b : part.stop * b]
+        white = torch.linalg.solve_triangular(whitener, operand(rows, products).T, upper=False)
+        white = white.T.double().reshape(-1, b, features.shape[1])
+        remains = torch.eye(b) - weight[part, None, None] * (white @ white.mT)
+        unfitted = target[part] - (rows.double() @ solution).reshape(target[part].shape)
+        left[part] = torch.linalg.solve(remains, unfitted)
+        progress("judge the labels again", part.stop, n)
+    return left
 
 
 def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:

@@ -53,29 +53,18 @@ class Blocks:
         return products[:, at[:, :, None], at[:, None, :]]
 
 
-def sample_blocks(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Blocks:
-    """Every sample as a block of its own.
-
-    Args:
-        basis: the eigenbasis of all n samples.
-        residual: Y − f₀.
-
-    Returns:
-        n blocks.
-    """
-    return Blocks(basis.rows, residual, basis.project(residual))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Removals:
     """The removals of one chunk of samples.
 
     Attributes:
         start: position of the chunk's first sample.
+        rows: of the chunk's samples in the basis.
         coordinates: W, [p, chunk, c], of w − w₋ᵢ.
     """
 
     start: int
+    rows: Float[Tensor, "chunk b p"]
     coordinates: Float[Tensor, "p chunk c"]
 
 
@@ -98,24 +87,28 @@ def removals(
     Yields:
         The chunks, in sample order.
 
-    Cost: 4 q p n b c operations for q shifts (8 p n² c a step for fewer than 12 descent steps).
+    Cost: 4 q p n b c operations for q shifts, one reading of the rows (8 p n² c a step and the
+    rows whole for fewer than 12 descent steps).
     Source: METHODS §2, beyond S1, which downdates a decomposition a sample. Error of the contour:
     see `resolvents`.
     """
-    blocks = sample_blocks(basis, residual)
-    trained = filter_values(basis.eigenvalues, run)[:, None] * blocks.projected
-    if takes_few_steps(run):
-        for start in range(0, len(residual), chunk):
-            alone = torch.arange(start, min(start + chunk, len(residual)))
-            without = iterate(basis, residual, run_without, alone[:, None])
-            yield Removals(start, trained[:, None] - without)
-        return
-    terms, v = deletion(basis, blocks, run_without)
-    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * blocks.projected
+    projected = basis.project(residual)
+    trained = filter_values(basis.eigenvalues, run)[:, None] * projected
+    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
     for start in range(0, len(residual), chunk):
         part = slice(start, start + chunk)
-        coordinates = deleted(basis.rows[part], basis.eigenvalues, terms, v[:, part])
-        yield Removals(start, coordinates + (trained - same_data)[:, None])
+        rows = basis.rows[part]
+        if takes_few_steps(run):
+            alone = torch.arange(start, start + len(rows))
+            without = iterate(basis, residual, run_without, alone[:, None])
+            yield Removals(start, rows, trained[:, None] - without)
+            continue
+        blocks = Blocks(rows, residual[part], projected)
+        terms, v = deletion(basis, blocks, run_without)
+        coordinates = deleted(rows, basis.eigenvalues, terms, v)
+        if run_without != run:  # a mean loss trains the others by larger steps
+            coordinates += (trained - same_data)[:, None]
+        yield Removals(start, rows, coordinates)
 
 
 def takes_few_steps(run: Dynamics) -> bool:
@@ -167,16 +160,17 @@ def deleted(
     # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     flat = v.flatten(1)  # [q, chunk b c]
-    mixed = torch.cat([kernel.real, -kernel.imag], 1) @ torch.cat([flat.real, flat.imag])
-    mixed = mixed.reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
-    if v.shape[2] == 1:
-        return rows[:, 0].T[:, :, None] * mixed[:, :, 0]
+    both, flat = torch.cat([kernel.real, -kernel.imag], 1), torch.cat([flat.real, flat.imag])
+    if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
+        mixed = (flat.T @ both.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
+        return mixed.mul_(rows).permute(2, 0, 1)
+    mixed = (both @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
     return torch.einsum("iap,piac->pic", rows, mixed)
 
 
 def held_out_residuals(
-    basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"]
-) -> Complex[Tensor, "q g b c"]:
+    basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
+) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
     """Residual of each block under the ridge fit that never saw it, at every penalty.
 
     v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
@@ -187,7 +181,7 @@ def held_out_residuals(
         shifts: not 0, real part positive or imaginary part not 0.
 
     Returns:
-        v, in the residual's unit.
+        v, in the residual's unit, complex as the shifts.
 
     Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
     Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
@@ -198,19 +192,20 @@ def held_out_residuals(
     else:
         remain, base = -basis.metric / poles, 1.0
     remaining = remain[:, :, None] * blocks.projected  # [q, p, c]
-    right = _real_times_complex(blocks.rows, remaining) + base * blocks.residual
+    right = _times_columns(blocks.rows, remaining) + base * blocks.residual
     size = blocks.residual.shape[1]
     left = blocks.weighted(remain) + base * torch.eye(size)
     return right / left if size == 1 else torch.linalg.solve(left, right)
 
 
-def _real_times_complex(
-    rows: Float[Tensor, "n b p"], columns: Complex[Tensor, "q p c"]
-) -> Complex[Tensor, "q n b c"]:
+def _times_columns(
+    rows: Float[Tensor, "n b p"], columns: Complex[Tensor, "q p c"] | Float[Tensor, "q p c"]
+) -> Complex[Tensor, "q n b c"] | Float[Tensor, "q n b c"]:
     q, _, c = columns.shape
-    wide = torch.cat([columns.real, columns.imag]).permute(1, 0, 2).flatten(1)  # [p, 2 q c]
-    product = (rows @ wide).unflatten(2, (2, q, c))
-    return torch.complex(product[:, :, 0], product[:, :, 1]).permute(2, 0, 1, 3)
+    parts = [columns.real, columns.imag] if columns.is_complex() else [columns]
+    wide = torch.cat(parts).permute(1, 0, 2).flatten(1)  # [p, 2 q c], or [p, q c] of real ones
+    product = (rows @ wide).unflatten(2, (len(parts), q, c)).permute(2, 3, 0, 1, 4)
+    return torch.complex(product[0], product[1]) if columns.is_complex() else product[0]
 
 
 def weighted_blocks(
@@ -293,7 +288,7 @@ def iterate(
 
     Cost: 4 n b p c operations a step and column; n b c values a column.
     """
-    rows = basis.rows.flatten(0, 1)  # [n b, p]
+    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(gone)
     keep = torch.ones(n, b, size, 1, dtype=torch.float64)

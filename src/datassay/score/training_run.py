@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
+from datassay.progress import Progress, silent
 from datassay.score.dynamics import Dynamics, check_dynamics, filter_values
 from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.panels import panels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +42,9 @@ class TrainingRun:
 
     def moved(self) -> Float[Tensor, "n b c"]:
         """f(X) − f₀(X) after the run on all samples, output unit."""
-        return (self.basis.rows * self.basis.metric) @ self.trained()
+        trained, (n, b, size) = self.trained(), self.basis.rows.shape
+        parts = panels(n, b * size)
+        return torch.cat([(self.basis.rows[p] * self.basis.metric) @ trained for p in parts])
 
 
 def training_run(
@@ -50,6 +55,7 @@ def training_run(
     weight_decay: float = 0.0,
     reduction: str = "sum",
     dynamics: str = "flow",
+    progress: Progress = silent,
 ) -> TrainingRun:
     """Check the settings of a run against the linearisation.
 
@@ -60,6 +66,7 @@ def training_run(
         weight_decay: of the loss as reduced.
         reduction: "sum" or "mean".
         dynamics: "flow", "descent" or "converged".
+        progress: called with (step, rows done, rows in all).
 
     Returns:
         The run, in the sum-loss convention.
@@ -69,7 +76,7 @@ def training_run(
 
     Cost: that of `eigenbasis` the first time.
     """
-    basis = eigenbasis(lin)
+    basis = eigenbasis(lin, progress)
     run = check_dynamics(
         basis.largest,
         len(lin),

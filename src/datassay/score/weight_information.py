@@ -88,12 +88,9 @@ def fisher_matrix(basis: Eigenbasis) -> Float[Tensor, "p p"]:
 
     Cost: 2 m b p² operations; m b p values.
     """
-    rows, b = basis.val_rows, basis.rows.shape[1]
-    if rows is None:
-        rows = (basis.rows * basis.metric).flatten(0, 1)
     moves = basis.eigenvalues > 0
-    rows = rows[:, moves] / basis.metric[moves].sqrt()
-    return rows.T @ rows / (len(rows) // b)
+    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    return rows.T @ rows / basis.n_queries
 
 
 def fisher_information(
@@ -223,5 +220,5 @@ def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[T
     """J_iᵀ e_i for every sample, one matrix a column."""
     moves = basis.eigenvalues > 0
     root = basis.metric[moves].sqrt()[:, None]
-    rows = basis.rows[:, :, moves]
+    rows = basis.whole_rows()[:, :, moves]
     return [root * torch.einsum("nbp,nb->pn", rows, e) for e in errors.unbind(2)]

@@ -1,0 +1,118 @@
+"""The one pass over the model, as work on numbered chunks: whoever computes one gets the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.blocks import Block, DenseFactors, named_tensors, values
+from datassay.collect.chunks import Chunk, chunks_of
+from datassay.collect.form import Form
+from datassay.collect.jacobian import Layers, jacobian
+from datassay.collect.projection import Projector, project
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError
+
+OUTPUTS, PROJECTED = "outputs", "projected"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JacobianPass:
+    """All that computing any chunk takes; a chunk's result depends on nothing else.
+
+    Attributes:
+        frozen: the network, from `frozen_copy`, in the form's precision.
+        layers: what is collected of it.
+        sets: part → samples.
+        form: what to collect.
+        to: the projections of its tensors.
+    """
+
+    frozen: nn.Module
+    layers: Layers
+    sets: Mapping[str, SampleSet]
+    form: Form
+    to: Projector
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Samples of each part."""
+        return {part: len(samples) for part, samples in self.sets.items()}
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """All chunks in order."""
+        return chunks_of(self.sizes, self.form.chunk)
+
+    def template(self) -> tuple[Tensor, dict[str, Block]]:
+        """Outputs and blocks of no sample: their names, shapes and precision."""
+        k, dtype = self.form.n_outputs, getattr(torch, self.form.precision)
+
+        def empty(*shape: int) -> Tensor:
+            return torch.empty(0, *shape, dtype=dtype)
+
+        if not self._as_factors:
+            rows = 1 if self.form.mixes_outputs else k
+            return empty(k), {PROJECTED: empty(rows, self.form.n_features)}
+        blocks: dict[str, Block] = {n: empty(k, size) for n, size in self.layers.direct.items()}
+        for name, (n_in, n_out, bias) in self.layers.dense.items():
+            blocks[name] = DenseFactors(empty(n_in), empty(k, n_out), bias)
+        return empty(k), blocks
+
+    def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
+        """Outputs and (projected) Jacobian blocks of a chunk's samples, computed.
+
+        Args:
+            chunk: one of `chunks`.
+
+        Returns:
+            Name → [samples of the chunk, ...], names and shapes as `template` has them.
+
+        Raises:
+            ModelError: they are not finite, or the model fails on a sample.
+        """
+        samples = self.sets[chunk.part]
+        dtype = getattr(torch, self.form.precision)
+        x = network_inputs(samples.x[chunk.samples], self.frozen, dtype)
+        f0, blocks = jacobian(self.frozen, self.layers, x)
+        if not self._as_factors:
+            blocks = {PROJECTED: project(blocks, self.to)}
+        _check_finite(f0, blocks, samples.ids[chunk.samples])
+        return {OUTPUTS: f0, **named_tensors(blocks)}
+
+    @property
+    def _as_factors(self) -> bool:
+        return self.form.representation == "kernel" and self.form.projection is None
+
+
+def network_inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
+    """Samples as a network takes them: a copy, for networks that work in place.
+
+    Args:
+        x: [n, *input_shape].
+        model: says which device.
+        dtype: precision.
+
+    Returns:
+        [n, *input_shape].
+    """
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    return torch.tensor(x, dtype=dtype, device=device)
+
+
+def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:
+    for what, tensors in (("outputs", [f0]), ("derivatives", values(blocks))):
+        finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
+        bad = ~torch.stack(finite).all(0).cpu().numpy()
+        if bad.any():
+            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+            which = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            raise ModelError(
+                f"the model's {what} must be finite; {which} NaN or infinity. Check the weights "
+                "and the scale of the inputs."
+            )

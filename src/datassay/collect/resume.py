@@ -1,0 +1,198 @@
+"""A pass over the model that keeps its chunks in a store and computes only what is not there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.blocks import named_tensors
+from datassay.collect.chunks import Chunk
+from datassay.collect.form import Form
+from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
+from datassay.collect.manifest import (
+    machine_fingerprint,
+    model_fingerprint,
+    samples_fingerprint,
+)
+from datassay.collect.store import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.stored_features import StoredFeatures
+from datassay.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+TARGETS, IDS = "targets", "ids"
+# Of the largest output: what the network may give on another number of threads.
+SAME_OUTPUT = 1e-3
+
+
+class KeptPass:
+    """A pass whose chunks come from the store where they are there, and go to it where not."""
+
+    def __init__(
+        self,
+        location: str | Path,
+        work: JacobianPass,
+        model: nn.Module,
+        targets: Mapping[str, Tensor],
+        seed: int,
+    ):
+        """Open or create the store, and check every chunk that it holds.
+
+        Args:
+            location: path or fsspec URL.
+            work: the pass.
+            model: the network as given, whose fingerprint counts.
+            targets: part → [n, k].
+            seed: of the projection.
+
+        Raises:
+            SettingError: the store belongs to something else, each difference named.
+            DataError: it is damaged at its head, or can be neither read nor written.
+            ModelError: the network's code gives other outputs than when the store was made.
+        """
+        self.work = work
+        self._known = {
+            part: {TARGETS: targets[part].numpy(), IDS: ids}
+            for part, ids in _encoded({p: s.ids for p, s in work.sets.items()}).items()
+        }
+        run = _manifest(work, model, seed)
+        free = {"form": asdict(work.form), "threads": torch.get_num_threads()}
+        self.store = FeatureStore(location, run, self._layout(), free)
+        survey = self.store.survey()
+        self._there = set(survey.found)
+        log = logger.warning if survey.damaged else logger.info
+        log("%s: %s.", self.store.location, survey.sentence)
+        self._check_outputs()
+
+    def arrays(self, chunk: Chunk, names: Iterable[str]) -> dict[str, Tensor]:
+        """Some arrays' part of a chunk, all of it kept before this returns.
+
+        Args:
+            chunk: one of the pass's.
+            names: of the arrays.
+
+        Returns:
+            Name → [samples of the chunk, ...].
+        """
+        if chunk.number not in self._there:
+            self._compute(chunk)
+            self._there.add(chunk.number)
+        return {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
+
+    def features(self, part: str) -> StoredFeatures | None:
+        """The features of a part, left where they are.
+
+        Args:
+            part: "train" or "val".
+
+        Returns:
+            Their rows; None where the part has no samples.
+        """
+        if part not in self.work.sets:
+            return None
+        return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
+
+    def _compute(self, chunk: Chunk) -> None:
+        with _threads(int(self.store.free["threads"])):
+            found = self.work.arrays(chunk)
+        values = {name: t.cpu().numpy() for name, t in found.items()}
+        known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
+        self.store.put(chunk.number, values | known)
+
+    def _layout(self) -> Layout:
+        outputs, blocks = self.work.template()
+        empty = {OUTPUTS: outputs, **named_tensors(blocks)}
+        arrays = {name: (tuple(t.shape[1:]), t.numpy().dtype) for name, t in empty.items()}
+        arrays |= {name: (a.shape[1:], a.dtype) for name, a in self._known["train"].items()}
+        return Layout(self.work.sizes, arrays, self.work.form.chunk)
+
+    def _check_outputs(self) -> None:
+        """What no fingerprint sees: code that changed while the weights did not."""
+        if 0 not in self._there:
+            return
+        chunk = self.store.chunks[0]
+        kept = torch.from_numpy(self.store.get(0, OUTPUTS)[0])
+        x = self.work.sets[chunk.part].x[:1]
+        with torch.no_grad():
+            now = self.work.frozen(network_inputs(x, self.work.frozen, kept.dtype))[0].cpu()
+        if not torch.allclose(now.to(kept.dtype), kept, rtol=0, atol=SAME_OUTPUT * _scale(kept)):
+            raise ModelError(
+                f"the model must be the one that the store was made with; {self.store.location} "
+                f"holds other outputs of the first sample ({_few(kept)} there, {_few(now)} here) "
+                "at equal weights. Undo the change of its code, or name another store."
+            )
+
+
+def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
+    """The form that a store holds, if it is one that these settings allow.
+
+    Args:
+        location: path or fsspec URL.
+        settings: projection, outputs and kind, as for `collect`.
+
+    Returns:
+        The form; None where there is no store, or it holds what the settings rule out.
+
+    Raises:
+        DataError: the manifest is damaged or cannot be read.
+        SettingError: there is something else than a store.
+    """
+    found = read_manifest(location)
+    if found is None or found["run"].get("format") != FORMAT:
+        return None
+    form = Form(**found["free"]["form"])
+    names = ("projection", "outputs", "kind")
+    allowed = (settings.get(name, "auto") in {"auto", getattr(form, name)} for name in names)
+    return form if all(allowed) else None
+
+
+def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:
+    form, layers = work.form, work.layers
+    names = ("representation", "outputs", "projection", "kind", "precision")
+    return {
+        **model_fingerprint(model),
+        **machine_fingerprint(model),
+        "trained tensors": {**layers.dense, **layers.direct},
+        "training samples": samples_fingerprint(work.sets["train"]),
+        "validation samples": samples_fingerprint(work.sets.get("val")),
+        **{name: getattr(form, name) for name in names},
+        "seed": seed,
+    }
+
+
+def _encoded(ids: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Ids of all parts as one type that Zarr's specification has: integers, or UTF-8 bytes."""
+    if all(np.can_cast(part.dtype, np.int64) for part in ids.values()):
+        return {name: part.astype(np.int64) for name, part in ids.items()}
+    texts = {name: np.char.encode(part.astype(str), "utf-8") for name, part in ids.items()}
+    width = max(1, *(text.dtype.itemsize for text in texts.values()))
+    return {
+        name: text.astype(f"S{width}").view(np.uint8).reshape(len(text), width)
+        for name, text in texts.items()
+    }
+
+
+def _scale(values: Tensor) -> float:
+    return max(float(values.abs().max()), 1e-300)
+
+
+def _few(values: Tensor) -> str:
+    return ", ".join(f"{v:.3g}" for v in values[:3].tolist())
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """The threads that the other chunks were computed with: sums may round otherwise on others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

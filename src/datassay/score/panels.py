@@ -1,0 +1,180 @@
+"""Products over all samples a panel of rows at a time, from memory or from a store.
+
+Panels have one size whatever the features lie in, and are added in order: the same bits each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.form import PANEL_BYTES
+from datassay.collect.form import ProductPrecision as Products
+from datassay.progress import Progress, silent
+
+# Rows of a symmetric product that are computed together, each block from its diagonal on.
+SYMMETRIC_ROWS = 512
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """What scores read of features: their shape, and some rows at a time."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """[rows, p]."""
+        ...
+
+    def __getitem__(self, part: slice, /) -> Tensor:
+        """Rows start to stop."""
+        ...
+
+
+def panels(n: int, values_each: int) -> Iterator[slice]:
+    """Slices that cover 0 to n, each of at most PANEL_BYTES.
+
+    Args:
+        n: rows or samples.
+        values_each: float64 values that each of them takes.
+
+    Yields:
+        The slices, in order.
+    """
+    size = max(1, PANEL_BYTES // (8 * max(1, values_each)))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def is_one_panel(n_values: int) -> bool:
+    """Whether so many float64 values are no more than a panel, so that they may be kept whole.
+
+    Args:
+        n_values: of them.
+
+    Returns:
+        Whether they are.
+    """
+    return 8 * n_values <= PANEL_BYTES
+
+
+def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
+    """Every row at once, for scores of few samples.
+
+    Args:
+        features: Φ.
+
+    Returns:
+        Φ, float64.
+    """
+    return features[0 : features.shape[0]].double()
+
+
+def operand(values: Tensor, products: Products) -> Tensor:
+    """Values as a product takes them.
+
+    Args:
+        values: of any floating precision.
+        products: float64; float32; or bfloat16: rounded to it and multiplied in float32, which is
+            what units for bfloat16 do that add up in float32. Without such units it saves no time.
+
+    Returns:
+        The values in float64 or float32.
+    """
+    if products == "bfloat16":
+        return values.to(torch.bfloat16).float()
+    return values.double() if products == "float64" else values.float()
+
+
+def gram(
+    features: Rows,
+    products: Products = "float64",
+    *,
+    weight: Float[Tensor, " rows"] | None = None,
+    progress: Progress = silent,
+    step: str = "multiply features",
+) -> Float[Tensor, "p p"]:
+    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64.
+
+    Args:
+        features: Φ, any floating precision.
+        products: precision within a panel.
+        weight: of each row, not negative; None: 1.
+        progress: called with (step, rows done, rows in all).
+        step: what to call this.
+
+    Returns:
+        C in float64.
+
+    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; p² values and a panel.
+    """
+    n, size = features.shape
+    total = torch.zeros(size, size, dtype=torch.float64)
+    for part in panels(n, size):
+        rows = features[part]
+        if weight is not None:
+            rows = rows * weight[part].sqrt()[:, None]
+        add_products(operand(rows, products), total)
+        progress(step, part.stop, n)
+    return total.triu() + total.triu(1).T
+
+
+def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> None:
+    """Add the upper half of the rows' products: blocks of columns, each from its diagonal on.
+
+    Args:
+        rows: a panel.
+        into: changed in place; below the diagonal it is left incomplete.
+    """
+    for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
+        stop = start + SYMMETRIC_ROWS
+        left, right = rows[:, start:stop].T, rows[:, start:]
+        if rows.dtype == into.dtype:
+            into[start:stop, start:].addmm_(left, right)
+        else:
+            into[start:stop, start:] += left @ right
+
+
+def transposed_product(features: Rows, columns: Float[Tensor, "rows c"]) -> Float[Tensor, "p c"]:
+    """Φᵀ Y in float64, a panel at a time.
+
+    Args:
+        features: Φ.
+        columns: Y.
+
+    Returns:
+        The product.
+
+    Cost: 2 rows p c operations; one panel.
+    """
+    n, size = features.shape
+    total = torch.zeros(size, columns.shape[1], dtype=torch.float64)
+    for part in panels(n, size):
+        total.addmm_(features[part].double().T, columns[part].double())
+    return total
+
+
+class SquaredLength:
+    """wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
+
+    def __init__(self, matrix: Float[Tensor, "p p"], products: Products):
+        # Each block right of the diagonal stands for its mirror image too.
+        doubled = 2 * matrix
+        for start in range(0, len(matrix), SYMMETRIC_ROWS):
+            part = slice(start, start + SYMMETRIC_ROWS)
+            doubled[part, part] /= 2
+        self._matrix = operand(doubled, products)
+        self._products: Products = products
+
+    def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
+        """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
+        flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products)  # [g c, p]
+        found = flat.new_zeros(len(flat))
+        for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
+            part = slice(start, start + SYMMETRIC_ROWS)
+            product = flat[:, start:] @ self._matrix[part, start:].T
+            found += product.mul_(flat[:, part]).sum(1)
+        return found.reshape(w.shape[1:]).sum(1).double().clamp_min(0)
