@@ -41,6 +41,8 @@ STORE_RATE = 3e8
 RANKINGS = 6
 # Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
 SYMMETRIC_WORK = 1.1
+# Columns a block of modes that stand for all outputs.
+MODE_RANK = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,8 @@ def _score_steps(
     # The effects hold every changed output; without them products of the queries are smaller.
     attributes = settings.attribution != "none"
     queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
-    outputs = 2.0 * n * columns * p * queries
+    modes = not (attributes or dual) and b == 1 and m > p
+    outputs = 2.0 * n * (min(columns, MODE_RANK) if modes else columns) * p * queries
     contour = 4.0 * n * columns * p * N_NODES * b + (0.0 if attributes else outputs)
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
