@@ -99,7 +99,8 @@ def leave_one_out(
 
     Cost: one decomposition, 10 p³ operations with p = min(n b, features), shared by all scores of
     this linearisation; then about 2 p (min(m b, p / 2) + 60 b) operations a sample and output
-    column (a sample and three columns where outputs share rows: `ModeRemovals`). Features are read in panels: p² values and a chunk beside them.
+    column (about three columns serve all outputs that share rows, see `ModeRemovals`). Features
+    are read in panels: p² values and a chunk beside them.
     Source: METHODS §2, beyond S1 §5, which downdates once per sample. Exact for the linearised
     network up to 1e-8 (|value| + 1e-6 max|value|); deviates nowhere.
     """
