@@ -14,7 +14,7 @@ from torch import Tensor
 
 from datassay.score.dynamics import Resolvents
 from datassay.score.eigenbasis import Eigenbasis, FeatureRows
-from datassay.score.panels import SYMMETRIC_ROWS, doubled_upper, operand
+from datassay.score.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand
 from datassay.score.removal import resolvent_values
 
 # Singular values of a block below this share of its largest are left out.
@@ -48,7 +48,7 @@ class ModeRemovals:
 
         Cost: the validation rows' products, 1.1 m p² operations, and 4 p³; p² values.
         """
-        self._products = basis.products
+        self._products: Products = basis.products
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
         self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
         self._diagonal, self._matrix = basis.eigenvalues, None
