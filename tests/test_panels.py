@@ -1,5 +1,6 @@
 """Scores from features a panel at a time: the same as from all rows at once, and bounded."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import spearmanr
 
 import datassay as da
 from datassay.score import panels as panels_module
+from datassay.score import removal_modes
 from datassay.score.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
@@ -17,6 +19,7 @@ from datassay.score.linear_influence import linear_influence
 from datassay.score.panels import SquaredLength, gram, operand, panels, transposed_product
 
 N, P, M = 90, 24, 40
+leave_one_out_module = sys.modules["datassay.score.leave_one_out"]
 
 
 class Stored:
@@ -58,6 +61,34 @@ def test_panels_give_what_all_rows_give(monkeypatch, b, c, rows):
     assert not eigenbasis(lin).rows.is_small
     for ours, oracle in zip(scores(lin), whole, strict=True):
         np.testing.assert_allclose(ours, oracle, rtol=1e-9, atol=1e-10 * np.abs(oracle).max())
+
+
+@pytest.mark.parametrize("run", [
+    {"steps": 500}, {"dynamics": "descent", "lr": 0.01, "steps": 40},
+    {"dynamics": "converged"}, {"dynamics": "converged", "weight_decay": 0.3},
+])  # fmt: skip
+@pytest.mark.parametrize("with_val", [True, False])
+def test_blocks_of_modes_give_what_whole_weights_give(monkeypatch, run, with_val):
+    """Ten outputs, so that blocks have fewer columns than outputs, and 8 modes a block."""
+    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16 * 20)
+    for module in (panels_module, removal_modes):
+        monkeypatch.setattr(module, "SYMMETRIC_ROWS", 8)
+    phi, residual, val_phi = random_jacobians(N, 1, 10, P, M, 3, decay=1.5)
+    lin = linearization(phi, residual, val_phi if with_val else None, dual=False)
+    assert removal_modes.has_modes(eigenbasis(lin), 10)
+    found = leave_one_out(lin, **run)
+    monkeypatch.setattr(leave_one_out_module, "has_modes", lambda *_: False)
+    oracle = leave_one_out(lin, **run)
+    for name in ("held_out", "outputs", "prediction_change", "weight_change"):
+        assert close(getattr(found, name), getattr(oracle, name)), name
+
+
+def test_modes_are_for_outputs_that_share_rows_and_many_queries():
+    assert not removal_modes.has_modes(eigenbasis(problem(b=2, c=1)), 1)
+    phi, residual, val_phi = random_jacobians(N, 1, 3, P, P, 0)
+    assert not removal_modes.has_modes(
+        eigenbasis(linearization(phi, residual, val_phi, dual=False)), 3
+    )
 
 
 def test_stored_features_give_the_same_bits_as_a_tensor(monkeypatch):

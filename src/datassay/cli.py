@@ -172,8 +172,7 @@ def run(
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     noisy = with_noise(train, noise, noise_kind, seed)
     if plan:
-        _print_plan(noisy, val, settings)
-        return
+        return _print_plan(noisy, val, settings)
     with ProgressDisplay(err_console) as progress:
         noisy, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
         findings = run_job(noisy, val, settings, progress, adversarial=fooled)

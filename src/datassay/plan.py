@@ -41,6 +41,8 @@ STORE_RATE = 3e8
 RANKINGS = 6
 # Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
 SYMMETRIC_WORK = 1.1
+# Columns a block of modes that stand for all outputs.
+MODE_RANK = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,49 +193,56 @@ def _store_step(form: Form, store: str | None) -> list[PlanStep]:
 def _score_steps(
     form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
 ) -> list[PlanStep]:
-    p, b = form.eigenproblem, form.n_rows // n
-    columns, held = form.n_outputs // b, form.peak_bytes
-    dual = form.representation == "kernel"
+    p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
     rate = rates["float64"]
     # Products over all rows of features, in their own precision; each reading of the rows is one.
     fast = rates["float64" if form.products == "float64" else "float32"]
-    reading = 0.0 if dual else 2.0 * n * b * p**2
     eigen = EIGEN_WORK * p**3
     products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
+    influence = 2.0 * n * p * (min(n, MOST_PARTNERS) + (0 if dual else b * p))
+    decompose = PlanStep(
+        "decompose",
+        f"{p} x {p} eigenproblem, {'dual' if dual else 'primal'}",
+        form.peak_bytes,
+        eigen + products,
+        eigen / rate + products / fast,
+    )
+    partners = f"{min(n, MOST_PARTNERS)} partners a sample"
+    return [
+        decompose,
+        *_removal_steps(form, n, m, (rate, fast), settings),
+        _label_step(form, n, rate, fast),
+        PlanStep("influence", partners, form.peak_bytes, influence, influence / fast),
+    ]
+
+
+def _removal_steps(
+    form: Form, n: int, m: int, speeds: tuple[float, float], settings: RunSettings
+) -> list[PlanStep]:
+    p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
+    columns, (rate, fast) = form.n_outputs // b, speeds
+    reading = 0.0 if dual else 2.0 * n * b * p**2
     # The effects hold every changed output; without them products of the queries are smaller.
     attributes = settings.attribution != "none"
     queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
-    outputs = 2.0 * n * columns * p * queries
-    contour = 4.0 * n * columns * p * N_NODES * b + (0.0 if attributes else outputs)
+    modes = not (attributes or dual) and b == 1 and m > p
+    taken = min(columns, MODE_RANK) if modes else columns
+    outputs = 2.0 * n * taken * p * queries
+    contour = 4.0 * n * taken * p * N_NODES * b
+    changes = 0.0 if attributes else outputs
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
-    pairs = 2.0 * n * p * min(n, MOST_PARTNERS)
-    return [
-        PlanStep(
-            "decompose",
-            f"{p} x {p} eigenproblem, {'dual' if dual else 'primal'}",
-            held,
-            eigen + products,
-            eigen / rate + products / fast,
-        ),
-        PlanStep(
-            "leave one out",
-            f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
-            held,
-            reading + contour + leverages,
-            reading / fast + contour / (SCORING_SHARE * rate) + leverages / (small * rate),
-        ),
-        *_attribution_step(n, m, columns * b, outputs if attributes else None, settings.top, rate),
-        _label_step(form, n, rate, fast),
-        PlanStep(
-            "influence",
-            f"{min(n, MOST_PARTNERS)} partners a sample",
-            held,
-            reading + pairs,
-            (reading + pairs) / fast,
-        ),
-    ]
+    seconds = reading / fast + (contour / rate + changes / fast) / SCORING_SHARE
+    leave = PlanStep(
+        "leave one out",
+        f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
+        form.peak_bytes,
+        reading + contour + changes + leverages,
+        seconds + leverages / (small * rate),
+    )
+    effects = outputs if attributes else None
+    return [leave, *_attribution_step(n, m, columns * b, effects, settings.top, rate)]
 
 
 def _label_step(form: Form, n: int, rate: float, fast: float) -> PlanStep:

@@ -80,7 +80,8 @@ class ProgressDisplay:
         if done < total and now - self._last_line < SECONDS_BETWEEN_LINES:
             return
         seconds = now - self._step_started
-        log.print(f"{step}: {done:,} of {total:,}, {seconds:.1f} s", soft_wrap=True)
+        left = f", about {seconds * (total / done - 1):.0f} s left" if 0 < done < total else ""
+        log.print(f"{step}: {done:,} of {total:,}, {seconds:.1f} s{left}", soft_wrap=True)
         self._last_line = now
         if done == total:
             self._step_started = now

@@ -190,8 +190,8 @@ def choose_form(
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
     form = next(fits, forms[-1][0])
     if products == "auto":
-        large = form.n_rows * form.n_features**2 > FLOAT64_PRODUCTS
-        products = "float32" if large else "float64"
+        work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
+        products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=cast(ProductPrecision, products), memory=memory)
 
 

@@ -14,11 +14,15 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
 from datassay.score.dynamics import Dynamics
-from datassay.score.removal import Removals, removals
+from datassay.score.panels import panels
+from datassay.score.removal import Blocks, Removals, deletion, removals, takes_few_steps
+from datassay.score.removal_modes import ModeRemovals, has_modes
 from datassay.score.training_run import TrainingRun, training_run
 
 # Values that one chunk of removals may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25
+# Columns of p values that a sample holds while its removal is taken by blocks of modes.
+MODE_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +99,8 @@ def leave_one_out(
 
     Cost: one decomposition, 10 p³ operations with p = min(n b, features), shared by all scores of
     this linearisation; then about 2 p (min(m b, p / 2) + 60 b) operations a sample and output
-    column. Features are read in panels: p² values and a chunk beside them.
+    column (about three columns serve all outputs that share rows, see `ModeRemovals`). Features
+    are read in panels: p² values and a chunk beside them.
     Source: METHODS §2, beyond S1 §5, which downdates once per sample. Exact for the linearised
     network up to 1e-8 (|value| + 1e-6 max|value|); deviates nowhere.
     """
@@ -110,9 +115,12 @@ def leave_one_out(
     )
     basis = training.basis
     n, b, c = training.residual.shape
+    record = RemovalRecord(lin, training)
+    one_run = training.without(1) == training.run  # a mean loss trains the others by larger steps
+    if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
+        return record.leave_one_out(record.keep_modes(progress).numpy())
     # A chunk holds W [p, chunk, c], the sum over resolvents [p, chunk, b, c] and two copies.
     chunk = max(1, min(n, CHUNK_VALUES // (len(basis.eigenvalues) * c * (b + 2))))
-    record = RemovalRecord(lin, training)
     measure = basis.squared_predictions()
     changed = [measure(part.coordinates) for part in record.keep(chunk, progress)]
     return record.leave_one_out(torch.cat(changed).numpy())
@@ -151,6 +159,32 @@ class RemovalRecord:
             self._weight.append(basis.squared_weights(change))
             yield part
             progress("leave each sample out", part.start + change.shape[1], n)
+
+    def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
+        """The same by blocks of modes, where `has_modes` holds and no sum of weights is needed.
+
+        Args:
+            progress: called with (step, samples done, samples in all).
+
+        Returns:
+            Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² of every sample.
+        """
+        training, basis = self._training, self._training.basis
+        n, trained = len(training.residual), training.trained()
+        projected = basis.project(training.residual)
+        changes, found = None, []
+        for part in panels(n, MODE_COLUMNS * basis.rows.shape[2]):
+            rows = basis.rows[part]
+            blocks = Blocks(rows, training.residual[part], projected)
+            terms, v = deletion(basis, blocks, training.run)
+            changes = changes or ModeRemovals(basis, terms)
+            own, weight, prediction = changes(rows[:, 0], v)
+            self._moved.append(rows[:, 0] @ trained)
+            self._own.append(own)
+            self._weight.append(weight)
+            found.append(prediction)
+            progress("leave each sample out", part.stop, n)
+        return torch.cat(found)
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """The result, once all chunks have gone by.

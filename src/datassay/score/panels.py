@@ -157,16 +157,27 @@ def transposed_product(features: Rows, columns: Float[Tensor, "rows c"]) -> Floa
     return total
 
 
+def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
+    """A symmetric matrix whose blocks right of the diagonal stand for their mirror images too.
+
+    Args:
+        matrix: symmetric.
+
+    Returns:
+        Twice the matrix, but once in the diagonal blocks of SYMMETRIC_ROWS.
+    """
+    doubled = 2 * matrix
+    for start in range(0, len(matrix), SYMMETRIC_ROWS):
+        part = slice(start, start + SYMMETRIC_ROWS)
+        doubled[part, part] /= 2
+    return doubled
+
+
 class SquaredLength:
     """wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
 
     def __init__(self, matrix: Float[Tensor, "p p"], products: Products):
-        # Each block right of the diagonal stands for its mirror image too.
-        doubled = 2 * matrix
-        for start in range(0, len(matrix), SYMMETRIC_ROWS):
-            part = slice(start, start + SYMMETRIC_ROWS)
-            doubled[part, part] /= 2
-        self._matrix = operand(doubled, products)
+        self._matrix = operand(doubled_upper(matrix), products)
         self._products: Products = products
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:

@@ -156,16 +156,29 @@ def deleted(
 
     Cost: 4 q p b c operations a block.
     """
-    poles = terms.shifts + eigenvalues[:, None]  # [p, q]
-    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
-    kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
-    flat = v.flatten(1)  # [q, chunk b c]
-    both, flat = torch.cat([kernel.real, -kernel.imag], 1), torch.cat([flat.real, flat.imag])
+    both = resolvent_values(eigenvalues, terms)
+    flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
     if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
         mixed = (flat.T @ both.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
         return mixed.mul_(rows).permute(2, 0, 1)
     mixed = (both @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
     return torch.einsum("iap,piac->pic", rows, mixed)
+
+
+def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
+    """The resolvents at every eigenvalue, as real columns for the real and imaginary parts of v.
+
+    Args:
+        eigenvalues: ℓ.
+        terms: the resolvents.
+
+    Returns:
+        K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v).
+    """
+    poles = terms.shifts + eigenvalues[:, None]  # [p, q]
+    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
+    kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
+    return torch.cat([kernel.real, -kernel.imag], 1)
 
 
 def held_out_residuals(
