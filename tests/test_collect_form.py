@@ -54,10 +54,10 @@ def test_the_memory_is_respected():
     layers, sizes = Layers({}, {"conv.weight": 500_000}, 10), (2000, 500, 10)
     assert chosen(layers, sizes, memory=400e9)[2] is None
     assert chosen(layers, sizes, memory=2e9) == ("kernel", "averaged", 2000)
-    assert chosen(layers, sizes, memory=6e8) == ("features", "averaged", 1024)
+    assert chosen(layers, sizes, memory=7e8) == ("features", "averaged", 1024)
     for outputs in ("auto", "joint", "averaged"):
-        form = choose_form(layers, sizes, memory=6e8, outputs=outputs)
-        assert form.peak_bytes <= 6e8
+        form = choose_form(layers, sizes, memory=7e8, outputs=outputs)
+        assert form.peak_bytes <= 7e8
 
 
 def test_what_does_not_fit_is_still_planned():
