@@ -99,8 +99,9 @@ class Spectrum:
         Cost: about 9 p'³ operations, 2 p'² values.
         """
         self._system = system
+        driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11 asks evd for too little room
         self._values, self._vectors = eigh(
-            system.gram(), lower=False, overwrite_a=True, check_finite=False, driver="evd"
+            system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
         self._right = self._vectors.T @ system.right  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
