@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 from datassay.collect.training import Recipe
+from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
 from datassay.complexity.learners import Estimators, Networks, named_learner
-from datassay.complexity.learning_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.needed_samples import extrapolate, forecast
 from datassay.data.load import load
 from datassay.data.samples import SampleSet

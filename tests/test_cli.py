@@ -53,6 +53,14 @@ def invoke(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
+def assert_one_error_line(result, message):
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert result.exit_code == 2, result.output
+    assert len(errors) == 1
+    assert re.search(message, errors[0]), errors[0]
+    assert "Traceback" not in result.output
+
+
 def succeed(*args):
     result = invoke(*args)
     assert result.exit_code == 0, result.output
@@ -409,11 +417,7 @@ def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
     spoil(here)
     before = sorted(here.iterdir())
     result = invoke(*args, "--out", "out")
-    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert result.exit_code == 2, result.output
-    assert len(errors) == 1
-    assert re.search(message, errors[0]), errors[0]
-    assert "Traceback" not in result.output
+    assert_one_error_line(result, message)
     assert [p for p in sorted(here.iterdir()) if p.name != "__pycache__"] == before
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import columns, invoke, succeed
+from test_cli import assert_one_error_line, columns, invoke, succeed
 
 PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
 BLOCKS = ["blocks.parquet", "index.html", "summary.json"]
@@ -225,11 +225,7 @@ def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
     np.savez("nan.npz", x=x, y=y)
     before = sorted(here.iterdir())
     result = invoke(*args, "--out", "out")
-    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert result.exit_code == 2, result.output
-    assert len(errors) == 1
-    assert re.search(message, errors[0]), errors[0]
-    assert "Traceback" not in result.output
+    assert_one_error_line(result, message)
     assert sorted(here.iterdir()) == before
 
 

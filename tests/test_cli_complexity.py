@@ -1,13 +1,12 @@
 """`datassay complexity`: files, pages, tables, exit codes, one line for bad input, both modes."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import columns, invoke, succeed
+from test_cli import assert_one_error_line, columns, invoke, succeed
 
 from datassay.cli_complexity import whole_numbers
 from datassay.complexity.laws import Law
@@ -207,11 +206,7 @@ BAD = {
 @pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
 def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
     result = invoke(*args, "--out", "out")
-    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert result.exit_code == 2, result.output
-    assert len(errors) == 1
-    assert re.search(message, errors[0]), errors[0]
-    assert "Traceback" not in result.output
+    assert_one_error_line(result, message)
     assert not list(here.iterdir())
 
 

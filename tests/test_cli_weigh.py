@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
-from test_cli import columns, invoke, succeed
+from test_cli import assert_one_error_line, columns, invoke, succeed
 
 from datassay.report.weigh_page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
 
@@ -247,11 +247,7 @@ BAD = {
 def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
     before = sorted(here.iterdir())
     result = invoke(*args, "--out", "out")
-    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert result.exit_code == 2, result.output
-    assert len(errors) == 1
-    assert re.search(message, errors[0]), errors[0]
-    assert "Traceback" not in result.output
+    assert_one_error_line(result, message)
     assert [p for p in sorted(here.iterdir()) if p.name != "__pycache__"] == before
 
 

@@ -14,6 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.score import influence_moments as module
+from datassay.score import panels
 from datassay.score.influence_moments import gradient_moments, influence_moments, pair_moments
 from datassay.score.pair_influence import geometry_influence, pair_influence
 
@@ -108,7 +109,7 @@ def test_streaming_equals_in_memory(monkeypatch, tmp_path):
     file[:] = g
     file.flush()
     monkeypatch.setattr(module, "CHUNK_SAMPLES", 8)
-    monkeypatch.setattr(module, "PRODUCT_ROWS", 3)
+    monkeypatch.setattr(panels, "SYMMETRIC_ROWS", 3)
     read_only = np.memmap(tmp_path / "gradients", np.float32, "r", shape=g.shape)
     calls = []
     for gradients in (whole, g, read_only, lambda: (g[:20], whole[20:45], read_only[45:])):

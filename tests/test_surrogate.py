@@ -13,8 +13,8 @@ from datassay.polynomial.polynomial import Polynomial
 from datassay.polynomial.surrogate import (
     FORMAT,
     Surrogate,
-    chosen_monomials,
     load_surrogate,
+    sample_monomials,
     save_surrogate,
 )
 from datassay.polynomial.surrogate_score import SurrogateScores, score_each
@@ -99,12 +99,12 @@ def images(shape, kind: Kind = "image"):
 
 
 def test_products_fit_the_samples():
-    assert chosen_monomials(images((1, 4, 5)), 2, 3).image_shape == (4, 5)
-    assert chosen_monomials(images((4, 5)), 1, None).image_shape == (4, 5)
-    colours = chosen_monomials(images((3, 2, 2)), 2, None)
+    assert sample_monomials(images((1, 4, 5)), 2, 3).image_shape == (4, 5)
+    assert sample_monomials(images((4, 5)), 1, None).image_shape == (4, 5)
+    colours = sample_monomials(images((3, 2, 2)), 2, None)
     assert (colours.n_inputs, colours.image_shape) == (12, None)
     with pytest.raises(SettingError, match=r"Make colour images grey"):
-        chosen_monomials(images((3, 4, 4)), 2, 3)
+        sample_monomials(images((3, 4, 4)), 2, 3)
 
 
 def test_scores_are_accuracy_and_r2():

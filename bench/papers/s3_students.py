@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import cho_factor, cho_solve
 
+from datassay.polynomial.fit import fit_polynomial
 from datassay.polynomial.monomials import all_monomials
 from datassay.polynomial.polynomial import Polynomial
 
@@ -79,15 +79,8 @@ def r2(y: torch.Tensor, found: torch.Tensor) -> list[float]:
 
 
 def regression(x: np.ndarray, y: np.ndarray, degree: int) -> tuple[Polynomial, float]:
-    """Least squares on all monomials by normal equations in double precision; in-sample R²."""
+    """Least squares on all monomials, without ridge, in double precision; in-sample R²."""
     monomials = all_monomials(x.shape[1], degree)
-    gram = np.zeros((monomials.n_features, monomials.n_features))
-    right = np.zeros((monomials.n_features, 1))
-    for i in range(0, len(x), CHUNK):
-        features = monomials.features(x[i : i + CHUNK])
-        gram += features.T @ features
-        right += features.T @ y[i : i + CHUNK, None]
-    coef = cho_solve(cho_factor(gram), right)
-    # At the minimum Σ (y − f)² = Σ y² − coef · X'y.
-    left = float(y @ y) - float((coef * right).sum())
-    return Polynomial(monomials, coef), 1 - left / float(((y - y.mean()) ** 2).sum())
+    found = fit_polynomial(x, y[:, None], monomials, ridge=0.0, precision="float64").polynomial
+    left = y - found.outputs(x)[:, 0]
+    return found, 1 - float(left @ left) / float(((y - y.mean()) ** 2).sum())

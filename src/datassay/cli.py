@@ -56,10 +56,11 @@ from datassay.options import (
 from datassay.shell import (
     err_console,
     exits_clearly,
+    finish,
     load_sets,
     number_or,
     out_console,
-    projection_of,
+    whole_auto_or_none,
     with_noise,
 )
 
@@ -142,7 +143,7 @@ def run(
     from datassay.report.write import check_writable, write_results
     from datassay.run import RunSettings, command_line
     from datassay.run import run as run_job
-    from datassay.terminal import ProgressDisplay, results_table
+    from datassay.terminal import results_table
 
     settings = RunSettings(
         model=model,
@@ -153,7 +154,7 @@ def run(
         weight_decay=weight_decay,
         reduction=reduction,
         dynamics=dynamics,
-        projection=projection_of(projection),
+        projection=whole_auto_or_none(projection, "projection"),
         outputs=outputs,
         products=products,
         memory=None if memory is None else memory * 1e9,
@@ -173,12 +174,12 @@ def run(
     noisy = with_noise(train, noise, noise_kind, seed)
     if plan:
         return _print_plan(noisy, val, settings)
-    with ProgressDisplay(err_console) as progress:
-        noisy, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
-        findings = run_job(noisy, val, settings, progress, adversarial=fooled)
-        page = write_results(findings, out)
-    out_console.print(*results_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+
+    def compute(progress):
+        given, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
+        return run_job(given, val, settings, progress, adversarial=fooled)
+
+    finish(compute, write_results, results_table, out)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import err_console, exits_clearly, load_sets, out_console, with_noise
+from datassay.shell import exits_clearly, finish, load_sets, with_noise
 
 
 @exits_clearly
@@ -81,7 +81,6 @@ def purify(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_purify import PurifySettings, run_purify
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_blocks import purify_table
 
     settings = PurifySettings(
@@ -101,11 +100,12 @@ def purify(
     check_writable(out, PURIFY_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     train = with_noise(train, noise, noise_kind, seed)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_purify(train, val, settings, progress)
-        page = write_purification(findings, out)
-    out_console.print(*purify_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(
+        lambda progress: run_purify(train, val, settings, progress),
+        write_purification,
+        purify_table,
+        out,
+    )
 
 
 @exits_clearly
@@ -146,7 +146,6 @@ def partition(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_partition import PartitionSettings, run_partition
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_blocks import partition_table
 
     settings = PartitionSettings(
@@ -162,8 +161,9 @@ def partition(
     )
     check_writable(out, PARTITION_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_partition(train, val, settings, progress)
-        page = write_partition(findings, out)
-    out_console.print(*partition_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(
+        lambda progress: run_partition(train, val, settings, progress),
+        write_partition,
+        partition_table,
+        out,
+    )

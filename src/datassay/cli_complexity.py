@@ -19,7 +19,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import err_console, exits_clearly, load_sets, out_console
+from datassay.shell import exits_clearly, finish, load_sets
 
 # Options of one mode; None tells that they were not given.
 OF_DATA = ("model", "accuracy", "sizes", "repeats")
@@ -131,7 +131,6 @@ def _of_data(sets, model, accuracy, sizes, repeats, store, out: Path, seed: int)
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_curve import CurveSettings, run_curve
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_complexity import curve_table
 
     settings = CurveSettings(
@@ -145,11 +144,9 @@ def _of_data(sets, model, accuracy, sizes, repeats, store, out: Path, seed: int)
     )
     check_writable(out, CURVE_FILES)
     train, val = load_sets(*sets)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_curve(train, val, settings, progress)
-        page = write_curve(findings, out)
-    out_console.print(*curve_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(
+        lambda progress: run_curve(train, val, settings, progress), write_curve, curve_table, out
+    )
 
 
 def _of_teachers(
@@ -159,7 +156,6 @@ def _of_teachers(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_teachers import TeacherSettings, run_teachers
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_complexity import teacher_table
 
     numbers = {
@@ -174,11 +170,7 @@ def _of_teachers(
         **{name: value for name, value in numbers.items() if value is not None},
     )
     check_writable(out, TEACHER_FILES)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_teachers(settings, progress)
-        page = write_teachers(findings, out)
-    out_console.print(*teacher_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(lambda progress: run_teachers(settings, progress), write_teachers, teacher_table, out)
 
 
 def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from datassay.errors import SettingError
 from datassay.options import (
     Data,
     DataOption,
@@ -22,11 +21,11 @@ from datassay.options import (
     ValFraction,
 )
 from datassay.shell import (
-    err_console,
     exits_clearly,
+    finish,
     load_sets,
     number_or,
-    out_console,
+    whole_auto_or_none,
     with_noise,
 )
 
@@ -92,12 +91,11 @@ def polynomial(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_polynomial import run_polynomial
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_polynomial import polynomial_table
 
     settings = PolynomialSettings(
         degree=degree,
-        window=_window(window),
+        window=whole_auto_or_none(window, "window", "an odd number"),
         solver=solver,
         ridge=number_or(ridge, "auto", "ridge"),
         n_batches=n_batches,
@@ -111,16 +109,9 @@ def polynomial(
     check_writable(out, POLYNOMIAL_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     train = with_noise(train, noise, noise_kind, seed)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_polynomial(train, val, settings, progress)
-        page = write_polynomial(findings, out)
-    out_console.print(*polynomial_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
-
-
-def _window(text: str) -> int | str | None:
-    if text in {"auto", "none"}:
-        return None if text == "none" else "auto"
-    if not text.isdecimal():
-        raise SettingError(f"window must be 'auto', 'none' or an odd number; got {text!r}.")
-    return int(text)
+    finish(
+        lambda progress: run_polynomial(train, val, settings, progress),
+        write_polynomial,
+        polynomial_table,
+        out,
+    )

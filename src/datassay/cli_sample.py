@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from datassay.options import Out, Seed
-from datassay.shell import err_console, exits_clearly, out_console
+from datassay.shell import exits_clearly, finish
 
 Function = Annotated[
     str,
@@ -59,7 +59,6 @@ def sample(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_sample import SampleSettings, run_sample
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_sample import sampling_table
 
     settings = SampleSettings(
@@ -77,8 +76,4 @@ def sample(
         command=command_line(),
     )
     check_writable(out, SAMPLING_FILES)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_sample(settings, progress)
-        page = write_sampling(findings, out)
-    out_console.print(*sampling_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(lambda progress: run_sample(settings, progress), write_sampling, sampling_table, out)

@@ -21,7 +21,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import err_console, exits_clearly, load_sets, out_console, with_noise
+from datassay.shell import exits_clearly, finish, load_sets, with_noise
 
 
 @exits_clearly
@@ -86,7 +86,6 @@ def weigh(
     from datassay.report.write import check_writable
     from datassay.run import command_line
     from datassay.run_weigh import run_weigh
-    from datassay.terminal import ProgressDisplay
     from datassay.terminal_weigh import weigh_table
     from datassay.weigh_settings import WeighSettings
 
@@ -107,8 +106,6 @@ def weigh(
     check_writable(out, WEIGH_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     train = with_noise(train, noise, noise_kind, seed)
-    with ProgressDisplay(err_console) as progress:
-        findings = run_weigh(train, val, settings, progress)
-        page = write_weights(findings, out)
-    out_console.print(*weigh_table(findings), sep="\n")
-    out_console.print(str(page), soft_wrap=True)
+    finish(
+        lambda progress: run_weigh(train, val, settings, progress), write_weights, weigh_table, out
+    )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.learners import named_learner
-from datassay.complexity.learning_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.needed_samples import LEVEL, Extrapolation, extrapolate, forecast
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError

@@ -18,7 +18,7 @@ from datassay.polynomial.contributions import contributions
 from datassay.polynomial.fit import PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import coef_maps
 from datassay.polynomial.polynomial import CHUNK, Polynomial
-from datassay.polynomial.surrogate import Surrogate, chosen_monomials, load_surrogate
+from datassay.polynomial.surrogate import Surrogate, load_surrogate, sample_monomials
 from datassay.polynomial.surrogate_score import SurrogateScores, score_each
 from datassay.polynomial_settings import PolynomialSettings, check_polynomial_settings
 from datassay.progress import Progress, silent
@@ -217,7 +217,7 @@ def _is_corruptible(samples: SampleSet) -> bool:
 
 def _empty(train: SampleSet, degree: int, window: int | None) -> Surrogate:
     """The surrogate before it is fitted: every coefficient is 0."""
-    monomials, names = chosen_monomials(train, degree, window), _output_names(train)
+    monomials, names = sample_monomials(train, degree, window), _output_names(train)
     d = monomials.n_inputs
     center, spread = np.zeros(d), np.ones(d)
     if train.kind == "row":

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from datassay.errors import DatassayError, SettingError
+from datassay.progress import Progress
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet
+
+F = TypeVar("F")  # what a command finds
 
 # What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
 out_console = Console(markup=False, emoji=False, highlight=False)
@@ -34,6 +38,22 @@ def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(130) from stop
 
     return guarded
+
+
+def finish(
+    compute: Callable[[Progress], F],
+    write: Callable[[F, Path], Path],
+    table: Callable[[F], Iterable[RenderableType]],
+    out: Path,
+) -> None:
+    """Compute with progress shown, write the files, print a short table and where the page is."""
+    from datassay.terminal import ProgressDisplay
+
+    with ProgressDisplay(err_console) as progress:
+        findings = compute(progress)
+        page = write(findings, out)
+    out_console.print(*table(findings), sep="\n")
+    out_console.print(str(page), soft_wrap=True)
 
 
 def load_sets(
@@ -121,14 +141,16 @@ def number_or(text: str, word: str, name: str) -> float | str:
         raise SettingError(f"{name} must be a number or {word!r}; got {text!r}.") from error
 
 
-def projection_of(text: str) -> int | str | None:
-    """The option --projection.
+def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> int | str | None:
+    """An option that is a whole number, auto or none.
 
     Args:
         text: as given.
+        name: of the option.
+        kind: of number, for the error.
 
     Returns:
-        "auto", None for "none", or features a tensor.
+        The number, "auto", or None for "none".
 
     Raises:
         SettingError: it is none of these.
@@ -136,5 +158,5 @@ def projection_of(text: str) -> int | str | None:
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"
     if not text.isdecimal():
-        raise SettingError(f"projection must be 'auto', 'none' or a whole number; got {text!r}.")
+        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text!r}.")
     return int(text)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from datassay.complexity.accuracy_curve import AccuracyCurve
 from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joined
-from datassay.complexity.learning_curve import AccuracyCurve
 from datassay.errors import SettingError
 
 LEVEL = 0.9

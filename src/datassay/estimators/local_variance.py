@@ -8,12 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from datassay.act.weight import local_variance_weights
 from datassay.errors import DataError, SettingError
-from datassay.estimators.validation import validated
+from datassay.estimators.validation import validated, validated_classes
 
 
 def _inner_has(name: str) -> Any:
@@ -120,14 +119,8 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
                 sample_weight.
         """
-        X, y = validated(self, X, y, ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"y must hold at least 2 classes; got 1 class, {self.classes_[0]!r}. Add others."
-            )
-        self._fit(X, y, label, sample_weight)
+        X, self.classes_, label = validated_classes(self, X, y, ensure_min_samples=2)
+        self._fit(X, self.classes_[label], label, sample_weight)
         return self
 
     @available_if(_inner_has("predict_proba"))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from datassay.errors import SettingError
 from datassay.estimators.validation import as_floats, validated
-from datassay.polynomial.monomials import Monomials, all_monomials, local_monomials
+from datassay.polynomial.monomials import chosen_monomials
 
 
 class MonomialFeatures(TransformerMixin, BaseEstimator):
@@ -83,37 +81,6 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = np.asarray(_check_feature_names_in(self, input_features))
         return np.array([_name(term, names) for term in self.monomials_.terms], dtype=object)
-
-
-def chosen_monomials(n_inputs: int, degree: Any, window: Any, image_shape: Any) -> Monomials:
-    """All products, or those of a window.
-
-    Args:
-        n_inputs: d, columns of X.
-        degree: most inputs in a product.
-        window: side of the square, or None.
-        image_shape: rows, columns, or None.
-
-    Returns:
-        The monomials.
-
-    Raises:
-        SettingError: a setting is out of range, or the image has not d pixels.
-    """
-    if image_shape is None:
-        if window is not None:
-            raise SettingError(
-                f"window needs image_shape, the rows and columns of an image; got window={window} "
-                "alone. Give both, or neither."
-            )
-        return all_monomials(n_inputs, degree)
-    if int(np.prod(image_shape)) != n_inputs:
-        raise SettingError(
-            f"image_shape must have one pixel a column of X, {n_inputs}; got {tuple(image_shape)}."
-        )
-    if window is None:
-        return replace(all_monomials(n_inputs, degree), image_shape=tuple(image_shape))
-    return local_monomials(tuple(image_shape), degree, window)
 
 
 def _name(term: np.ndarray, names: np.ndarray) -> str:

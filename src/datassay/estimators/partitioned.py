@@ -10,12 +10,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.act.routing import compact, fit_experts, linear_partition
-from datassay.errors import DataError, SettingError
-from datassay.estimators.validation import validated
+from datassay.errors import SettingError
+from datassay.estimators.validation import validated, validated_classes
 
 
 class _Partitioned(BaseEstimator):
@@ -127,13 +126,7 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
             DataError: one class only.
             SettingError: a setting is out of range.
         """
-        X, y = validated(self, X, y)
-        check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"y must hold at least 2 classes; got 1 class, {self.classes_[0]!r}. Add others."
-            )
+        X, self.classes_, label = validated_classes(self, X, y)
         self._fit(X, label, np.eye(len(self.classes_))[label], "cross_entropy")
         return self
 

@@ -12,8 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.errors import DataError
-from datassay.estimators.monomial_features import chosen_monomials
-from datassay.estimators.validation import as_floats, validated, validated_part
+from datassay.estimators.validation import as_floats, validated, validated_classes, validated_part
 from datassay.polynomial.fit import (
     PolynomialFit,
     check_spread,
@@ -21,7 +20,7 @@ from datassay.polynomial.fit import (
     fit_polynomial,
 )
 from datassay.polynomial.maps import CoefMaps, coef_maps
-from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.normal_equations import NormalEquations, merged, normal_equations
 
 
@@ -162,13 +161,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             DataError: one class only.
             SettingError: a setting is out of range.
         """
-        X, y = validated(self, X, y)
-        check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"y must hold at least 2 classes; got 1 class, {self.classes_[0]!r}. Add others."
-            )
+        X, self.classes_, label = validated_classes(self, X, y)
         self._fit(as_floats(X), np.eye(len(self.classes_))[label])
         return self
 

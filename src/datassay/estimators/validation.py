@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from datassay.errors import DataError
 
 
 def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **rules: Any) -> Any:
@@ -33,6 +36,31 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     if not reset or y is None:
         return found
     return found[0], column_or_1d(found[1], warn=True)
+
+
+def validated_classes(
+    estimator: Any, X: Any, y: Any, **rules: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `validated` checks, of labelled samples.
+
+    Args:
+        estimator: notes the columns' number and names.
+        X: inputs, [n, d].
+        y: labels, [n].
+        rules: as for `validated`.
+
+    Returns:
+        X, the classes, and the class index of each sample.
+
+    Raises:
+        DataError: one class only.
+    """
+    X, y = validated(estimator, X, y, **rules)
+    check_classification_targets(y)
+    classes, label = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(f"y must hold at least 2 classes; got 1 class, {classes[0]!r}. Add others.")
+    return X, classes, label
 
 
 def validated_part(estimator: Any, X: Any, y: Any, *, first: bool, **rules: Any) -> Any:

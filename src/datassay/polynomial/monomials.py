@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb, factorial
 
@@ -144,6 +144,39 @@ def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int =
         for t in range(1, degree + 1)
     )
     return _monomials(placed, height * width, degree, (height, width), window)
+
+
+def chosen_monomials(
+    n_inputs: int, degree: int, window: int | None, image_shape: tuple[int, ...] | None
+) -> Monomials:
+    """All products, or those of a window.
+
+    Args:
+        n_inputs: d, columns of X.
+        degree: most inputs in a product.
+        window: side of the square, or None.
+        image_shape: rows, columns, or None.
+
+    Returns:
+        The monomials.
+
+    Raises:
+        SettingError: a setting is out of range, or the image has not d pixels.
+    """
+    if image_shape is None:
+        if window is not None:
+            raise SettingError(
+                f"window needs image_shape, the rows and columns of an image; got window={window} "
+                "alone. Give both, or neither."
+            )
+        return all_monomials(n_inputs, degree)
+    if int(np.prod(image_shape)) != n_inputs:
+        raise SettingError(
+            f"image_shape must have one pixel a column of X, {n_inputs}; got {tuple(image_shape)}."
+        )
+    if window is None:
+        return replace(all_monomials(n_inputs, degree), image_shape=tuple(image_shape))
+    return local_monomials(tuple(image_shape), degree, window)
 
 
 def multiplicity(term: Iterable[int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
-from datassay.polynomial.monomials import Monomials, all_monomials, local_monomials
+from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.polynomial import Polynomial
 
 FORMAT = "datassay polynomial 1"
@@ -79,7 +79,7 @@ class Surrogate:
         return self.polynomial.outputs(self.inputs(x))
 
 
-def chosen_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
+def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
     """The products for these samples: near each other in an image, or all.
 
     Args:
@@ -94,11 +94,10 @@ def chosen_monomials(samples: SampleSet, degree: int, window: int | None) -> Mon
         SettingError: the degree or the window is outside its rule, a window is asked for where
             there is no grey image, or the features are too many.
     """
-    shape = grey_shape(samples)
-    if window is not None:
-        return local_monomials(samples.input_shape if shape is None else shape, degree, window)
-    found = all_monomials(int(np.prod(samples.input_shape)), degree)
-    return replace(found, image_shape=shape)
+    shape: tuple[int, ...] | None = grey_shape(samples)
+    if shape is None and window is not None:
+        shape = samples.input_shape  # no grey image: the window says so
+    return chosen_monomials(int(np.prod(samples.input_shape)), degree, window, shape)
 
 
 def grey_shape(samples: SampleSet) -> tuple[int, int] | None:

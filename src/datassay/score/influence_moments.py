@@ -26,12 +26,11 @@ from datassay.score.pair_influence import (
     pair_influence,
     whiten,
 )
+from datassay.score.panels import add_products
 
 # Samples whose pairs are all looked at for the third and fourth moments; of more, a random part.
 MOST_IN_PAIRS = 4096
 CHUNK_SAMPLES = 1024
-# Rows of a symmetric product that are computed together, each block from its diagonal on.
-PRODUCT_ROWS = 512
 
 Gradients = Float[np.ndarray, "n p"] | Float[Tensor, "n p"]
 
@@ -261,7 +260,7 @@ def _first_pass(
             p = chunk.shape[1]
             total, second = chunk.new_zeros(p), chunk.new_zeros(p, p)
         total += chunk.sum(0)
-        _add_products(chunk, second)
+        add_products(chunk, second)
         n += len(chunk)
         progress("sums of gradients", n, n)  # how many will come is not known
     if n < 3 or total is None or second is None:
@@ -281,13 +280,6 @@ def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
             f"gradients must be finite; some among samples {n} to {n + len(chunk) - 1} are NaN or "
             "infinite. Check the model at those samples."
         )
-
-
-def _add_products(chunk: Float[Tensor, "chunk p"], into: Float[Tensor, "p p"]) -> None:
-    """Add the upper half of GᵀG: blocks of rows, each from its diagonal on."""
-    for start in range(0, chunk.shape[1], PRODUCT_ROWS):
-        stop = start + PRODUCT_ROWS
-        into[start:stop, start:].addmm_(chunk[:, start:stop].T, chunk[:, start:])
 
 
 def _float64(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
