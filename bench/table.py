@@ -17,7 +17,7 @@ def latest() -> dict[str, dict]:
     found = {}
     for text in RESULTS.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
-        sized = line["bench"].startswith(("speed/l", "retraining/"))
+        sized = line["bench"].startswith(("speed/l", "retraining/", "scale/fashion"))
         found[line["bench"] + (f" n={line['n']}" if sized else "")] = line
     return found
 

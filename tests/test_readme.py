@@ -31,3 +31,11 @@ def test_table_is_the_recorded_one():
 
     shown = README.partition("<!-- results -->\n")[2].partition("\n<!-- /results -->")[0]
     assert shown == table()
+
+
+def test_extrapolation_is_of_the_recorded_measurement():
+    sys.path.insert(0, str(ROOT / "bench"))
+    from extrapolate import END, START, tables
+
+    page = (ROOT / "docs" / "billion-samples.md").read_text(encoding="utf-8")
+    assert page.partition(f"{START}\n")[2].partition(f"\n{END}")[0] == tables()
