@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
-import joblib.externals.cloudpickle as cloudpickle
 from torch import Tensor, nn
 
 from datassay.errors import SettingError
