@@ -221,13 +221,13 @@ def threads(*_):
 def test_another_machine_is_refused(monkeypatch):
     of, arrays = parcel(threads, None)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS")
-    with pytest.raises(SettingError, match="workers must be machines of one kind.*ABACUS"):
+    with pytest.raises(SettingError, match=r"workers must be machines of one kind.*ABACUS"):
         compute(of, 0, arrays)
 
 
 def test_engines_are_named():
     assert engine_named("in_process") is IN_PROCESS and isinstance(IN_PROCESS, Engine)
-    with pytest.raises(SettingError, match="engine must be one of in_process, .*got 'spark'"):
+    with pytest.raises(SettingError, match=r"engine must be one of in_process, .*got 'spark'"):
         collected("spark")
     with pytest.raises(SettingError, match="address belongs to engine 'ray'"):
         engine_named("processes", address="127.0.0.1:6379")

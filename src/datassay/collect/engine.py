@@ -126,15 +126,7 @@ def engine_named(name: str, *, workers: int | None = None, address: str | None =
         SettingError: the name is unknown, workers or address does not belong to it, or Ray is not
             installed or cannot be reached.
     """
-    if name not in ENGINES:
-        raise SettingError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}.")
-    if address is not None and name != "ray":
-        raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
-    if workers is not None and (name == "in_process" or workers < 1):
-        raise SettingError(
-            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
-            f"{name!r}."
-        )
+    check_engine(name, workers, address)
     if name == "processes":
         from datassay.collect.processes import Processes
 
@@ -144,3 +136,25 @@ def engine_named(name: str, *, workers: int | None = None, address: str | None =
 
         return RayCluster(workers, address)
     return IN_PROCESS
+
+
+def check_engine(name: str, workers: int | None, address: str | None) -> None:
+    """Refuse what can be judged without starting anything.
+
+    Args:
+        name: as in `engine_named`.
+        workers: as there.
+        address: as there.
+
+    Raises:
+        SettingError: the name is unknown, or workers or address does not belong to it.
+    """
+    if name not in ENGINES:
+        raise SettingError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}.")
+    if address is not None and name != "ray":
+        raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
+    if workers is not None and (name == "in_process" or workers < 1):
+        raise SettingError(
+            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
+            f"{name!r}."
+        )
