@@ -68,6 +68,7 @@ class Stages:
         self._last = time.perf_counter()
 
     def __call__(self, step: str, done: int, total: int) -> None:
+        """Note a report."""
         now = time.perf_counter()
         self.seconds[step] = round(self.seconds.get(step, 0.0) + now - self._last, 2)
         self._last = now
@@ -129,6 +130,7 @@ class Killer:
         self.nodes: list[str] = []
 
     def __call__(self, step: str, done: int, total: int) -> None:
+        """Kill after some reports, where anything runs to be killed."""
         self._reports += 1
         if self._reports % KILL_EVERY or done == total:
             return
