@@ -2,7 +2,7 @@
 
 `python cluster.py nodes` scores Fashion-MNIST in this process, then on a Ray cluster of two nodes
 of this machine whose workers, and then whose second node, are ended by SIGKILL while they compute.
-`python cluster.py overhead` times every engine in a fresh process, alternating, with as many threads
+`python cluster.py overhead` times every engine in a fresh process, in turn, with as many threads
 a piece. Sizes and settings can be given: n=15000 m=2500 projection=1000 outputs=averaged.
 
 Needs the extra `ray`; DATASSAY_DATA names the folder that holds fashion_mnist.
