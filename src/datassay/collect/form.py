@@ -111,7 +111,7 @@ class Form:
         labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
         sums = 8.0 * size**2 * int(-(-rows // PANEL_BYTES)).bit_length()  # C, along a tree
         # Beside them: C, its vectors, and those once more as the products take them.
-        working = max(max(24.0 * size**2, sums) + panel, 24.0 * size**2 + removals, labels + 3 * panel)
+        working = max(24.0 * size**2 + max(panel, removals), sums + panel, labels + 3 * panel)
         if self.in_store:
             return max(self.collect_bytes - self.jacobian_bytes, held + working)
         return max(self.collect_bytes, self.result_bytes + held + working)
