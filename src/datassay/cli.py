@@ -20,6 +20,7 @@ from datassay.cli_polynomial import polynomial
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
 from datassay.options import (
+    Address,
     Adversarial,
     AllowTrained,
     Attribution,
@@ -28,6 +29,7 @@ from datassay.options import (
     Data,
     DataOption,
     Dynamics,
+    Engine,
     Epsilon,
     Ids,
     Lr,
@@ -52,6 +54,7 @@ from datassay.options import (
     ValFraction,
     WeightDecay,
     Weights,
+    Workers,
 )
 from datassay.shell import (
     err_console,
@@ -121,6 +124,9 @@ def run(
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
     store: Store = None,
+    engine: Engine = "in_process",
+    address: Address = None,
+    workers: Workers = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
@@ -166,6 +172,9 @@ def run(
         curve_seeds=curve_seeds,
         seed=seed,
         store=store,
+        engine=engine,
+        address=address,
+        workers=workers,
         command=command_line(),
     )
     if not plan:
@@ -216,6 +225,9 @@ def score(
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
     store: Store = None,
+    engine: Engine = "in_process",
+    address: Address = None,
+    workers: Workers = None,
 ) -> None:
     """Score every sample without retraining any network, in seconds.
 

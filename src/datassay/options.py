@@ -66,6 +66,15 @@ Store = Annotated[
     str | None,
     typer.Option(help="Folder or URL that keeps finished work: the same command then goes on."),
 ]
+Engine = Annotated[
+    str, typer.Option(help="Who computes: in_process, processes or ray. The numbers are the same.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Of a running Ray cluster (default: one of its own, here).")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Of processes, or of a Ray started here (default: by cores).")
+]
 CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
 BlockModel = Annotated[
     str, typer.Option(help="logistic or linear, solved exactly; purify trains others anew.")

@@ -16,6 +16,7 @@ import numpy as np
 from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
+from datassay.collect.engine import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.result_store import ResultStore
@@ -185,6 +186,7 @@ def _collected(
         allow_trained=settings.allow_trained,
         seed=settings.seed,
         store=None if settings.store is None else inside(settings.store, FEATURES),
+        engine=engine_named(settings.engine, workers=settings.workers, address=settings.address),
         progress=progress,
         **settings.collection_settings,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.collect.engine import check_engine
 from datassay.errors import SettingError
 from datassay.score.attribution import check_top
 from datassay.score.dynamics import check_dynamics
@@ -43,6 +44,9 @@ class RunSettings:
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
         seed: of weights, projection, batches and random rankings.
         store: folder or fsspec URL that keeps finished work, or None.
+        engine: who computes: "in_process", "processes" or "ray".
+        address: of a running Ray cluster, or None.
+        workers: of the engine, or None.
         command: what to print on the page as the command to repeat this.
     """
 
@@ -66,6 +70,9 @@ class RunSettings:
     curve_seeds: int = 5
     seed: int = 0
     store: str | None = None
+    engine: str = "in_process"
+    address: str | None = None
+    workers: int | None = None
     command: str = ""
 
     @property
@@ -114,6 +121,7 @@ def check_settings(settings: RunSettings) -> None:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
         )
+    check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
     if settings.attribution not in ATTRIBUTIONS:

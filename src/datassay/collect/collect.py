@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.blocks import Block, allocate, named_tensors, take
+from datassay.collect.engine import Engine, engine_named
 from datassay.collect.form import Form, available_memory, choose_form
 from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
@@ -43,6 +44,7 @@ def collect(
     allow_trained: bool = False,
     seed: int = 0,
     store: str | Path | None = None,
+    engine: str | Engine = "in_process",
     progress: Progress = silent,
 ) -> Linearization:
     """Linearise a network at its present weights on training and validation samples.
@@ -67,6 +69,8 @@ def collect(
         store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
             call with the same model, samples and settings only computes what is missing or
             damaged; "auto" settings then mean what the first call chose. None keeps nothing.
+        engine: who computes the chunks, and later the pieces of the scores: "in_process",
+            "processes" of this machine, "ray", or what `engine_named` gives. The bits are the same.
         progress: called with (step, samples done, samples in all).
 
     Returns:
@@ -77,8 +81,8 @@ def collect(
             sets, or a store that is damaged at its head, full or not writable.
         ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
             the weights were trained on these labels and allow_trained is False.
-        SettingError: an unknown or impossible projection, outputs or kind, or a store of another
-            model, other samples or settings; the message names what differs.
+        SettingError: an unknown or impossible projection, outputs, kind or engine, or a store of
+            another model, other samples or settings; the message names what differs.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
@@ -86,6 +90,7 @@ def collect(
     """
     settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
     settings["products"] = products
+    by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision))
@@ -94,7 +99,7 @@ def collect(
     work = JacobianPass(frozen, layers, sets, form, to)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     kept = None if store is None else _kept(store, work, model, all_targets, seed)
-    f0, blocks = _pass(work, kept, progress)
+    f0, blocks = _pass(work, kept, by, progress)
     n = len(train)
     val_targets = all_targets.get("val")
     notes += initial_fit_warning(
@@ -116,6 +121,7 @@ def collect(
         form=form,
         warnings=notes,
         val_targets=val_targets,
+        engine=by,
     )
 
 
@@ -261,7 +267,7 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 
 
 def _pass(
-    work: JacobianPass, kept: KeptPass | None, progress: Progress
+    work: JacobianPass, kept: KeptPass | None, engine: Engine, progress: Progress
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     n_all, done = sum(work.sizes.values()), 0
@@ -269,8 +275,11 @@ def _pass(
     wanted = {} if work.form.in_store else blocks
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
-    for chunk in work.chunks:
-        arrays = work.arrays(chunk) if kept is None else kept.arrays(chunk, filled)
+    if kept is None:
+        found = engine.map(JacobianPass.arrays, work, work.chunks)
+    else:
+        found = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, found, strict=True):
         for name, tensor in filled.items():
             tensor[done : done + len(chunk)] = arrays[name]
         done += len(chunk)

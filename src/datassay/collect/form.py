@@ -109,8 +109,9 @@ class Form:
         panel = min(rows, PANEL_BYTES)
         held = rows if rows <= PANEL_BYTES else 0.0
         labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
+        sums = 8.0 * size**2 * int(-(-rows // PANEL_BYTES)).bit_length()  # C, along a tree
         # Beside them: C, its vectors, and those once more as the products take them.
-        working = max(24.0 * size**2 + panel, 24.0 * size**2 + removals, labels + 3 * panel)
+        working = max(24.0 * size**2 + max(panel, removals), sums + panel, labels + 3 * panel)
         if self.in_store:
             return max(self.collect_bytes - self.jacobian_bytes, held + working)
         return max(self.collect_bytes, self.result_bytes + held + working)

@@ -8,13 +8,15 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
@@ -38,6 +40,7 @@ class FeatureRows:
     Attributes:
         features: Φ, [n b, p], a tensor or rows of a store.
         shape: (n, b, p).
+        is_small: whether all rows take no more than one panel.
     """
 
     def __init__(
@@ -53,15 +56,18 @@ class FeatureRows:
         self._products: Products = products
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
+        self.is_small = is_one_panel(self.shape.numel())
         self._whole: Tensor | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    @property
-    def is_small(self) -> bool:
-        """Whether all rows take no more than one panel."""
-        return is_one_panel(self.shape.numel())
+    def __getstate__(self) -> dict[str, Any]:
+        # Rows that are kept whole are multiplied once, here, and not by every worker.
+        whole = self.whole() if self.is_small else self._whole
+        state = self.__dict__ | {"_whole": whole}
+        unread = ("features", "_vectors", "_operand") if whole is not None else ("_vectors",)
+        return state | dict.fromkeys(unread)
 
     def __getitem__(self, part: slice) -> Float[Tensor, "chunk b p"]:
         """The rows of samples start to stop, float64."""
@@ -115,9 +121,9 @@ class FeatureRows:
         flat = columns.flatten(0, 1)
         return self._vectors.T @ transposed_product(self.features, flat)
 
-    def gram(self) -> Float[Tensor, "p p"]:
+    def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
         """rowsᵀ rows."""
-        inner = gram(self.features, self._products)
+        inner = gram(self.features, self._products, engine=engine)
         return self._vectors.T @ inner @ self._vectors
 
 
@@ -133,6 +139,7 @@ class Eigenbasis:
         val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
         complete: dual: the rows are a whole orthonormal basis.
         products: precision of the products over all samples.
+        engine: who computes passes over the rows.
     """
 
     rows: Float[Tensor, "n b p"] | FeatureRows
@@ -141,6 +148,12 @@ class Eigenbasis:
     val: Float[Tensor, "m b p"] | FeatureRows | None
     complete: bool
     products: Products = "float64"
+    engine: Engine = IN_PROCESS
+
+    @property
+    def sent(self) -> Eigenbasis:
+        """What pieces of a pass over the rows are sent: all but the validation rows."""
+        return replace(self, val=None)
 
     @property
     def rank(self) -> int:
@@ -205,7 +218,7 @@ class Eigenbasis:
             return lambda w: (scale * w.square()).sum((0, 2))
         m, b, size = self.val.shape
         if m * b > size and isinstance(self.val, FeatureRows):
-            return SquaredLength(self.val.gram(), self.products)
+            return SquaredLength(self.val.gram(self.engine), self.products)
         rows = self.query_rows()
         if m * b > size:
             rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
@@ -251,7 +264,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products, lin.form.memory
-    total = gram(lin.features, products, progress=progress)
+    total = gram(lin.features, products, progress=progress, engine=lin.engine)
     progress("decompose", 0, 1)
     eigenvalues, vectors = torch.linalg.eigh(total)
     progress("decompose", 1, 1)
@@ -261,7 +274,8 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         for part in (lin.features, lin.val_features)
     )
     assert rows is not None
-    return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val, False, products)
+    metric = torch.ones_like(eigenvalues)
+    return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
 
 
 def null_to_zero(

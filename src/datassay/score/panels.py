@@ -1,6 +1,7 @@
 """Products over all samples a panel of rows at a time, from memory or from a store.
 
-Panels have one size whatever the features lie in, and are added in order: the same bits each time.
+Panels have one size whatever the features lie in and whoever computes them, and are added in one
+order: the same bits each time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import PANEL_BYTES
 from datassay.collect.form import ProductPrecision as Products
 from datassay.progress import Progress, silent
@@ -96,8 +98,9 @@ def gram(
     weight: Float[Tensor, " rows"] | None = None,
     progress: Progress = silent,
     step: str = "multiply features",
+    engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64.
+    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64 by a tree.
 
     Args:
         features: Φ, any floating precision.
@@ -105,21 +108,32 @@ def gram(
         weight: of each row, not negative; None: 1.
         progress: called with (step, rows done, rows in all).
         step: what to call this.
+        engine: computes the panels' products.
 
     Returns:
         C in float64.
 
-    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; p² values and a panel.
+    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; a panel, and
+    1 + log₂(panels) times p² values.
     """
     n, size = features.shape
-    total = torch.zeros(size, size, dtype=torch.float64)
-    for part in panels(n, size):
-        rows = features[part]
-        if weight is not None:
-            rows = rows * weight[part].sqrt()[:, None]
-        add_products(operand(rows, products), total)
-        progress(step, part.stop, n)
-    return total.triu() + total.triu(1).T
+    parts = list(panels(n, size))
+    shared = (features, products, weight)
+    total = engine.sum(_panel_products, shared, parts, lambda p: progress(step, p.stop, n))
+    below = total.triu(1).T
+    return total.triu_().add_(below)
+
+
+def _panel_products(
+    shared: tuple[Rows, Products, Tensor | None], part: slice
+) -> Float[Tensor, "p p"]:
+    features, products, weight = shared
+    rows = features[part]
+    if weight is not None:
+        rows = rows * weight[part].sqrt()[:, None]
+    total = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    add_products(operand(rows, products), total)
+    return total
 
 
 def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> None:

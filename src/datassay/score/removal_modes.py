@@ -53,7 +53,7 @@ class ModeRemovals:
         self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
         self._diagonal, self._matrix = basis.eigenvalues, None
         if isinstance(basis.val, FeatureRows):
-            self._matrix = operand(doubled_upper(basis.val.gram()), self._products)
+            self._matrix = operand(doubled_upper(basis.val.gram(basis.engine)), self._products)
 
     def __call__(
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
