@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from datassay.collect.blocks import Block, DenseFactors, named_tensors, values
 from datassay.collect.chunks import Chunk, chunks_of
 from datassay.collect.form import Form
-from datassay.collect.jacobian import Layers, jacobian
+from datassay.collect.jacobian import Layers, factored_jacobian, jacobian
 from datassay.collect.projection import Projector, project
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
@@ -79,9 +79,11 @@ class JacobianPass:
         samples = self.sets[chunk.part]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(samples.x[chunk.samples], self.frozen, dtype)
-        f0, blocks = jacobian(self.frozen, self.layers, x)
-        if not self._as_factors:
-            blocks = {PROJECTED: project(blocks, self.to)}
+        if self._as_factors:
+            f0, blocks = jacobian(self.frozen, self.layers, x)
+        else:
+            f0, factors = factored_jacobian(self.frozen, self.layers, x)
+            blocks = {PROJECTED: project(factors, self.to)}
         _check_finite(f0, blocks, samples.ids[chunk.samples])
         return {OUTPUTS: f0, **named_tensors(blocks)}
 
