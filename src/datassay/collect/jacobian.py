@@ -214,11 +214,12 @@ def factored_jacobian(
     and gradients are held, and a patch a position.
     """
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    by_tap = {_of(n, p) for n in layers.convolutions for p in ("weight", "bias")}
-    direct = {n: parameters[n] for n in layers.direct if n not in by_tap}
+    tapped = {_of(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in tapped}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
-    taps = {n: x.new_zeros(shape) for n, shape in shapes.items()}
+    # With the batch axis of the one sample: nothing is left to add up over it.
+    taps = {n: x.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
 
     def outputs_and_inputs(direct, taps, sample):
@@ -230,13 +231,15 @@ def factored_jacobian(
         jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True), in_dims=(None, None, 0)
     )
     try:
-        (by_direct, gradients), (outputs, inputs) = per_sample(direct, taps, x)
+        (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
     except FORWARD_ERRORS as error:
         layer = running[-1] if running else "one layer's backward pass"
         raise ModelError(
             f"every layer must be one that torch.func can vectorise; {layer} is not: "
             f"{_first_line(error)} Replace it by operations on whole tensors, out of place."
         ) from error
+    inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
+    gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     found: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
     for name in layers.convolutions:
         found |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
@@ -274,7 +277,7 @@ def _tapped(
 
     def tap(name, module, args, output):
         # A copy: the network may go on to change this tensor in place.
-        inputs[name] = args[0][0].clone()
+        inputs[name] = args[0].clone()
         return output + taps[name]
 
     hooks = []

@@ -146,8 +146,8 @@ def project(
         Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
 
     Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
-    multiplications and no full gradient; those of a convolution as many at every position, or its
-    full gradient where that is less. Other kinds form the full gradient of one chunk.
+    multiplications and no full gradient; those of a convolution as many at every position, and up
+    to that of the row with most of them. Other kinds form the full gradient of one chunk.
     """
     parts = []
     for name, block in blocks.items():
@@ -174,17 +174,27 @@ def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tens
 
 def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
     to = projector.tensors[name]
-    n, k, n_out, positions = block.gradients.shape
-    n_in = block.patches.shape[1]
-    if to.kind != "coordinates" or to.n_features * positions > n_out * n_in:
+    if to.kind != "coordinates":
         return _project_full(block.product, name, projector)
-    row, column = _places(to, n_in)
-    patches = block.patches[:, column]  # [n, p, positions]
-    features = block.patches.new_empty(n, k, to.n_features)
-    for output in range(k):
-        gathered = block.gradients[:, output, row].mul_(patches)
-        torch.sum(gathered, 2, out=features[:, output])
-    return _mixed(features.mul_(to.scale), name, projector)
+    n, _, n_out, _ = block.gradients.shape
+    table, kept = _columns_by_row(*_places(to, block.patches.shape[1]), n_out)
+    patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
+    patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
+    entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
+    features = _entries(entries.transpose(1, 2).flatten(2), kept).mul_(to.scale)
+    return _mixed(features, name, projector)
+
+
+def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """The columns wanted of each row of a weight, and where in that table each coordinate stands.
+
+    Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
+    """
+    count = row.bincount(minlength=n_rows)
+    place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    table = column.new_zeros(n_rows, int(count.max()))
+    table[row, place] = column
+    return table, row * table.shape[1] + place
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
@@ -220,4 +230,4 @@ def _mixed(
     if projector.mixing is None:
         return features
     signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5
-    return torch.einsum("nkp,kp->np", features, signs)[:, None]
+    return (features * signs).sum(1, keepdim=True)
