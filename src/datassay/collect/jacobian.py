@@ -30,6 +30,19 @@ from datassay.errors import ModelError
 FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
+def parameter_name(module: str, parameter: str) -> str:
+    """The name, in the whole model, of a layer's parameter.
+
+    Args:
+        module: the layer's name; empty for the model itself.
+        parameter: its name in the layer.
+
+    Returns:
+        The name as `named_parameters` gives it.
+    """
+    return f"{module}.{parameter}" if module else parameter
+
+
 @dataclass(frozen=True, slots=True)
 class Layers:
     """Which parameters are collected as factors and which as full Jacobians.
@@ -126,7 +139,7 @@ def _split_parameters(model, calls, output) -> Layers:
     dense, convolutions = {}, {}
     for name, (shape, result) in calls.items():
         m = model.get_submodule(name)
-        own = {_of(name, n): p for n, p in m.named_parameters()}
+        own = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
         # vectors a sample, the Jacobian is a sum of products and no longer factors.
         if not own.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in own.values()):
@@ -135,7 +148,7 @@ def _split_parameters(model, calls, output) -> Layers:
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
         if isinstance(m, nn.Conv2d) and _reads_patches(m) and (len(shape), shape[0]) == (4, 1):
             convolutions[name] = tuple(result[1:])
-    covered = {_of(n, p) for n in dense for p in ("weight", "bias")}
+    covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
     return Layers(dense, direct, output.shape[1], convolutions)
 
@@ -143,11 +156,6 @@ def _split_parameters(model, calls, output) -> Layers:
 def _reads_patches(m: nn.Conv2d) -> bool:
     """Whether torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around."""
     return m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str)
-
-
-def _of(module: str, parameter: str) -> str:
-    """A parameter's name in the whole model."""
-    return f"{module}.{parameter}" if module else parameter
 
 
 def _uses(output: Tensor) -> Counter[int]:
@@ -214,7 +222,7 @@ def factored_jacobian(
     and gradients are held, and a patch a position.
     """
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    tapped = {_of(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
     direct = {n: parameters[n] for n in layers.direct if n not in tapped}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
@@ -256,9 +264,9 @@ def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor)
     patches = unfold(
         inputs, layer.kernel_size, layer.dilation, cast("tuple", layer.padding), layer.stride
     )
-    blocks: dict = {_of(name, "weight"): ConvolutionFactors(patches, by_position)}
+    blocks: dict = {parameter_name(name, "weight"): ConvolutionFactors(patches, by_position)}
     if layer.bias is not None:
-        blocks[_of(name, "bias")] = by_position.sum(3)
+        blocks[parameter_name(name, "bias")] = by_position.sum(3)
     return blocks
 
 
