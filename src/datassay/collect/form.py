@@ -57,6 +57,7 @@ class Form:
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: of the products over all rows of features that scoring does.
         memory: bytes that scoring may take; None: what is free.
+        device: where Jacobians and products over all rows are computed.
         in_store: whether the features stay in a store and are read from it in slices.
     """
 
@@ -79,6 +80,7 @@ class Form:
     products: ProductPrecision = "float64"
     memory: float | None = None
     in_store: bool = False
+    device: str = "cpu"
 
     @property
     def mixes_outputs(self) -> bool:

@@ -186,10 +186,8 @@ def _project_convolution(block: ConvolutionFactors, name: str, projector: Projec
 
 
 def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """The columns wanted of each row of a weight, and where in that table each coordinate stands.
-
-    Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
-    """
+    """The columns wanted of each row of a weight, and each coordinate's place in that table."""
+    # Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
     place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
     table = column.new_zeros(n_rows, int(count.max()))
