@@ -125,6 +125,9 @@ def trak(net: nn.Module, x: torch.Tensor, p: int, folder: str) -> dict[str, Turn
     from trak.projectors import AbstractProjector, BasicProjector, ProjectionType
 
     class FirstOutput(AbstractModelOutput):
+        def __init__(self):
+            super().__init__()
+
         @staticmethod
         def get_output(model, weights, buffers, image):
             return functional_call(model, (weights, buffers), image[None])[0, 0]
@@ -291,11 +294,11 @@ def contenders(name: str, folder: str) -> tuple[int, dict[str, Turn], dict[str, 
 
 
 def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, float]:
-    """Samples a second, the best of several turns; the slow have fewer."""
+    """Samples a second, the best of several turns after one to warm up; the slow have that one."""
     rates: dict[str, float] = {}
     for turn in range(TURNS + 1):
         for what, take in turns.items():
-            if what in missing or (turn > 1 and rates[what] < 10):
+            if what in missing or (turn and rates[what] < 10):
                 continue
             start = time.perf_counter()
             try:
@@ -305,7 +308,7 @@ def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, flo
                 continue
             rate = done / (time.perf_counter() - start)
             print(f"{what}: {rate:.1f} samples/s", flush=True)
-            rates[what] = rate if turn <= 1 else max(rates[what], rate)  # the first is to warm up
+            rates[what] = rate if turn <= 1 else max(rates[what], rate)  # the first warms up
     return {what: rate for what, rate in rates.items() if what not in missing}
 
 
