@@ -58,6 +58,9 @@ Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and deca
 Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
 Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
 Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
+Device = Annotated[
+    str, typer.Option(help="Where Jacobians and products are computed: cpu, cuda or cuda:1.")
+]
 Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
 Products = Annotated[
     str, typer.Option(help="Precision of products over all rows: auto, float64, float32, bfloat16.")

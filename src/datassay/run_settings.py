@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.collect.device import check_device
 from datassay.collect.engine import check_engine
 from datassay.errors import SettingError
 from datassay.score.attribution import check_top
@@ -35,6 +36,7 @@ class RunSettings:
         outputs: "auto", "joint" or "averaged".
         memory: bytes to stay within, or None.
         products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
+        device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
         smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
         sigma: of the smoothing noise.
         batch_size: of SGD, for smoothing "sgd" only.
@@ -62,6 +64,7 @@ class RunSettings:
     outputs: str = "auto"
     memory: float | None = None
     products: str = "auto"
+    device: str = "cpu"
     smoothing: str = "functional"
     sigma: float = 1.0
     batch_size: int | None = None
@@ -90,7 +93,7 @@ class RunSettings:
     @property
     def collection_settings(self) -> dict:
         """The arguments that `collect` and `plan_collection` share."""
-        names = ("projection", "outputs", "memory", "products")
+        names = ("projection", "outputs", "memory", "products", "device")
         return {name: getattr(self, name) for name in names}
 
 
@@ -124,6 +127,7 @@ def check_settings(settings: RunSettings) -> None:
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
+    check_device(settings.device)
     if settings.attribution not in ATTRIBUTIONS:
         names = ", ".join(ATTRIBUTIONS)
         raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from datassay.collect.jacobian import Layers
+from datassay.collect.jacobian import Layers, parameter_name
 from datassay.collect.kernel import Outputs
 from datassay.collect.projection import ProjectionKind
 from datassay.errors import SettingError
@@ -57,6 +57,7 @@ class Form:
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: of the products over all rows of features that scoring does.
         memory: bytes that scoring may take; None: what is free.
+        device: where Jacobians and products over all rows are computed.
         in_store: whether the features stay in a store and are read from it in slices.
     """
 
@@ -79,6 +80,7 @@ class Form:
     products: ProductPrecision = "float64"
     memory: float | None = None
     in_store: bool = False
+    device: str = "cpu"
 
     @property
     def mixes_outputs(self) -> bool:
@@ -272,7 +274,7 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     item = 8 if work <= FLOAT64_WORK else 4
     factored = dual and projection is None
     held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
-    a_sample = 4 * _factors(layers, k)
+    a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
     a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
     jacobians, result = item * (n + m) * held, _result_size(dual, n * b, m * b, n_features, item)
@@ -323,9 +325,19 @@ def _factors(layers: Layers, k: int) -> int:
     return dense + k * sum(layers.direct.values())
 
 
+def _called(layers: Layers, k: int) -> int:
+    """Values a sample that a Jacobian call for projecting returns: convolutions as factors."""
+    values = _factors(layers, k)
+    for name, (n_out, height, width) in layers.convolutions.items():
+        weight = layers.direct[parameter_name(name, "weight")]
+        values += height * width * (weight // n_out + k * n_out) - k * weight
+    return values
+
+
 def _expanded(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
-    """Entries of the largest dense weight whose full gradient projecting forms."""
+    """Entries of the largest weight whose full gradient projecting forms."""
     weights = [n_in * n_out for n_in, n_out, _ in layers.dense.values()]
+    weights += [layers.direct[parameter_name(name, "weight")] for name in layers.convolutions]
     kept = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
     return max(kept, default=0)
 

@@ -110,7 +110,7 @@ class KeptPass:
         """
         with _threads(int(self.store.free["threads"])):
             found = self.work.arrays(chunk)
-        values = {name: t.cpu().numpy() for name, t in found.items()}
+        values = {name: t.numpy() for name, t in found.items()}
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)
 
@@ -166,7 +166,7 @@ def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, obje
     names = ("representation", "outputs", "projection", "kind", "precision")
     return {
         **model_fingerprint(model),
-        **machine_fingerprint(model),
+        **machine_fingerprint(work.frozen),
         "trained tensors": {**layers.dense, **layers.direct},
         "training samples": samples_fingerprint(work.sets["train"]),
         "validation samples": samples_fingerprint(work.sets.get("val")),

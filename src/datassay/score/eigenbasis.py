@@ -41,6 +41,7 @@ class FeatureRows:
         features: Φ, [n b, p], a tensor or rows of a store.
         shape: (n, b, p).
         is_small: whether all rows take no more than one panel.
+        device: where products with them are computed.
     """
 
     def __init__(
@@ -50,10 +51,12 @@ class FeatureRows:
         rows_per_sample: int,
         products: Products,
         memory: float | None = None,
+        device: str = "cpu",
     ):
         self.features, self._vectors = features, vectors
-        self._operand, self._memory = operand(vectors, products), memory
+        self._operand, self._memory = operand(vectors, products, device), memory
         self._products: Products = products
+        self.device = device
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
         self.is_small = is_one_panel(self.shape.numel())
@@ -78,8 +81,8 @@ class FeatureRows:
     def _panel(self, part: slice) -> Float[Tensor, "chunk b p"]:
         n, b, size = self.shape
         start, stop, _ = part.indices(n)
-        features = operand(self.features[start * b : stop * b], self._products)
-        return (features @ self._operand).double().reshape(-1, b, size)
+        features = operand(self.features[start * b : stop * b], self._products, self.device)
+        return (features @ self._operand).double().cpu().reshape(-1, b, size)
 
     def whole(self) -> Float[Tensor, "n b p"]:
         """All rows, for scores that cannot do with panels; kept for the next that asks.
@@ -119,11 +122,11 @@ class FeatureRows:
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""
         flat = columns.flatten(0, 1)
-        return self._vectors.T @ transposed_product(self.features, flat)
+        return self._vectors.T @ transposed_product(self.features, flat, self.device)
 
     def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
         """rowsᵀ rows."""
-        inner = gram(self.features, self._products, engine=engine)
+        inner = gram(self.features, self._products, device=self.device, engine=engine)
         return self._vectors.T @ inner @ self._vectors
 
 
@@ -159,6 +162,11 @@ class Eigenbasis:
     def rank(self) -> int:
         """Eigenvalues that are not null."""
         return int((self.eigenvalues > 0).sum())
+
+    @property
+    def device(self) -> str:
+        """Where products with the rows are computed; those with a kernel stay in main memory."""
+        return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
 
     @property
     def largest(self) -> float:
@@ -218,7 +226,8 @@ class Eigenbasis:
             return lambda w: (scale * w.square()).sum((0, 2))
         m, b, size = self.val.shape
         if m * b > size and isinstance(self.val, FeatureRows):
-            return SquaredLength(self.val.gram(self.engine), self.products)
+            matrix = self.val.gram(self.engine)
+            return SquaredLength(matrix, self.products, self.val.device)
         rows = self.query_rows()
         if m * b > size:
             rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
@@ -251,31 +260,40 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     n, b = len(lin), lin.rows_per_sample
-    kernel, val_kernel = lin.kernel, lin.val_kernel
+    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.device
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
         features = all_rows(lin.features)
         kernel = features @ features.T
         val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
     if kernel is not None:
-        eigenvalues, vectors = torch.linalg.eigh(kernel)
+        eigenvalues, vectors = _eigh(kernel, device)
         eigenvalues = null_to_zero(eigenvalues)
         val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products, lin.form.memory
-    total = gram(lin.features, products, progress=progress, engine=lin.engine)
+    told = {"progress": progress, "engine": lin.engine}
+    total = gram(lin.features, products, device=device, **told)
     progress("decompose", 0, 1)
-    eigenvalues, vectors = torch.linalg.eigh(total)
+    eigenvalues, vectors = _eigh(total, device)
     progress("decompose", 1, 1)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (
-        None if part is None else FeatureRows(part, vectors, b, products, memory)
+        None if part is None else FeatureRows(part, vectors, b, products, memory, device)
         for part in (lin.features, lin.val_features)
     )
     assert rows is not None
     metric = torch.ones_like(eigenvalues)
     return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
+
+
+def _eigh(
+    symmetric: Float[Tensor, "p p"], device: str
+) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
+    """Eigenvalues and vectors found on a device, in main memory."""
+    eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
+    return eigenvalues.cpu(), vectors.cpu()
 
 
 def null_to_zero(

@@ -199,14 +199,16 @@ def _weighted_primal(
     """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
     assert lin.features is not None
     n, b, _ = target.shape
-    features, products, engine = lin.features, lin.form.products, lin.engine
-    each, step = weight.repeat_interleave(b), "multiply weighted"
-    system = gram(features, products, weight=each, progress=progress, step=step, engine=engine)
+    features, products, device = lin.features, lin.form.products, lin.form.device
+    each, engine = weight.repeat_interleave(b), lin.engine
+    told = {"progress": progress, "step": "multiply weighted", "engine": engine}
+    system = gram(features, products, weight=each, device=device, **told)
     system.diagonal().add_(ridge)
     factor = torch.linalg.cholesky(system)
     weighted = weight[:, None, None] * target
-    right = transposed_product(features, weighted.flatten(0, 1))
-    whitener, solution = operand(factor, products), torch.cholesky_solve(right, factor)
+    right = transposed_product(features, weighted.flatten(0, 1), device)
+    whitener = operand(factor, products, device)
+    solution = torch.cholesky_solve(right, factor)
     left, parts = torch.empty_like(target), list(panels(n, b * features.shape[1]))
     shared = (features, products, whitener, solution, target, weight)
     for part, found in zip(parts, engine.map(_panel_left, shared, parts), strict=True):
@@ -221,7 +223,8 @@ def _panel_left(
     features, products, whitener, solution, target, weight = shared
     b = target.shape[1]
     rows = features[part.start * b : part.stop * b]
-    white = torch.linalg.solve_triangular(whitener, operand(rows, products).T, upper=False)
+    columns = operand(rows, products, str(whitener.device)).T
+    white = torch.linalg.solve_triangular(whitener, columns, upper=False).cpu()
     white = white.T.double().reshape(-1, b, rows.shape[1])
     remains = torch.eye(b) - weight[part, None, None] * (white @ white.mT)
     unfitted = target[part] - (rows.double() @ solution).reshape(target[part].shape)

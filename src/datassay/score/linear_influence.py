@@ -130,7 +130,7 @@ class _Minimum:
         rows = basis.rows
         drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
         along, self._partner_errors = self._factors(drawn, partners)
-        self._partners = operand(along, basis.products)  # [s, p]
+        self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
@@ -147,7 +147,8 @@ class _Minimum:
         """X of a panel's samples on the partners, [g, s], on themselves and summed, [g]."""
         n = len(self._residual)
         along, errors = self._factors(self._basis.rows[part], part)
-        product = (operand(along, self._basis.products) @ self._partners.T).double()
+        moved = operand(along, self._basis.products, self._basis.device)
+        product = (moved @ self._partners.T).double().cpu()
         found = product * (errors @ self._partner_errors.T)
         own = along.square().sum(1) * errors.square().sum(1)
         whole = ((along @ self._sum) * errors).sum(1)
