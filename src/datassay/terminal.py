@@ -27,6 +27,7 @@ from datassay.plan import Plan
 from datassay.report.findings import Findings
 from datassay.report.group_tables import GroupRow
 from datassay.report.wording import number
+from datassay.run_projection import PROJECTION_FACTS
 
 N_SHOWN = 5
 N_ISSUES_SHOWN = 10
@@ -107,6 +108,7 @@ def results_table(findings: Findings) -> list[RenderableType]:
         title = f"Likely label errors ({len(suspects):,} in all)"
         shown[-1] = _samples(title, findings, suspects[:N_ISSUES_SHOWN])
     lines = [Text(f"{c.measure}: {c.verdict}") for c in findings.contests]
+    lines += [Text(f"{n}: {findings.facts[n]}") for n in PROJECTION_FACTS if n in findings.facts]
     return [*shown, *lines, *warned(findings.warnings)]
 
 

@@ -298,6 +298,19 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     )
 
 
+def coordinates_for(layers: Layers, n_features: int) -> int:
+    """Coordinates a tensor that make so many features.
+
+    Args:
+        layers: the model's collected tensors.
+        n_features: wanted in all, p.
+
+    Returns:
+        The least limit a tensor that keeps at least p in all, or everything.
+    """
+    return _each_for(n_features, _tensors(layers))
+
+
 def _tensors(layers: Layers) -> list[int]:
     sizes = [*layers.direct.values()]
     for n_in, n_out, bias in layers.dense.values():
