@@ -61,8 +61,8 @@ class Steps:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Note a report: the time since the last one went to the step that reports now."""
         step = STEPS.get(what, "retrain")
-        if what == "decompose" and self._current in ("leave one out", "label issues"):
-            step = "label issues"  # of rows a sample's outputs share, where the kernel is joint
+        if step == "decompose" and self._current not in ("collect", "decompose"):
+            step = "label issues"  # of the kernel averaged for them, where that of the run is joint
         # A report of nothing done says that what came before has ended.
         self.lap(self._current if done == 0 else step)
 

@@ -226,9 +226,10 @@ def plan_table(plan: Plan) -> list[RenderableType]:
             f"{step.seconds:.1f}",
         )
     total = sum(step.seconds for step in plan.steps)
-    fits = "fits" if plan.peak_bytes <= plan.available_bytes else "does NOT fit"
+    fits = "fits" if plan.fits else "does NOT fit"
     sentence = (
-        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB beyond the program itself, "
-        f"which {fits} in the {plan.available_bytes / 1e9:.1f} GB free. Nothing was run."
+        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
+        f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
+        f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run."
     )
     return [table, Text(sentence)]

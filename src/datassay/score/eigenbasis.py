@@ -245,16 +245,14 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         kernel = features @ features.T
         val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
     if kernel is not None:
-        eigenvalues, vectors = torch.linalg.eigh(kernel)
+        eigenvalues, vectors = _eigh(kernel, progress)
         eigenvalues = null_to_zero(eigenvalues)
         val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products, lin.form.memory
     total = gram(lin.features, products, progress=progress)
-    progress("decompose", 0, 1)
-    eigenvalues, vectors = torch.linalg.eigh(total)
-    progress("decompose", 1, 1)
+    eigenvalues, vectors = _eigh(total, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (
         None if part is None else FeatureRows(part, vectors, b, products, memory)
@@ -262,6 +260,13 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     )
     assert rows is not None
     return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val, False, products)
+
+
+def _eigh(matrix: Float[Tensor, "p p"], progress: Progress) -> tuple[Tensor, Tensor]:
+    progress("decompose", 0, 1)
+    found = torch.linalg.eigh(matrix)
+    progress("decompose", 1, 1)
+    return found
 
 
 def null_to_zero(

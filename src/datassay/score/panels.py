@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.form import PANEL_BYTES
 from datassay.collect.form import ProductPrecision as Products
+from datassay.collect.step_bytes import PANEL_BYTES
 from datassay.progress import Progress, silent
 
 # Rows of a symmetric product that are computed together, each block from its diagonal on.

@@ -35,7 +35,7 @@ N_FEATURES = (512, 1024, 2048, 4096, 8192)
 SCORES = ("information", "label_issues", "influence_mean")
 # Samples scored both ways; fewer say little about a rank correlation.
 N_SAMPLES, FEWEST_SAMPLES = 400, 30
-RESAMPLES = 1000
+DRAWS, RESAMPLES = 3, 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ def projection_quality(
     memory: float | None = None,
     reference: str = "joint",
     n_samples: int | None = None,
-    draws: int = 3,
+    draws: int = DRAWS,
     seed: int = 0,
     progress: Progress = silent,
     **training: Any,
