@@ -28,15 +28,15 @@ from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
 from datassay.score.linear_influence import MOST_PARTNERS
 from datassay.score.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
 
-# All constants here were measured on two cores. `python bench/plan.py` plans and runs several sizes,
-# `python bench/plan.py fit` says by how much each step's seconds then were off.
+# All constants here were measured on two cores. `python bench/plan.py` plans and runs several
+# sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 15.0
 # Share of the matrix-product rate that each kind of work reached. Every
 # network of a batch, and every sample of a Jacobian, has convolution kernels or gradients of its
 # own: many small convolutions instead of one.
 JACOBIAN_SHARE, JACOBIAN_CONVOLUTION_SHARE = 0.25, 0.06
-TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.22, 0.09
+TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.42, 0.09
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
@@ -121,6 +121,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         DatassayError: what the run itself would raise before it collects.
     """
     check_settings(settings)
+    program = _held_bytes() + LOADED_BYTES
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
@@ -137,7 +138,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS + n * PAGE_SAMPLE_SECONDS),
     ]
-    return Plan(tuple(steps), _held_bytes() + LOADED_BYTES, available_memory(), form)
+    return Plan(tuple(steps), program, available_memory(), form)
 
 
 def _held_bytes() -> float:
