@@ -1,8 +1,8 @@
 """What projecting, sharing a kernel and less precise products change in the scores.
 
-`python fidelity.py outputs mlp` (or cnn): Fashion-MNIST's run over 60 000 samples, 400 of them
-scored from its features, for growing p, against the joint exact kernel: rank correlations of
-information, label scores and mean influence, with 95 % intervals; outputs averaged, then joint.
+`python fidelity.py outputs mlp averaged` (cnn, joint): Fashion-MNIST's run over 60 000 samples, 400
+of them scored from its features, for growing p, against the joint exact kernel: rank correlations
+of information, label scores and mean influence, with 95 % intervals.
 `python fidelity.py samples 400 1000 3000`: the same for more samples, averaged features against
 the exact averaged kernel: whether what 400 samples say of p holds for more.
 `python fidelity.py products 7500 400`: n samples, coordinates a tensor; averaged features with
@@ -81,10 +81,9 @@ def curve(name: str, model_name: str, **settings) -> None:
     )
 
 
-def outputs(model_name: str = "mlp") -> None:
-    curve(f"{model_name} averaged features", model_name, outputs="averaged")
-    joint = {"outputs": "joint", "n_features": JOINT_FEATURES, "draws": JOINT_DRAWS}
-    curve(f"{model_name} joint features", model_name, **joint)
+def outputs(model_name: str, way: str) -> None:
+    joint = {"n_features": JOINT_FEATURES, "draws": JOINT_DRAWS} if way == "joint" else {}
+    curve(f"{model_name} {way} features", model_name, outputs=way, **joint)
 
 
 def samples(*sizes: str) -> None:
