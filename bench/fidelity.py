@@ -1,8 +1,8 @@
 """What projecting, sharing a kernel and less precise products change in the scores.
 
-`python fidelity.py outputs mlp averaged` (cnn, joint): Fashion-MNIST's run over 60 000 samples, 400
-of them scored from its features, for growing p, against the joint exact kernel: rank correlations
-of information, label scores and mean influence, with 95 % intervals.
+`python fidelity.py outputs mlp averaged 3` (or cnn; joint; draws): Fashion-MNIST's run over 60 000
+samples, 400 of them scored from its features, for growing p, against the joint exact kernel: rank
+correlations of information, label scores and mean influence, with 95 % intervals.
 `python fidelity.py samples 400 1000 3000`: the same for more samples, averaged features against
 the exact averaged kernel: whether what 400 samples say of p holds for more.
 `python fidelity.py products 7500 400`: n samples, coordinates a tensor; averaged features with
@@ -34,7 +34,7 @@ from datassay.score.projection_quality import (
 
 FOLDER = Path(os.environ.get("DATASSAY_DATA", ".")) / "fashion_mnist"
 # Of rows an output the kernels are ten times as large.
-JOINT_FEATURES, JOINT_DRAWS = (512, 1024, 2048, 4096), 1
+JOINT_FEATURES = (512, 1024, 2048, 4096)
 # Bytes: what is too much for this machine is measured too, on a few samples.
 NO_LIMIT = 1e12
 
@@ -62,7 +62,7 @@ def curve(name: str, model_name: str, **settings) -> None:
     found = projection_quality(
         build_model(model_name, train), train, val, memory=NO_LIMIT, **settings
     )
-    figures = {"draws": settings.get("draws", 3), "seconds": time.perf_counter() - started}
+    figures = {"draws": settings["draws"], "seconds": time.perf_counter() - started}
     for s in SCORES:
         figures |= {
             f"spearman_{s}": found.correlation[s].mean(1),
@@ -81,9 +81,9 @@ def curve(name: str, model_name: str, **settings) -> None:
     )
 
 
-def outputs(model_name: str, way: str) -> None:
-    joint = {"n_features": JOINT_FEATURES, "draws": JOINT_DRAWS} if way == "joint" else {}
-    curve(f"{model_name} {way} features", model_name, outputs=way, **joint)
+def outputs(model_name: str, way: str, draws: str = "3") -> None:
+    joint = {"n_features": JOINT_FEATURES} if way == "joint" else {}
+    curve(f"{model_name} {way} features", model_name, outputs=way, draws=int(draws), **joint)
 
 
 def samples(*sizes: str) -> None:

@@ -269,9 +269,7 @@ def _compared(
         correlation=correlation,
         low=low,
         high=high,
-        unprojected={
-            s: float(rank_correlation(*both)) for s, *both in zip(SCORES, truth, alone, strict=True)
-        },
+        unprojected=dict(zip(SCORES, rank_correlation(truth, alone).tolist(), strict=True)),
         n_samples=n,
         outputs=outputs[0],
         reference=outputs[1],
@@ -298,4 +296,4 @@ def rank_correlation(
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):
-        return product / (lengths[0] * lengths[1])
+        return np.asarray(product / (lengths[0] * lengths[1]))
