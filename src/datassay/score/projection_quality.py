@@ -265,7 +265,7 @@ def _compared(
         low[name], high[name] = np.quantile(again, (0.025, 0.975), axis=0)
     return ProjectionQuality(
         projection=tuple(cast(int, form.projection) for form in forms),
-        n_features=np.array([form.n_features for form in forms]),
+        n_features=np.array([form.n_features for form in forms], dtype=np.int64),
         correlation=correlation,
         low=low,
         high=high,
