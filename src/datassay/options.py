@@ -57,6 +57,10 @@ WeightDecay = Annotated[float, typer.Option(help="Penalty towards the initial we
 Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and decay refer to.")]
 Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
 Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
+RankCorrelation = Annotated[
+    float | None,
+    typer.Option(help="With exact scores; the smallest projection that reaches it is taken."),
+]
 Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
 Device = Annotated[
     str, typer.Option(help="Where Jacobians and products are computed: cpu, cuda or cuda:1.")

@@ -15,6 +15,7 @@ from datassay.score.attribution import check_top
 from datassay.score.dynamics import check_dynamics
 from datassay.score.information import check_smoothing
 from datassay.score.outcome import OUTCOMES
+from datassay.score.projection_quality import check_correlation
 
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
 
@@ -34,6 +35,8 @@ class RunSettings:
         dynamics: "flow", "descent" or "converged".
         projection: "auto", None or features a tensor.
         outputs: "auto", "joint" or "averaged".
+        rank_correlation: choose the smallest projection whose information ranks some samples so
+            much as exact information does; None chooses by size alone.
         memory: bytes to stay within, or None.
         products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
         device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
@@ -62,6 +65,7 @@ class RunSettings:
     dynamics: str = "flow"
     projection: int | str | None = "auto"
     outputs: str = "auto"
+    rank_correlation: float | None = None
     memory: float | None = None
     products: str = "auto"
     device: str = "cpu"
@@ -131,6 +135,13 @@ def check_settings(settings: RunSettings) -> None:
     if settings.attribution not in ATTRIBUTIONS:
         names = ", ".join(ATTRIBUTIONS)
         raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
+    if settings.rank_correlation is not None:
+        check_correlation(settings.rank_correlation)
+        if settings.projection != "auto":
+            raise SettingError(
+                "rank_correlation chooses the projection, which must then be auto; got "
+                f"{settings.projection}. Leave one of them out."
+            )
     if settings.memory is not None and not settings.memory > 0:
         raise SettingError(
             f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "

@@ -13,6 +13,7 @@ from typing import Literal, cast
 from datassay.collect.jacobian import Layers, parameter_name
 from datassay.collect.kernel import Outputs
 from datassay.collect.projection import ProjectionKind
+from datassay.collect.step_bytes import step_bytes
 from datassay.errors import SettingError
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
@@ -22,14 +23,8 @@ LARGEST_EIGENPROBLEM = 4096
 S1_COORDINATES = 2000
 # Bytes that one Jacobian call, and one panel of a kernel, may take.
 WORKING_BYTES = 2**28
-# Bytes of one panel of rows in float64; rows that take no more are kept whole.
-PANEL_BYTES = 2**28
-# Values an output that choosing a ridge holds: one a penalty and offset.
-RIDGE_VALUES = 66
 # Beyond this many multiplications a product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
-# Values that leave_one_out holds of one chunk of removals.
-SCORING_VALUES = 2**25
 # Below this many multiplications float64 Jacobians cost less than a second.
 FLOAT64_WORK = 2e10
 
@@ -94,29 +89,8 @@ class Form:
 
     @property
     def peak_bytes(self) -> float:
-        """Most memory that collecting and scoring hold at once, beyond the program itself.
-
-        Scoring holds the collected arrays and the largest of: the eigenproblem's workspace, a chunk
-        of removals, and what the label scores hold. A kernel has its rows in the eigenbasis beside
-        it; features have a panel of them, and all where these are no more than a panel.
-        """
-        b = self.n_outputs if self.outputs == "joint" else 1
-        n, c, size = self.n_rows // b, self.n_outputs // b, self.eigenproblem
-        chunk = max(1, min(n, SCORING_VALUES // max(1, size * c * (b + 2))))
-        removals = 8.0 * chunk * size * (c * (b + 4) + b)
-        rows = 8.0 * self.n_rows * size
-        if self.representation == "kernel":
-            working = max(24.0 * size**2, rows, removals)
-            return max(self.collect_bytes, 2 * self.result_bytes + working)
-        panel = min(rows, PANEL_BYTES)
-        held = rows if rows <= PANEL_BYTES else 0.0
-        labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
-        sums = 8.0 * size**2 * int(-(-rows // PANEL_BYTES)).bit_length()  # C, along a tree
-        # Beside them: C, its vectors, and those once more as the products take them.
-        working = max(24.0 * size**2 + max(panel, removals), sums + panel, labels + 3 * panel)
-        if self.in_store:
-            return max(self.collect_bytes - self.jacobian_bytes, held + working)
-        return max(self.collect_bytes, self.result_bytes + held + working)
+        """Most memory that collecting and scoring hold at once, beyond the program itself."""
+        return max(step_bytes(self).values())
 
     @property
     def eigenproblem(self) -> int:
@@ -299,6 +273,19 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
         collect_bytes=float(jacobians + max(calls, result + products if dual else 0.0)),
         jacobian_flops=work,
     )
+
+
+def coordinates_for(layers: Layers, n_features: int) -> int:
+    """Coordinates a tensor that make so many features.
+
+    Args:
+        layers: the model's collected tensors.
+        n_features: wanted in all, p.
+
+    Returns:
+        The least limit a tensor that keeps at least p in all, or everything.
+    """
+    return _each_for(n_features, _tensors(layers))
 
 
 def _tensors(layers: Layers) -> list[int]:

@@ -267,7 +267,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         kernel = features @ features.T
         val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
     if kernel is not None:
-        eigenvalues, vectors = _eigh(kernel, device)
+        eigenvalues, vectors = _eigh(kernel, device, progress)
         eigenvalues = null_to_zero(eigenvalues)
         val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
@@ -275,9 +275,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     products, memory = lin.form.products, lin.form.memory
     told = {"progress": progress, "engine": lin.engine}
     total = gram(lin.features, products, device=device, **told)
-    progress("decompose", 0, 1)
-    eigenvalues, vectors = _eigh(total, device)
-    progress("decompose", 1, 1)
+    eigenvalues, vectors = _eigh(total, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (
         None if part is None else FeatureRows(part, vectors, b, products, memory, device)
@@ -289,10 +287,12 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
 
 
 def _eigh(
-    symmetric: Float[Tensor, "p p"], device: str
+    symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
     """Eigenvalues and vectors found on a device, in main memory."""
+    progress("decompose", 0, 1)
     eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
+    progress("decompose", 1, 1)
     return eigenvalues.cpu(), vectors.cpu()
 
 
