@@ -35,7 +35,7 @@ N_FEATURES = (512, 1024, 2048, 4096, 8192)
 SCORES = ("information", "label_issues", "influence_mean")
 # Samples scored both ways; fewer say little about a rank correlation.
 N_SAMPLES, FEWEST_SAMPLES = 400, 30
-DRAWS, RESAMPLES = 3, 1000
+DRAWS, RESAMPLES = 3, 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +232,21 @@ def _projected(
         val_features=rows.get("val"),
         form=features,
     )
-    return lin if form.outputs == outputs else lin.averaged()
+    if form.outputs != outputs:
+        return lin.averaged()
+    if outputs == "joint" or len(rows["train"]) > form.n_features:
+        return lin
+    # The smaller of the two, for otherwise so few samples would be judged by p x p systems.
+    train, val = (None if r is None else r.double() for r in (rows["train"], rows.get("val")))
+    assert train is not None
+    return replace(
+        lin,
+        kernel=train @ train.T,
+        val_kernel=None if val is None else val @ train.T,
+        features=None,
+        val_features=None,
+        form=replace(features, representation="kernel"),
+    )
 
 
 def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
