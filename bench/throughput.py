@@ -14,6 +14,8 @@ The rivals are no dependency of the library. In an environment of its own:
 
     pip install -c constraints.txt -e '.[dev]' traker dattri kronfluence
     DATASSAY_DATA=... OMP_NUM_THREADS=2 python bench/throughput.py cnn mlp
+
+`dense` as a further argument adds the dense projections that TRAK and dattri have for CPUs.
 """
 
 import logging
@@ -40,8 +42,11 @@ from datassay.data.samples import SampleSet
 # Features a tensor at most, so that all tensors together have about 4096.
 EACH = {"mlp": 1787, "cnn": 587, "lenet5": 951}
 SEED, TURNS, BATCH, K = 0, 3, 64, 10
-# Datassay takes many more samples than features, or it would go on to multiply a kernel.
-SCALAR_SAMPLES, JOINT_SAMPLES = 4608, 512
+# Datassay takes many more samples than features, or it would go on to multiply a kernel; and so many
+# that it chooses float32.
+SCALAR_SAMPLES, JOINT_SAMPLES, AVERAGED_SAMPLES = 16_384, 2560, 4608
+# TRAK's and dattri's projections for CPUs draw their p columns anew for each batch: minutes.
+DENSE = "dense" in sys.argv
 # Every contender: what it does in a turn → samples it did.
 Turn = Callable[[], int]
 
@@ -64,7 +69,7 @@ def ours(name: str, net: nn.Module, samples: SampleSet) -> tuple[int, dict[str, 
     """Datassay's own `collect`, with all that it checks, and p."""
     numbers = SampleSet(samples.x, samples.y.astype(float), ids=samples.ids)
     first = nn.Sequential(net, First())
-    few = samples.subset(np.arange(JOINT_SAMPLES))
+    few, more = (samples.subset(np.arange(n)) for n in (JOINT_SAMPLES, AVERAGED_SAMPLES))
 
     def collected(model, train, outputs):
         lin = da.collect(model, train, projection=EACH[name], outputs=outputs, seed=SEED)
@@ -78,7 +83,7 @@ def ours(name: str, net: nn.Module, samples: SampleSet) -> tuple[int, dict[str, 
     return p, {
         "datassay scalar": lambda: collected(first, numbers, "joint"),
         "datassay joint": lambda: collected(net, few, "joint"),
-        "datassay averaged": lambda: collected(net, samples, "averaged"),
+        "datassay averaged": lambda: collected(net, more, "averaged"),
     }
 
 
@@ -149,8 +154,9 @@ def trak(net: nn.Module, x: torch.Tensor, p: int, folder: str) -> dict[str, Turn
     settings = {"proj_type": ProjectionType.rademacher, "device": "cpu"}
     projectors = {
         "traker coordinates scalar": Coordinates(d),
-        "traker scalar": BasicProjector(d, p, SEED, **settings),
     }
+    if DENSE:
+        projectors["traker scalar"] = BasicProjector(d, p, SEED, **settings)
     turns = {}
     for number, (what, how) in enumerate(projectors.items()):
         traker = TRAKer(
@@ -199,7 +205,8 @@ def dattri(net: nn.Module, x: torch.Tensor, p: int) -> dict[str, Turn]:
     batch = x[:BATCH]
     like = gradient(weights, batch)
     turns: dict[str, Turn] = {}
-    for what, kind in (("coordinates ", "random_mask"), ("", "rademacher")):
+    kinds = {"coordinates ": "random_mask"} | ({"": "rademacher"} if DENSE else {})
+    for what, kind in kinds.items():
         to = random_project(like, BATCH, p, 32, SEED, kind, device="cpu")
         turns[f"dattri {what}scalar"] = lambda to=to: len(
             to(gradient(weights, batch), ensemble_id=0)
@@ -275,7 +282,7 @@ def contenders(name: str, folder: str) -> tuple[int, dict[str, Turn], dict[str, 
     samples = images(SCALAR_SAMPLES)
     torch.manual_seed(SEED)
     net = frozen_copy(da.build_model(name, samples, seed=SEED), torch.float32)
-    x = torch.tensor(samples.x, dtype=torch.float32)
+    x = torch.tensor(samples.x[:AVERAGED_SAMPLES], dtype=torch.float32)
     p, turns = ours(name, net, samples)
     missing = {}
     # Whatever a rival raises, the line says so.
@@ -352,5 +359,6 @@ def _versions() -> dict[str, str]:
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    for network in sys.argv[1:] or ("cnn", "mlp"):
+    networks = [name for name in sys.argv[1:] if name != "dense"]
+    for network in networks or ("cnn", "mlp"):
         measured(network)

@@ -102,8 +102,8 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
     calls: dict[str, tuple[torch.Size, torch.Size]] = {}
     factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
     hooks = [
-        m.register_forward_hook(lambda _, i, o, n=n: calls.update({n: (i[0].shape, o.shape)}))
-        for n, m in factored.items()
+        # Before any hook of the user's that changes the output.
+        m.register_forward_hook(partial(_note, calls, n), prepend=True) for n, m in factored.items()
     ]
     try:
         output = model(x.clone())
@@ -116,7 +116,14 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
         for hook in hooks:
             hook.remove()
     _check_output(output)
-    return _split_parameters(model, calls, output)
+    in_order = {n: calls[n] for n in factored if n in calls}
+    return _split_parameters(model, in_order, output)
+
+
+def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
+    """Shapes of a layer's input and output, where its input has a place in the call."""
+    if args:
+        calls[name] = (args[0].shape, output.shape)
 
 
 def _check_output(output: object) -> None:
