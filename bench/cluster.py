@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from record import peak_mib, record
 
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "SPT_NOENV": "1"}
 DEFAULTS = {"n": 15_000, "m": 5000, "projection": 1000, "model": "mlp", "outputs": "averaged"}
 NODES = {"n": 6000, "m": 2500, "projection": 300}
 # Of the progress reports that follow a result, those after which a worker is killed.
