@@ -169,8 +169,8 @@ def nodes(given: dict) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    from datassay.collect.engine import engine_named
     from datassay.collect import form
+    from datassay.collect.engine import engine_named
     from datassay.progress import silent
     from datassay.score import panels
 
