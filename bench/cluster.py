@@ -20,11 +20,13 @@ from pathlib import Path
 import numpy as np
 from record import peak_mib, record
 
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "SPT_NOENV": "1"}
 DEFAULTS = {"n": 15_000, "m": 5000, "projection": 1000, "model": "mlp", "outputs": "averaged"}
-NODES = {"n": 6000, "m": 2500, "projection": 300}
+NODES = {"n": 4500, "m": 2500, "projection": 300}
 # Of the progress reports that follow a result, those after which a worker is killed.
-KILL_EVERY, WORKER_KILLS = 9, 8
+KILL_EVERY, WORKER_KILLS = 5, 8
+# Chunks and panels are made small, so that there are many to lose.
+SMALL_CHUNKS, SMALL_PANELS = 2**25, 2**23
 
 
 def problem(given: dict):
@@ -167,9 +169,12 @@ def nodes(given: dict) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
+    from datassay.collect import form
     from datassay.collect.engine import engine_named
     from datassay.progress import silent
+    from datassay.score import panels
 
+    form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
     sets = problem(given)
     started = time.perf_counter()
     summary, calm = scores(given, sets, "in_process", silent)

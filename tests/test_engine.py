@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from test_collect import classes, network
+from typer.testing import CliRunner
 
+from datassay.cli import app
 from datassay.collect import form as forms
 from datassay.collect import parcel as parcel_module
 from datassay.collect.collect import collect
@@ -241,3 +243,16 @@ def test_without_ray_the_remedy_is_told(monkeypatch):
     monkeypatch.delitem(sys.modules, "datassay.collect.ray_cluster", raising=False)
     with pytest.raises(SettingError, match=r'pip install "datassay\[ray\]"'):
         engine_named("ray")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--engine", "spark"], "engine must be one of in_process, processes, ray; got 'spark'"),
+        (["--workers", "2"], "workers must be at least 1, for engine 'processes' or 'ray'; got 2"),
+        (["--engine", "processes", "--address", "here:1"], "address belongs to engine 'ray'"),
+    ],
+)
+def test_the_command_line_refuses_before_it_computes(options, told, tmp_path):
+    done = CliRunner().invoke(app, ["score", "iris", "--out", str(tmp_path / "out"), *options])
+    assert done.exit_code == 2 and told in " ".join(done.stderr.split())

@@ -123,7 +123,7 @@ def _connect(workers: int | None, address: str | None, threads: int) -> None:
             ray.init(address=address, **quiet)
         else:
             cores = None if workers is None else workers * threads
-            ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
     except (RayError, OSError, RuntimeError, ValueError) as error:
         where = f"at {address}" if address else "on this machine"
         raise SettingError(f"Ray must answer {where}; it does not: {error}.") from error
