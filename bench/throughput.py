@@ -42,8 +42,8 @@ from datassay.data.samples import SampleSet
 # Features a tensor at most, so that all tensors together have about 4096.
 EACH = {"mlp": 1787, "cnn": 587, "lenet5": 951}
 SEED, TURNS, BATCH, K = 0, 3, 64, 10
-# Datassay takes more samples than features, or it would go on to multiply a kernel, and so many that
-# it chooses float32.
+# Datassay takes more samples than features, or it would go on to multiply a kernel, and so many
+# that it chooses float32.
 SCALAR_SAMPLES, JOINT_SAMPLES, AVERAGED_SAMPLES = 16_384, 2560, 4608
 # TRAK's and dattri's projections for CPUs draw their p columns anew for each batch: minutes.
 DENSE = "dense" in sys.argv

@@ -142,12 +142,11 @@ def run(
 
       datassay run mnist/ --model cnn --plan
     """
+    import datassay.run as job
     from datassay.report.write import check_writable, write_results
-    from datassay.run import RunSettings, command_line
-    from datassay.run import run as run_job
     from datassay.terminal import results_table
 
-    settings = RunSettings(
+    settings = job.RunSettings(
         model=model,
         weights=weights,
         allow_trained=allow_trained,
@@ -169,7 +168,7 @@ def run(
         curve_seeds=curve_seeds,
         seed=seed,
         store=store,
-        command=command_line(),
+        command=job.command_line(),
     )
     if not plan:
         check_writable(out)
@@ -180,7 +179,7 @@ def run(
 
     def compute(progress):
         given, fooled = _fooled(train, noisy, settings, adversarial, epsilon, progress)
-        return run_job(given, val, settings, progress, adversarial=fooled)
+        return job.run(given, val, settings, progress, adversarial=fooled)
 
     finish(compute, write_results, results_table, out)
 
