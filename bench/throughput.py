@@ -42,7 +42,7 @@ from datassay.data.samples import SampleSet
 # Features a tensor at most, so that all tensors together have about 4096.
 EACH = {"mlp": 1787, "cnn": 587, "lenet5": 951}
 SEED, TURNS, BATCH, K = 0, 3, 64, 10
-# Datassay takes many more samples than features, or it would go on to multiply a kernel; and so many
+# Datassay takes more samples than features, or it would go on to multiply a kernel, and so many
 # that it chooses float32.
 SCALAR_SAMPLES, JOINT_SAMPLES, AVERAGED_SAMPLES = 16_384, 2560, 4608
 # TRAK's and dattri's projections for CPUs draw their p columns anew for each batch: minutes.
@@ -189,7 +189,7 @@ class Featurize:
         return BATCH
 
 
-def dattri(net: nn.Module, x: torch.Tensor, p: int) -> dict[str, Turn]:
+def dattri(net: nn.Module, x: torch.Tensor, p: int, folder: str) -> dict[str, Turn]:
     """Gradients of its task and its projections for CPUs; LoGra's factored ones of dense layers."""
     from dattri.algorithm.logra import LoGraAttributor
     from dattri.func.projection import random_project
@@ -223,7 +223,7 @@ def dattri(net: nn.Module, x: torch.Tensor, p: int) -> dict[str, Turn]:
     def logra():
         summed_task = AttributionTask(summed, net, net.state_dict())
         found = LoGraAttributor(
-            summed_task, names, hessian="Identity", proj_dim=each, offload="none"
+            summed_task, names, hessian="Identity", proj_dim=each, offload="none", cache_dir=folder
         )
         found.cache(loader)
         return 512
@@ -289,7 +289,7 @@ def contenders(name: str, folder: str) -> tuple[int, dict[str, Turn], dict[str, 
     rivals = {
         "torch.func": lambda: torch_func(net, x, p),
         "traker": lambda: trak(net, x, p, folder),
-        "dattri": lambda: dattri(net, x, p),
+        "dattri": lambda: dattri(net, x, p, folder),
         "kronfluence": lambda: kronfluence(net, x, folder),
     }
     for rival, made in rivals.items():

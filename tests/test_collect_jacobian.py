@@ -147,7 +147,7 @@ class Named(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.head, self.middle = nn.Linear(4, 2), nn.Linear(6, 4)
+        self.head, self.middle = nn.Linear(4, 2), nn.Linear(12, 4)
         self.first = nn.Conv2d(1, 2, 2)
 
     def forward(self, x):
@@ -166,8 +166,8 @@ class Pairs(nn.Module):
         return self.head(seen.reshape(len(x), -1, 18).sum(1))
 
 
-def convolutions(**settings):
-    body = nn.Conv2d(2, 4, (2, 3), **settings)
+def convolutions(kernel=(2, 3), **settings):
+    body = nn.Conv2d(2, 4, kernel, **settings)
     return nn.Sequential(body, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(2), nn.Flatten())
 
 
@@ -184,7 +184,7 @@ CASES = {
     "convolution without bias": (lambda: convolutions(bias=False), (2, 5, 6)),
     "groups": (lambda: convolutions(groups=2), (2, 5, 6)),
     "circular": (lambda: convolutions(padding=1, padding_mode="circular"), (2, 5, 6)),
-    "padded to the same size": (lambda: convolutions(padding="same"), (2, 5, 6)),
+    "padded to the same size": (lambda: convolutions(3, padding="same"), (2, 5, 6)),
     "hooked convolution": (hooked_convolution, (2, 5, 6)),
     "bare convolution": (lambda: Bare(2, 3, 3), (2, 3, 3)),
     "mlp": (lambda: mlp((5,), 3, width=7), (5,)),

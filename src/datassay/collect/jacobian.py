@@ -103,7 +103,8 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
     factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
     hooks = [
         # Before any hook of the user's that changes the output.
-        m.register_forward_hook(partial(_note, calls, n), prepend=True) for n, m in factored.items()
+        m.register_forward_hook(partial(_note, calls, n), prepend=True)
+        for n, m in factored.items()
     ]
     try:
         output = model(x.clone())
