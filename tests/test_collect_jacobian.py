@@ -8,7 +8,13 @@ from torch import nn
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
-from datassay.collect.jacobian import DenseFactors, frozen_copy, inspect_layers, jacobian
+from datassay.collect.blocks import ConvolutionFactors, DenseFactors
+from datassay.collect.jacobian import (
+    factored_jacobian,
+    frozen_copy,
+    inspect_layers,
+    jacobian,
+)
 from datassay.models.networks import cnn, lenet5, linear, mlp
 
 
@@ -129,7 +135,58 @@ def hooked():
     return model
 
 
+class Bare(nn.Conv2d):
+    """No layer that is known: whatever a subclass does, it is differentiated as it stands."""
+
+    def forward(self, x):
+        return super().forward(x).flatten(1)
+
+
+class Named(nn.Module):
+    """Layers called in another order than they were made, and by keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.middle = nn.Linear(4, 2), nn.Linear(12, 4)
+        self.first = nn.Conv2d(1, 2, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.middle(self.first(input=x).flatten(1))))
+
+
+class Pairs(nn.Module):
+    """A convolution that sees several images a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(1, 2, 2), nn.Linear(18, 2)
+
+    def forward(self, x):
+        seen = torch.tanh(self.body(x.reshape(-1, 1, 4, 4)))
+        return self.head(seen.reshape(len(x), -1, 18).sum(1))
+
+
+def convolutions(kernel=(2, 3), **settings):
+    body = nn.Conv2d(2, 4, kernel, **settings)
+    return nn.Sequential(body, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+
+def hooked_convolution():
+    model = convolutions()
+    model[0].register_forward_hook(lambda m, i, o: torch.sin(o[..., :2]))
+    return model
+
+
 CASES = {
+    "called otherwise": (Named, (1, 3, 4)),
+    "several images a sample": (Pairs, (3, 4, 4)),
+    "strided": (lambda: convolutions(stride=(2, 1), padding=(0, 2), dilation=(1, 2)), (2, 5, 7)),
+    "convolution without bias": (lambda: convolutions(bias=False), (2, 5, 6)),
+    "groups": (lambda: convolutions(groups=2), (2, 5, 6)),
+    "circular": (lambda: convolutions(padding=1, padding_mode="circular"), (2, 5, 6)),
+    "padded to the same size": (lambda: convolutions(3, padding="same"), (2, 5, 6)),
+    "hooked convolution": (hooked_convolution, (2, 5, 6)),
+    "bare convolution": (lambda: Bare(2, 3, 3), (2, 3, 3)),
     "mlp": (lambda: mlp((5,), 3, width=7), (5,)),
     "deep mlp": (lambda: mlp((5,), 2, width=6, depth=2), (5,)),
     "linear": (lambda: linear((2, 3), 4), (2, 3)),
@@ -285,3 +342,34 @@ def test_a_dense_layers_input_changed_in_place_afterwards():
     ours, expected = full(jacobian(models[0], layers, x)[1]), oracle(models[1], x)[1]
     for name, block in expected.items():
         torch.testing.assert_close(ours[name], block, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("cnn", {"1", "3", "5", "7"}),
+        ("lenet5", {"1", "4"}),
+        ("strided", {"0"}),
+        ("convolution without bias", {"0"}),
+        ("hooked convolution", {"0"}),
+        ("groups", set()),
+        ("circular", set()),
+        ("padded to the same size", set()),
+        ("several images a sample", set()),
+        ("called otherwise", set()),
+        ("bare convolution", set()),
+    ],
+)
+def test_a_convolution_is_factored_only_where_patches_are_what_it_sees(case, found):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    assert layers.convolutions.keys() == found
+    _, blocks = factored_jacobian(model, layers, x)
+    factors = {n for n, block in blocks.items() if isinstance(block, ConvolutionFactors)}
+    assert factors == {f"{name}.weight" for name in found}
+    assert list(blocks) == [*layers.direct, *layers.dense]
+
+
+def test_layers_stand_in_the_models_order_not_in_that_of_their_calls():
+    model, x = made("called otherwise")
+    assert list(inspect_layers(model, x[:1]).dense) == ["head", "middle"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_collect_jacobian import full, made, oracle
 
 from datassay.collect.blocks import DenseFactors
-from datassay.collect.jacobian import inspect_layers, jacobian
+from datassay.collect.jacobian import factored_jacobian, inspect_layers, jacobian
 from datassay.collect.kernel import kernel
 from datassay.collect.projection import project, projector, tensor_projection
 
@@ -108,6 +108,19 @@ def test_projection_equals_its_matrix(case, p, kind):
         project({n: rows(b, s) for n, b in blocks.items()}, to) for s in (slice(2), slice(2, 6))
     ]
     assert torch.equal(torch.cat(halves), ours)
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize("case", ["lenet5", "strided", "convolution without bias"])
+@pytest.mark.parametrize("p", [1, 9, 30, None])
+def test_convolutions_are_projected_from_factors(case, p, kind):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    for averaged in (False, True):
+        to = projector(layers, p, kind, seed=3, averaged=averaged)
+        ours = project(factored_jacobian(model, layers, x)[1], to)
+        expected = project(jacobian(model, layers, x)[1], to)
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_coordinates_are_exact_entries_scaled():

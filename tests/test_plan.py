@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import datassay as da
+from datassay.collect.step_bytes import step_bytes
 from datassay.plan import forward_work, matrix_rate, plan
 from datassay.run import RunSettings
 
@@ -22,7 +23,9 @@ def test_digits():
     planned = plan(*DIGITS, SETTINGS)
     assert [s.name for s in planned.steps] == STEPS
     assert all(s.seconds > 0 and s.bytes > 0 for s in planned.steps)
-    assert planned.peak_bytes == max(s.bytes for s in planned.steps) < 2e9
+    most = max(s.bytes for s in planned.steps)
+    assert planned.peak_bytes == planned.program_bytes + most < 2e9
+    assert planned.program_bytes > 2e8 and planned.fits
     assert planned.available_bytes > planned.peak_bytes
     collect, decompose, leave, effects, labels, _, retrain, _ = (s.detail for s in planned.steps)
     assert "exact averaged kernel, 1438 x 1438, float64" in collect
@@ -114,3 +117,22 @@ def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
     assert planned.form.products == "float32" and planned.peak_bytes < 8e9
     assert "attribution" not in [s.name for s in planned.steps]
     assert "primal" in planned.steps[1].detail
+
+
+def test_choosing_the_projection_is_a_step_before_all_others():
+    asked = replace(SETTINGS, curve_seeds=0, rank_correlation=0.9)
+    first, *others = plan(*DIGITS, asked).steps
+    assert first.name == "compare projections" and "400 samples" in first.detail
+    # 400 x 10 rows are decomposed where the run itself has 1438.
+    assert first.flops > next(s.flops for s in others if s.name == "decompose")
+    assert [s.name for s in others] == [n for n in STEPS if n != "retrain"]
+
+
+def test_steps_hold_what_is_counted_by_hand():
+    """60 000 x 4096 float32 rows, products in float32; 256 MiB a panel."""
+    form = replace(plan(*DIGITS, SETTINGS).form, representation="features", outputs="averaged")
+    form = replace(form, n_rows=60_000, n_features=4096, products="float32", result_bytes=1e9)
+    held, matrix = step_bytes(form), 8 * 4096**2
+    assert held["decompose"] == 1e9 + 4 * matrix + 2**27
+    assert held["label issues"] == 1e9 + 2 * matrix + 2.5 * matrix + 2.5 * 2**28
+    assert step_bytes(replace(form, in_store=True))["label issues"] == held["label issues"] - 1e9

@@ -7,9 +7,9 @@ import logging
 import os
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.logging import RichHandler
@@ -20,6 +20,7 @@ from datassay.cli_polynomial import polynomial
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
 from datassay.options import (
+    Address,
     Adversarial,
     AllowTrained,
     Attribution,
@@ -27,7 +28,9 @@ from datassay.options import (
     CurveSeeds,
     Data,
     DataOption,
+    Device,
     Dynamics,
+    Engine,
     Epsilon,
     Ids,
     Lr,
@@ -39,6 +42,7 @@ from datassay.options import (
     Outputs,
     Products,
     Projection,
+    RankCorrelation,
     Reduction,
     Seed,
     Sigma,
@@ -52,6 +56,7 @@ from datassay.options import (
     ValFraction,
     WeightDecay,
     Weights,
+    Workers,
 )
 from datassay.shell import (
     err_console,
@@ -63,6 +68,9 @@ from datassay.shell import (
     whole_auto_or_none,
     with_noise,
 )
+
+if TYPE_CHECKING:
+    from datassay.run_settings import RunSettings
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -111,7 +119,9 @@ def run(
     top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
+    rank_correlation: RankCorrelation = None,
     products: Products = "auto",
+    device: Device = "cpu",
     memory: Memory = None,
     curve_seeds: CurveSeeds = 5,
     target: Target = None,
@@ -121,6 +131,9 @@ def run(
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
     store: Store = None,
+    engine: Engine = "in_process",
+    address: Address = None,
+    workers: Workers = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show sizes and seconds, then exit.")
     ] = False,
@@ -140,34 +153,11 @@ def run(
 
       datassay run mnist/ --model cnn --plan
     """
+    settings = _settings(locals())  # at this point locals() are the options above, no more
     from datassay.report.write import check_writable, write_results
-    from datassay.run import RunSettings, command_line
     from datassay.run import run as run_job
     from datassay.terminal import results_table
 
-    settings = RunSettings(
-        model=model,
-        weights=weights,
-        allow_trained=allow_trained,
-        lr=number_or(lr, "auto", "lr"),
-        steps=steps,
-        weight_decay=weight_decay,
-        reduction=reduction,
-        dynamics=dynamics,
-        projection=whole_auto_or_none(projection, "projection"),
-        outputs=outputs,
-        products=products,
-        memory=None if memory is None else memory * 1e9,
-        smoothing=smoothing,
-        sigma=sigma,
-        batch_size=batch_size,
-        attribution=attribution,
-        top=top,
-        curve_seeds=curve_seeds,
-        seed=seed,
-        store=store,
-        command=command_line(),
-    )
     if not plan:
         check_writable(out)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
@@ -207,7 +197,9 @@ def score(
     top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
+    rank_correlation: RankCorrelation = None,
     products: Products = "auto",
+    device: Device = "cpu",
     memory: Memory = None,
     target: Target = None,
     ids: Ids = None,
@@ -216,6 +208,9 @@ def score(
     val_fraction: ValFraction = 0.2,
     seed: Seed = 0,
     store: Store = None,
+    engine: Engine = "in_process",
+    address: Address = None,
+    workers: Workers = None,
 ) -> None:
     """Score every sample without retraining any network, in seconds.
 
@@ -269,25 +264,13 @@ def summarize(
 
       datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
     """
+    settings = _settings(locals())
     import pyarrow.parquet as pq
 
     from datassay.report.write import check_writable, write_files
-    from datassay.run import RunSettings, command_line, keep_set
+    from datassay.run import keep_set
     from datassay.terminal import ProgressDisplay, kept_table
 
-    settings = RunSettings(
-        model=model,
-        weights=weights,
-        allow_trained=allow_trained,
-        lr=number_or(lr, "auto", "lr"),
-        steps=steps,
-        weight_decay=weight_decay,
-        reduction=reduction,
-        dynamics=dynamics,
-        memory=None if memory is None else memory * 1e9,
-        seed=seed,
-        command=command_line(),
-    )
     check_writable(out, KEPT_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
     with ProgressDisplay(err_console) as progress:
@@ -309,6 +292,19 @@ def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
         return noisy, None
     found = with_adversarial(train, settings, fraction, epsilon, progress)
     return replace(noisy, x=found.samples.x), found
+
+
+def _settings(options: dict[str, Any]) -> RunSettings:
+    """The settings that options of the same names give."""
+    from datassay.run import RunSettings, command_line
+
+    named = {f.name: options[f.name] for f in fields(RunSettings) if f.name in options}
+    named["lr"] = number_or(options["lr"], "auto", "lr")
+    if "projection" in options:
+        named["projection"] = whole_auto_or_none(options["projection"], "projection")
+    if options["memory"] is not None:
+        named["memory"] = options["memory"] * 1e9
+    return RunSettings(**named, command=command_line())
 
 
 def _print_plan(train, val, settings) -> None:

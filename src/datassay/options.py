@@ -57,7 +57,14 @@ WeightDecay = Annotated[float, typer.Option(help="Penalty towards the initial we
 Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and decay refer to.")]
 Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
 Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
+RankCorrelation = Annotated[
+    float | None,
+    typer.Option(help="With exact scores; the smallest projection that reaches it is taken."),
+]
 Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
+Device = Annotated[
+    str, typer.Option(help="Where Jacobians and products are computed: cpu, cuda or cuda:1.")
+]
 Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
 Products = Annotated[
     str, typer.Option(help="Precision of products over all rows: auto, float64, float32, bfloat16.")
@@ -65,6 +72,15 @@ Products = Annotated[
 Store = Annotated[
     str | None,
     typer.Option(help="Folder or URL that keeps finished work: the same command then goes on."),
+]
+Engine = Annotated[
+    str, typer.Option(help="Who computes: in_process, processes or ray. The numbers are the same.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Of a running Ray cluster (default: one of its own, here).")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Of processes, or of a Ray started here (default: by cores).")
 ]
 CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
 BlockModel = Annotated[

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -14,6 +17,7 @@ from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.location import FEATURES, inside
+from datassay.collect.step_bytes import removal_bytes, step_bytes
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
@@ -22,20 +26,30 @@ from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
 from datassay.score.linear_influence import MOST_PARTNERS
+from datassay.score.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
 
+# All constants here were measured on two cores. `python bench/plan.py` plans and runs several
+# sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
-EIGEN_WORK = 10.0
-# Share of the matrix-product rate that each kind of work reached, measured on two cores. Every
+EIGEN_WORK = 15.0
+# Share of the matrix-product rate that each kind of work reached. Every
 # network of a batch, and every sample of a Jacobian, has convolution kernels or gradients of its
 # own: many small convolutions instead of one.
 JACOBIAN_SHARE, JACOBIAN_CONVOLUTION_SHARE = 0.25, 0.06
-TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.22, 0.09
+TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.42, 0.09
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
+# Of one projected value of one output, gathered from two factors and added up.
+GATHER_SECONDS = 1.1e-8
+# Of one pair of samples: the passes over its influence that give the moments.
+PAIR_SECONDS = 1.4e-7
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
 EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
-PAGE_SECONDS = 2.0
+# The page, and what of it and of the findings grows with the samples.
+PAGE_SECONDS, PAGE_SAMPLE_SECONDS = 0.6, 8e-5
+# What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
+LOADED_BYTES = 1.5e8
 # Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
 STORE_RATE = 3e8
 RANKINGS = 6
@@ -52,7 +66,7 @@ class PlanStep:
     Attributes:
         name: of the step.
         detail: what it works on and what was chosen.
-        bytes: most memory it holds.
+        bytes: most memory it holds, beyond the program and its samples.
         flops: additions and multiplications.
         seconds: expected on this machine.
     """
@@ -70,15 +84,25 @@ class Plan:
 
     Attributes:
         steps: in order.
-        peak_bytes: the largest of their bytes.
-        available_bytes: memory this machine has free.
+        program_bytes: what the process holds besides: libraries and samples.
+        available_bytes: memory this machine has free, beside what this process holds.
         form: how the Jacobian would be collected.
     """
 
     steps: tuple[PlanStep, ...]
-    peak_bytes: float
+    program_bytes: float
     available_bytes: float
     form: Form
+
+    @property
+    def peak_bytes(self) -> float:
+        """Most memory the process will hold at once."""
+        return self.program_bytes + max(step.bytes for step in self.steps)
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is yet to be taken is free."""
+        return LOADED_BYTES + max(step.bytes for step in self.steps) <= self.available_bytes
 
 
 def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
@@ -97,6 +121,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         DatassayError: what the run itself would raise before it collects.
     """
     check_settings(settings)
+    program = _held_bytes() + LOADED_BYTES
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
@@ -106,14 +131,27 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     attributed = attribution_of(settings, form, n, m, train.is_classification)
     settings = replace(settings, attribution=attributed)
     steps = [
+        *_comparison_step(form, model, train, val, work, rate, settings),
         _collect_step(form, work, n + m, rate),
         *_store_step(form, settings.store),
         *_score_steps(form, n, m, rate, settings),
         *_training_step(form, work, train, settings, rate["float32"]),
-        PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS),
+        PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS + n * PAGE_SAMPLE_SECONDS),
     ]
-    peak = max(step.bytes for step in steps)
-    return Plan(tuple(steps), peak, available_memory(), form)
+    return Plan(tuple(steps), program, available_memory(), form)
+
+
+def _held_bytes() -> float:
+    """What this process holds now; where the system does not tell, the most it has held."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return float(line.split()[1]) * 1024
+    import resource  # not on every system
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak) * (1 if sys.platform == "darwin" else 1024)
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
@@ -178,8 +216,42 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     dense, convolution = JACOBIAN_SHARE * speed / (1 + k), JACOBIAN_CONVOLUTION_SHARE * speed
     jacobian = n * work.seconds(dense, convolution / (1 + 2 * k))
     seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
+    if form.projection is not None:
+        seconds += GATHER_SECONDS * n * k * form.n_features
     detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
-    return PlanStep("collect", detail, form.collect_bytes, form.flops, seconds)
+    return PlanStep("collect", detail, step_bytes(form)["collect"], form.flops, seconds)
+
+
+def _comparison_step(
+    form: Form,
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    work: ForwardWork,
+    rate: dict[str, float],
+    settings: RunSettings,
+) -> list[PlanStep]:
+    """Choosing the projection: exact scores of some samples, and theirs from each projection."""
+    if settings.rank_correlation is None:
+        return []
+    n = min(N_SAMPLES, len(train), LARGEST_KERNEL // form.n_outputs)
+    few, few_val = train.subset(np.arange(n)), val.subset(np.arange(min(n, len(val))))
+    exact = plan_collection(model, few, few_val, outputs="joint", projection=None)
+    alone = replace(settings, attribution="none")
+    steps = [
+        _collect_step(exact, work, 2 * n, rate),
+        *_score_steps(exact, n, len(few_val), rate, alone),
+    ]
+    seconds = sum(step.seconds for step in steps)
+    if form.projection is not None:
+        # Rows an output are decomposed anew each time; one row a sample costs its collection.
+        again = seconds if form.outputs == "joint" else 0.0
+        for p in N_FEATURES:
+            tried = replace(form, n_features=p)
+            seconds += DRAWS * (again + _collect_step(tried, work, 2 * n, rate).seconds)
+    detail = f"{n} samples scored exactly and projected; the form may then differ from this plan's"
+    flops, most = sum(step.flops for step in steps), max(step.bytes for step in steps)
+    return [PlanStep("compare projections", detail, most, flops, seconds)]
 
 
 def _store_step(form: Form, store: str | None) -> list[PlanStep]:
@@ -199,11 +271,14 @@ def _score_steps(
     fast = rates["float64" if form.products == "float64" else "float32"]
     eigen = EIGEN_WORK * p**3
     products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
-    influence = 2.0 * n * p * (min(n, MOST_PARTNERS) + (0 if dual else b * p))
+    pairs = n * min(n, MOST_PARTNERS)
+    # The rows are read once for the partners and once for all.
+    influence = 2.0 * p * (pairs + (0 if dual else 2 * n * b * p))
+    held = step_bytes(form)
     decompose = PlanStep(
         "decompose",
         f"{p} x {p} eigenproblem, {'dual' if dual else 'primal'}",
-        form.peak_bytes,
+        held["decompose"],
         eigen + products,
         eigen / rate + products / fast,
     )
@@ -212,7 +287,13 @@ def _score_steps(
         decompose,
         *_removal_steps(form, n, m, (rate, fast), settings),
         _label_step(form, n, rate, fast),
-        PlanStep("influence", partners, form.peak_bytes, influence, influence / fast),
+        PlanStep(
+            "influence",
+            partners,
+            held["influence"],
+            influence,
+            influence / fast + PAIR_SECONDS * pairs,
+        ),
     ]
 
 
@@ -234,10 +315,13 @@ def _removal_steps(
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
     seconds = reading / fast + (contour / rate + changes / fast) / SCORING_SHARE
+    held = step_bytes(form)["leave one out"]
+    if attributes:  # which holds the changed outputs too, and takes fewer removals at once
+        held += removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
     leave = PlanStep(
         "leave one out",
         f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
-        form.peak_bytes,
+        held,
         reading + contour + changes + leverages,
         seconds + leverages / (small * rate),
     )
@@ -247,17 +331,17 @@ def _removal_steps(
 
 def _label_step(form: Form, n: int, rate: float, fast: float) -> PlanStep:
     p, b = form.eigenproblem, form.n_rows // n
-    columns = form.n_outputs // b
+    columns, held = form.n_outputs // b, step_bytes(form)["label issues"]
     if form.representation == "features" and (b == 1 or n > LARGEST_KERNEL):
         # The rows, one more product of them, one triangular solve; a ridge fit a penalty.
         products = (2.0 + SYMMETRIC_WORK + 1.0) * n * b * p**2
         fits = 2.0 * len(RIDGES) * n * b * p * (b + 2 * columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
         seconds = products / fast + fits / (LABEL_SHARE * rate)
-        return PlanStep("label issues", detail, form.peak_bytes, products + fits, seconds)
+        return PlanStep("label issues", detail, held, products + fits, seconds)
     labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
     detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
-    return PlanStep("label issues", detail, form.peak_bytes, labels, labels / (LABEL_SHARE * rate))
+    return PlanStep("label issues", detail, held, labels, labels / (LABEL_SHARE * rate))
 
 
 def _attribution_step(

@@ -16,6 +16,7 @@ import numpy as np
 from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
+from datassay.collect.engine import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.result_store import ResultStore
@@ -26,6 +27,7 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
 from datassay.report.wording import percent
+from datassay.run_projection import chosen_projection
 from datassay.run_scores import (
     LEFT_OUT,
     attribution_of,
@@ -68,6 +70,8 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     models = starting_networks(train, settings)
+    chosen = chosen_projection(models[0], train, val, settings, progress)
+    settings = chosen.settings
     lin = _collected(models[0], train, val, settings, progress)
     is_classes = train.is_classification
     attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
@@ -80,7 +84,7 @@ def run(
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
-    facts |= influence_facts(influence)
+    facts |= chosen.facts | influence_facts(influence)
     if attributed != settings.attribution and attributed == "none":
         facts["Left out"] = LEFT_OUT
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
@@ -101,7 +105,7 @@ def run(
         removal_curve=retrained.curve,
         contests=retrained.contests,
         facts=facts,
-        warnings=lin.warnings,
+        warnings=lin.warnings + chosen.warnings,
     )
 
 
@@ -185,6 +189,7 @@ def _collected(
         allow_trained=settings.allow_trained,
         seed=settings.seed,
         store=None if settings.store is None else inside(settings.store, FEATURES),
+        engine=engine_named(settings.engine, workers=settings.workers, address=settings.address),
         progress=progress,
         **settings.collection_settings,
     )

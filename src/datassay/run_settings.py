@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.collect.device import check_device
+from datassay.collect.engine import check_engine
 from datassay.errors import SettingError
 from datassay.score.attribution import check_top
 from datassay.score.dynamics import check_dynamics
 from datassay.score.information import check_smoothing
 from datassay.score.outcome import OUTCOMES
+from datassay.score.projection_quality import check_correlation
 
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
 
@@ -32,8 +35,11 @@ class RunSettings:
         dynamics: "flow", "descent" or "converged".
         projection: "auto", None or features a tensor.
         outputs: "auto", "joint" or "averaged".
+        rank_correlation: choose the smallest projection whose information ranks some samples so
+            much as exact information does; None chooses by size alone.
         memory: bytes to stay within, or None.
         products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
+        device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
         smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
         sigma: of the smoothing noise.
         batch_size: of SGD, for smoothing "sgd" only.
@@ -43,6 +49,9 @@ class RunSettings:
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
         seed: of weights, projection, batches and random rankings.
         store: folder or fsspec URL that keeps finished work, or None.
+        engine: who computes: "in_process", "processes" or "ray".
+        address: of a running Ray cluster, or None.
+        workers: of the engine, or None.
         command: what to print on the page as the command to repeat this.
     """
 
@@ -56,8 +65,10 @@ class RunSettings:
     dynamics: str = "flow"
     projection: int | str | None = "auto"
     outputs: str = "auto"
+    rank_correlation: float | None = None
     memory: float | None = None
     products: str = "auto"
+    device: str = "cpu"
     smoothing: str = "functional"
     sigma: float = 1.0
     batch_size: int | None = None
@@ -66,6 +77,9 @@ class RunSettings:
     curve_seeds: int = 5
     seed: int = 0
     store: str | None = None
+    engine: str = "in_process"
+    address: str | None = None
+    workers: int | None = None
     command: str = ""
 
     @property
@@ -83,7 +97,7 @@ class RunSettings:
     @property
     def collection_settings(self) -> dict:
         """The arguments that `collect` and `plan_collection` share."""
-        names = ("projection", "outputs", "memory", "products")
+        names = ("projection", "outputs", "memory", "products", "device")
         return {name: getattr(self, name) for name in names}
 
 
@@ -114,11 +128,20 @@ def check_settings(settings: RunSettings) -> None:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
         )
+    check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
+    check_device(settings.device)
     if settings.attribution not in ATTRIBUTIONS:
         names = ", ".join(ATTRIBUTIONS)
         raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
+    if settings.rank_correlation is not None:
+        check_correlation(settings.rank_correlation)
+        if settings.projection != "auto":
+            raise SettingError(
+                "rank_correlation chooses the projection, which must then be auto; got "
+                f"{settings.projection}. Leave one of them out."
+            )
     if settings.memory is not None and not settings.memory > 0:
         raise SettingError(
             f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "

@@ -27,6 +27,7 @@ from datassay.plan import Plan
 from datassay.report.findings import Findings
 from datassay.report.group_tables import GroupRow
 from datassay.report.wording import number
+from datassay.run_projection import PROJECTION_FACTS
 
 N_SHOWN = 5
 N_ISSUES_SHOWN = 10
@@ -107,6 +108,7 @@ def results_table(findings: Findings) -> list[RenderableType]:
         title = f"Likely label errors ({len(suspects):,} in all)"
         shown[-1] = _samples(title, findings, suspects[:N_ISSUES_SHOWN])
     lines = [Text(f"{c.measure}: {c.verdict}") for c in findings.contests]
+    lines += [Text(f"{n}: {findings.facts[n]}") for n in PROJECTION_FACTS if n in findings.facts]
     return [*shown, *lines, *warned(findings.warnings)]
 
 
@@ -224,9 +226,10 @@ def plan_table(plan: Plan) -> list[RenderableType]:
             f"{step.seconds:.1f}",
         )
     total = sum(step.seconds for step in plan.steps)
-    fits = "fits" if plan.peak_bytes <= plan.available_bytes else "does NOT fit"
+    fits = "fits" if plan.fits else "does NOT fit"
     sentence = (
-        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB beyond the program itself, "
-        f"which {fits} in the {plan.available_bytes / 1e9:.1f} GB free. Nothing was run."
+        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
+        f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
+        f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run."
     )
     return [table, Text(sentence)]

@@ -1,4 +1,4 @@
-"""Jacobian blocks: the factors of a dense layer, or the whole Jacobian of any other tensor."""
+"""Jacobian blocks: the factors of a dense layer or a convolution, or a tensor's whole Jacobian."""
 
 from __future__ import annotations
 
@@ -23,6 +23,27 @@ class DenseFactors:
     inputs: Float[Tensor, "n n_in"]
     gradients: Float[Tensor, "n k n_out"]
     bias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionFactors:
+    """Jacobian of one convolution's weight, as factors: a dense layer used at every position.
+
+    Attributes:
+        patches: A, [n, n_in, positions]: what the kernel sees at each position of the output, n_in
+            = channels · kernel height · kernel width, in the weight's order.
+        gradients: Δ, [n, k, n_out, positions].
+    """
+
+    patches: Float[Tensor, "n n_in positions"]
+    gradients: Float[Tensor, "n k n_out positions"]
+
+    @property
+    def product(self) -> Float[Tensor, "n k size"]:
+        """The Jacobian Σ over positions l of Δ_l ⊗ A_l, flattened as the weight is."""
+        n, k, n_out, _ = self.gradients.shape
+        rows = self.gradients.flatten(1, 2)  # [n, k n_out, positions]
+        return (rows @ self.patches.mT).view(n, k, n_out * self.patches.shape[1])
 
 
 # [n, k, size]; unnamed, for blocks of different tensors and sample sets meet in one call.

@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.blocks import Block, allocate, named_tensors, take
+from datassay.collect.device import check_device
+from datassay.collect.engine import Engine, engine_named
 from datassay.collect.form import Form, available_memory, choose_form
 from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
@@ -40,9 +42,11 @@ def collect(
     kind: str = "coordinates",
     memory: float | None = None,
     products: str = "auto",
+    device: str = "cpu",
     allow_trained: bool = False,
     seed: int = 0,
     store: str | Path | None = None,
+    engine: str | Engine = "in_process",
     progress: Progress = silent,
 ) -> Linearization:
     """Linearise a network at its present weights on training and validation samples.
@@ -61,12 +65,15 @@ def collect(
         memory: bytes to stay within; None: what the machine has free.
         products: precision of the products over all rows of features that scoring does: "float64",
             "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
+        device: where Jacobians and these products are computed: "cpu", "cuda" or "cuda:1".
         allow_trained: linearise even at weights that have seen these labels; the result then
             carries a warning instead of raising.
         seed: of the projection.
         store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
             call with the same model, samples and settings only computes what is missing or
             damaged; "auto" settings then mean what the first call chose. None keeps nothing.
+        engine: who computes the chunks, and later the pieces of the scores: "in_process",
+            "processes" of this machine, "ray", or what `engine_named` gives. The bits are the same.
         progress: called with (step, samples done, samples in all).
 
     Returns:
@@ -77,24 +84,25 @@ def collect(
             sets, or a store that is damaged at its head, full or not writable.
         ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
             the weights were trained on these labels and allow_trained is False.
-        SettingError: an unknown or impossible projection, outputs or kind, or a store of another
-            model, other samples or settings; the message names what differs.
+        SettingError: an unknown or impossible projection, outputs, kind, device or engine, or a
+            store of another model, other samples or settings; the message names what differs.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
     off-diagonal output blocks; as features it is projected too (see `projector`).
     """
     settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
-    settings["products"] = products
+    settings |= {"products": products, "device": device}
+    by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
-    frozen = frozen_copy(model, getattr(torch, form.precision))
+    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     work = JacobianPass(frozen, layers, sets, form, to)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     kept = None if store is None else _kept(store, work, model, all_targets, seed)
-    f0, blocks = _pass(work, kept, progress)
+    f0, blocks = _pass(work, kept, by, progress)
     n = len(train)
     val_targets = all_targets.get("val")
     notes += initial_fit_warning(
@@ -116,6 +124,7 @@ def collect(
         form=form,
         warnings=notes,
         val_targets=val_targets,
+        engine=by,
     )
 
 
@@ -134,7 +143,7 @@ def plan_collection(
         train: as for `collect`.
         val: as for `collect`.
         store: as for `collect`; is not changed.
-        settings: projection, outputs, kind, memory and products, as for `collect`.
+        settings: projection, outputs, kind, memory, products and device, as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -142,7 +151,7 @@ def plan_collection(
     Raises:
         DataError: as `collect` would raise.
         ModelError: the outputs do not fit the targets, or the model fails on a sample.
-        SettingError: an unknown or impossible projection, outputs, kind or memory.
+        SettingError: an unknown or impossible projection, outputs, kind, memory or device.
     """
     return _plan(model, train, val, settings, store)[2]
 
@@ -154,17 +163,20 @@ def _plan(
     settings: dict,
     store: str | Path | None = None,
 ) -> tuple[Layers, Tensor, Form]:
+    device = check_device(settings.get("device", "cpu"))
     check_sets(train, val)
     layers = _inspect(model, train)
     targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    form = choose_form(layers, sizes, **settings)
+    chosen = {name: value for name, value in settings.items() if name != "device"}
+    form = replace(choose_form(layers, sizes, **chosen), device=device)
     if store is not None:
         from datassay.collect.resume import stored_form
 
         # How to score is not of what was collected: it is this call's to say.
         kept = stored_form(store, settings) or form
-        form = replace(kept, products=form.products, memory=form.memory, in_store=False)
+        now = {"products": form.products, "memory": form.memory, "device": device}
+        form = replace(kept, in_store=False, **now)
         free = available_memory() if form.memory is None else form.memory
         stays = form.representation == "features" and form.peak_bytes > free
         form = replace(form, in_store=stays)
@@ -261,7 +273,7 @@ def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
 
 
 def _pass(
-    work: JacobianPass, kept: KeptPass | None, progress: Progress
+    work: JacobianPass, kept: KeptPass | None, engine: Engine, progress: Progress
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     n_all, done = sum(work.sizes.values()), 0
@@ -269,8 +281,11 @@ def _pass(
     wanted = {} if work.form.in_store else blocks
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
-    for chunk in work.chunks:
-        arrays = work.arrays(chunk) if kept is None else kept.arrays(chunk, filled)
+    if kept is None:
+        found = engine.map(JacobianPass.arrays, work, work.chunks)
+    else:
+        found = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, found, strict=True):
         for name, tensor in filled.items():
             tensor[done : done + len(chunk)] = arrays[name]
         done += len(chunk)
@@ -284,8 +299,10 @@ def _kernel_or_features(
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
     val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
-        theta = kernel(train, train, form.outputs)
-        val_theta = None if val is None else kernel(val, train, form.outputs)
+        theta = kernel(train, train, form.outputs, device=form.device)
+        val_theta = None
+        if val is not None:
+            val_theta = kernel(val, train, form.outputs, device=form.device)
         return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
     if form.in_store:
         return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from datassay.collect.jacobian import Layers
+from datassay.collect.jacobian import Layers, parameter_name
 from datassay.collect.kernel import Outputs
 from datassay.collect.projection import ProjectionKind
+from datassay.collect.step_bytes import step_bytes
 from datassay.errors import SettingError
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
@@ -22,14 +23,8 @@ LARGEST_EIGENPROBLEM = 4096
 S1_COORDINATES = 2000
 # Bytes that one Jacobian call, and one panel of a kernel, may take.
 WORKING_BYTES = 2**28
-# Bytes of one panel of rows in float64; rows that take no more are kept whole.
-PANEL_BYTES = 2**28
-# Values an output that choosing a ridge holds: one a penalty and offset.
-RIDGE_VALUES = 66
 # Beyond this many multiplications a product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
-# Values that leave_one_out holds of one chunk of removals.
-SCORING_VALUES = 2**25
 # Below this many multiplications float64 Jacobians cost less than a second.
 FLOAT64_WORK = 2e10
 
@@ -57,6 +52,7 @@ class Form:
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: of the products over all rows of features that scoring does.
         memory: bytes that scoring may take; None: what is free.
+        device: where Jacobians and products over all rows are computed.
         in_store: whether the features stay in a store and are read from it in slices.
     """
 
@@ -79,6 +75,7 @@ class Form:
     products: ProductPrecision = "float64"
     memory: float | None = None
     in_store: bool = False
+    device: str = "cpu"
 
     @property
     def mixes_outputs(self) -> bool:
@@ -92,28 +89,8 @@ class Form:
 
     @property
     def peak_bytes(self) -> float:
-        """Most memory that collecting and scoring hold at once, beyond the program itself.
-
-        Scoring holds the collected arrays and the largest of: the eigenproblem's workspace, a chunk
-        of removals, and what the label scores hold. A kernel has its rows in the eigenbasis beside
-        it; features have a panel of them, and all where these are no more than a panel.
-        """
-        b = self.n_outputs if self.outputs == "joint" else 1
-        n, c, size = self.n_rows // b, self.n_outputs // b, self.eigenproblem
-        chunk = max(1, min(n, SCORING_VALUES // max(1, size * c * (b + 2))))
-        removals = 8.0 * chunk * size * (c * (b + 4) + b)
-        rows = 8.0 * self.n_rows * size
-        if self.representation == "kernel":
-            working = max(24.0 * size**2, rows, removals)
-            return max(self.collect_bytes, 2 * self.result_bytes + working)
-        panel = min(rows, PANEL_BYTES)
-        held = rows if rows <= PANEL_BYTES else 0.0
-        labels = 8.0 * RIDGE_VALUES * n * self.n_outputs
-        # Beside them: C, its vectors, and those once more as the products take them.
-        working = max(24.0 * size**2 + panel, 24.0 * size**2 + removals, labels + 3 * panel)
-        if self.in_store:
-            return max(self.collect_bytes - self.jacobian_bytes, held + working)
-        return max(self.collect_bytes, self.result_bytes + held + working)
+        """Most memory that collecting and scoring hold at once, beyond the program itself."""
+        return max(step_bytes(self).values())
 
     @property
     def eigenproblem(self) -> int:
@@ -271,7 +248,7 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     item = 8 if work <= FLOAT64_WORK else 4
     factored = dual and projection is None
     held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
-    a_sample = 4 * _factors(layers, k)
+    a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
     a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
     jacobians, result = item * (n + m) * held, _result_size(dual, n * b, m * b, n_features, item)
@@ -298,6 +275,19 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     )
 
 
+def coordinates_for(layers: Layers, n_features: int) -> int:
+    """Coordinates a tensor that make so many features.
+
+    Args:
+        layers: the model's collected tensors.
+        n_features: wanted in all, p.
+
+    Returns:
+        The least limit a tensor that keeps at least p in all, or everything.
+    """
+    return _each_for(n_features, _tensors(layers))
+
+
 def _tensors(layers: Layers) -> list[int]:
     sizes = [*layers.direct.values()]
     for n_in, n_out, bias in layers.dense.values():
@@ -322,9 +312,19 @@ def _factors(layers: Layers, k: int) -> int:
     return dense + k * sum(layers.direct.values())
 
 
+def _called(layers: Layers, k: int) -> int:
+    """Values a sample that a Jacobian call for projecting returns: convolutions as factors."""
+    values = _factors(layers, k)
+    for name, (n_out, height, width) in layers.convolutions.items():
+        weight = layers.direct[parameter_name(name, "weight")]
+        values += height * width * (weight // n_out + k * n_out) - k * weight
+    return values
+
+
 def _expanded(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
-    """Entries of the largest dense weight whose full gradient projecting forms."""
+    """Entries of the largest weight whose full gradient projecting forms."""
     weights = [n_in * n_out for n_in, n_out, _ in layers.dense.values()]
+    weights += [layers.direct[parameter_name(name, "weight")] for name in layers.convolutions]
     kept = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
     return max(kept, default=0)
 

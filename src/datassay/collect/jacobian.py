@@ -3,7 +3,8 @@
 A dense layer z = A Wᵀ + b, with per-sample input A and output gradient Δ = ∂f/∂z, has the Jacobian
 Δ ⊗ A. Adding a zero `tap` to z and differentiating by it gives Δ, so the same call of torch.func
 returns the factors of every dense layer and the full Jacobian of every other parameter, and the
-gradient of a dense weight is never formed.
+gradient of a dense weight is never formed. A convolution is a dense layer on the patch at each
+position l: its Jacobian is Σ_l Δ_l ⊗ A_l, one matrix product a sample or only the entries wanted.
 """
 
 from __future__ import annotations
@@ -12,19 +13,34 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
+from torch.nn.functional import unfold
 
-from datassay.collect.blocks import Block, DenseFactors
+from datassay.collect.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.errors import ModelError
 
 # What the forward code of somebody's network raises on inputs it does not take.
 FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
+
+
+def parameter_name(module: str, parameter: str) -> str:
+    """The name, in the whole model, of a layer's parameter.
+
+    Args:
+        module: the layer's name; empty for the model itself.
+        parameter: its name in the layer.
+
+    Returns:
+        The name as `named_parameters` gives it.
+    """
+    return f"{module}.{parameter}" if module else parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +51,14 @@ class Layers:
         dense: module name → (n_in, n_out, has_bias) of the dense layers collected as factors.
         direct: parameter name → number of entries, everything else that trains.
         n_outputs: k.
+        convolutions: module name → shape of its output for one sample, [n_out, height, width], of
+            the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
     """
 
     dense: dict[str, tuple[int, int, bool]]
     direct: dict[str, int]
     n_outputs: int
+    convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def n_parameters(self) -> int:
@@ -80,11 +99,12 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
             "the model must have a trainable parameter; every one is frozen, or there is none. Set "
             "requires_grad on those to linearise in."
         )
-    calls: dict[str, torch.Size] = {}
-    linear = {n: m for n, m in model.named_modules() if type(m) is nn.Linear}
+    calls: dict[str, tuple[torch.Size, torch.Size]] = {}
+    factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
     hooks = [
-        m.register_forward_hook(lambda _, i, __, n=n: calls.update({n: i[0].shape}))
-        for n, m in linear.items()
+        # Before any hook of the user's that changes the output.
+        m.register_forward_hook(partial(_note, calls, n), prepend=True)
+        for n, m in factored.items()
     ]
     try:
         output = model(x.clone())
@@ -97,7 +117,14 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
         for hook in hooks:
             hook.remove()
     _check_output(output)
-    return _split_parameters(model, {n: m for n, m in linear.items() if n in calls}, calls, output)
+    in_order = {n: calls[n] for n in factored if n in calls}
+    return _split_parameters(model, in_order, output)
+
+
+def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
+    """Shapes of a layer's input and output, where its input has a place in the call."""
+    if args:
+        calls[name] = (args[0].shape, output.shape)
 
 
 def _check_output(output: object) -> None:
@@ -114,21 +141,29 @@ def _check_output(output: object) -> None:
         )
 
 
-def _split_parameters(model, called, shapes, output) -> Layers:
+def _split_parameters(model, calls, output) -> Layers:
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    dense = {}
-    for name, m in called.items():
-        prefix = f"{name}." if name else ""
-        own = {f"{prefix}{n}": p for n, p in m.named_parameters()}
+    dense, convolutions = {}, {}
+    for name, (shape, result) in calls.items():
+        m = model.get_submodule(name)
+        own = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
         # vectors a sample, the Jacobian is a sum of products and no longer factors.
-        once = all(uses[id(p)] == 1 for p in own.values())
-        if once and own.keys() <= trains.keys() and shapes[name] == (1, m.in_features):
+        if not own.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in own.values()):
+            continue
+        if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
-    covered = {f"{n}.{p}" if n else p for n in dense for p in ("weight", "bias")}
+        if isinstance(m, nn.Conv2d) and _reads_patches(m) and (len(shape), shape[0]) == (4, 1):
+            convolutions[name] = tuple(result[1:])
+    covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
-    return Layers(dense, direct, output.shape[1])
+    return Layers(dense, direct, output.shape[1], convolutions)
+
+
+def _reads_patches(m: nn.Conv2d) -> bool:
+    """Whether torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around."""
+    return m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str)
 
 
 def _uses(output: Tensor) -> Counter[int]:
@@ -163,13 +198,44 @@ def jacobian(
     Raises:
         ModelError: torch.func cannot vectorise the model; the message names the layer.
 
-    Cost: about 1 + k passes over the model a sample; n k (Σ n_out + Σ direct) values held.
+    Cost: that of `factored_jacobian`, and 2 n k positions n_in n_out operations a convolution;
+    n k (Σ n_out + Σ direct) values held.
     Source: METHODS §2 (dense layers need no projection); taps are ours. Exact.
     """
+    outputs, blocks = factored_jacobian(model, layers, x)
+    return outputs, {
+        name: block.product if isinstance(block, ConvolutionFactors) else block
+        for name, block in blocks.items()
+    }
+
+
+def factored_jacobian(
+    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
+) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
+    """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
+
+    Args:
+        model: the network from `frozen_copy`.
+        layers: what `inspect_layers` found.
+        x: inputs in the model's precision.
+
+    Returns:
+        f₀, and per dense layer and weight of a convolution its factors, per other parameter its
+        Jacobian [n, k, size].
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model; the message names the layer.
+
+    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone; their values
+    and gradients are held, and a patch a position.
+    """
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    direct = {n: parameters[n] for n in layers.direct}
+    tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in tapped}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
-    taps = {n: x.new_zeros(n_out) for n, (_, n_out, _) in layers.dense.items()}
+    shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
+    # With the batch axis of the one sample: nothing is left to add up over it.
+    taps = {n: x.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
 
     def outputs_and_inputs(direct, taps, sample):
@@ -188,10 +254,28 @@ def jacobian(
             f"every layer must be one that torch.func can vectorise; {layer} is not: "
             f"{_first_line(error)} Replace it by operations on whole tensors, out of place."
         ) from error
-    blocks: dict[str, Block] = {n: j.flatten(2) for n, j in by_direct.items()}
+    inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
+    gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
+    found: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
+    for name in layers.convolutions:
+        found |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
+    blocks = {name: found[name] for name in layers.direct}
     for name, (_, _, has_bias) in layers.dense.items():
-        blocks[name] = DenseFactors(inputs[name], by_tap[name], has_bias)
+        blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
     return outputs, blocks
+
+
+def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor) -> dict:
+    """Blocks of a convolution from its inputs [n, c, h, w] and gradients [n, k, n_out, h', w']."""
+    assert isinstance(layer, nn.Conv2d)
+    by_position = gradients.flatten(3)
+    patches = unfold(
+        inputs, layer.kernel_size, layer.dilation, cast("tuple", layer.padding), layer.stride
+    )
+    blocks: dict = {parameter_name(name, "weight"): ConvolutionFactors(patches, by_position)}
+    if layer.bias is not None:
+        blocks[parameter_name(name, "bias")] = by_position.sum(3)
+    return blocks
 
 
 @contextmanager
@@ -209,7 +293,7 @@ def _tapped(
 
     def tap(name, module, args, output):
         # A copy: the network may go on to change this tensor in place.
-        inputs[name] = args[0][0].clone()
+        inputs[name] = args[0].clone()
         return output + taps[name]
 
     hooks = []

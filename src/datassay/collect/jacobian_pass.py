@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.backends import cudnn
 
 from datassay.collect.blocks import Block, DenseFactors, named_tensors, values
 from datassay.collect.chunks import Chunk, chunks_of
 from datassay.collect.form import Form
-from datassay.collect.jacobian import Layers, jacobian
+from datassay.collect.jacobian import Layers, factored_jacobian, jacobian
 from datassay.collect.projection import Projector, project
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
@@ -26,7 +27,7 @@ class JacobianPass:
     """All that computing any chunk takes; a chunk's result depends on nothing else.
 
     Attributes:
-        frozen: the network, from `frozen_copy`, in the form's precision.
+        frozen: the network, from `frozen_copy`, in the form's precision and on its device.
         layers: what is collected of it.
         sets: part → samples.
         form: what to collect.
@@ -71,7 +72,8 @@ class JacobianPass:
             chunk: one of `chunks`.
 
         Returns:
-            Name → [samples of the chunk, ...], names and shapes as `template` has them.
+            Name → [samples of the chunk, ...], names and shapes as `template` has them, in main
+            memory.
 
         Raises:
             ModelError: they are not finite, or the model fails on a sample.
@@ -79,11 +81,18 @@ class JacobianPass:
         samples = self.sets[chunk.part]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(samples.x[chunk.samples], self.frozen, dtype)
-        f0, blocks = jacobian(self.frozen, self.layers, x)
-        if not self._as_factors:
-            blocks = {PROJECTED: project(blocks, self.to)}
+        # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
+        with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+            f0, blocks = self._blocks(x)
         _check_finite(f0, blocks, samples.ids[chunk.samples])
-        return {OUTPUTS: f0, **named_tensors(blocks)}
+        found = {OUTPUTS: f0, **named_tensors(blocks)}
+        return {name: values.cpu() for name, values in found.items()}
+
+    def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
+        if self._as_factors:
+            return jacobian(self.frozen, self.layers, x)
+        f0, factors = factored_jacobian(self.frozen, self.layers, x)
+        return f0, {PROJECTED: project(factors, self.to)}
 
     @property
     def _as_factors(self) -> bool:

@@ -14,7 +14,12 @@ Outputs = Literal["joint", "averaged"]
 
 
 def kernel(
-    left: dict[str, Block], right: dict[str, Block], outputs: Outputs, max_bytes: int = 2**28
+    left: dict[str, Block],
+    right: dict[str, Block],
+    outputs: Outputs,
+    max_bytes: int = 2**28,
+    *,
+    device: str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
     """Θ = Σ over tensors of J_left J_rightᵀ, in float64.
 
@@ -26,6 +31,7 @@ def kernel(
         outputs: "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the
             mean over outputs of the diagonal output blocks, exact for networks of infinite width.
         max_bytes: of one intermediate panel.
+        device: where the products are computed.
 
     Returns:
         The kernel, output unit squared over weight unit squared.
@@ -40,10 +46,10 @@ def kernel(
     result = torch.zeros(n, width, m, width, dtype=torch.float64)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
-        other = _double(right[name])
+        other = _double(right[name], device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
-            _add_panel(result[rows], _double(take(block, rows)), other)
+            _add_panel(result[rows], _double(take(block, rows), device), other)
     return result.reshape(n * width, m * width)
 
 
@@ -55,13 +61,14 @@ def _add_panel(into: Tensor, left: Block, right: Block) -> None:
     if isinstance(left, DenseFactors) and isinstance(right, DenseFactors):
         inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
         product *= inputs[:, None, :, None]
-    into.add_(product, alpha=width / k)
+    into.add_(product.to(into.device), alpha=width / k)
 
 
-def _double(block: Block) -> Block:
+def _double(block: Block, device: str) -> Block:
     if isinstance(block, DenseFactors):
-        return DenseFactors(block.inputs.double(), block.gradients.double(), block.bias)
-    return block.double()
+        inputs, gradients = (t.to(device).double() for t in (block.inputs, block.gradients))
+        return DenseFactors(inputs, gradients, block.bias)
+    return block.to(device).double()
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:

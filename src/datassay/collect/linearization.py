@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import Form
 from datassay.collect.stored_features import StoredFeatures
 
@@ -38,6 +39,7 @@ class Linearization:
         form: how it was collected and why: exact or projected, joint or averaged, precision.
         val_targets: of the validation samples, [m, k], as targets; None where they are not known.
         warnings: what the user should know about these numbers; empty when nothing.
+        engine: who computes the scores' passes over the features.
     """
 
     outputs: Float[Tensor, "n k"]
@@ -53,6 +55,7 @@ class Linearization:
     form: Form
     warnings: tuple[str, ...] = ()
     val_targets: Float[Tensor, "m k"] | None = None
+    engine: Engine = IN_PROCESS
 
     def __len__(self) -> int:
         return len(self.outputs)

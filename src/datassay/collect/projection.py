@@ -6,6 +6,7 @@ than asked for is kept whole, so the projection is exact for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.blocks import Block, DenseFactors
+from datassay.collect.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian import Layers
 
 ProjectionKind = Literal["coordinates", "sparse_sign"]
@@ -132,44 +133,92 @@ def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
     return torch.randint(2, (k, n_features), generator=generator).float() * 2 - 1
 
 
-def project(blocks: dict[str, Block], projector: Projector) -> Float[Tensor, "n rows p"]:
+def project(
+    blocks: Mapping[str, Block | ConvolutionFactors], projector: Projector
+) -> Float[Tensor, "n rows p"]:
     """Features of a chunk: the projected tensors side by side.
 
     Args:
-        blocks: the chunk's Jacobian, from `jacobian`.
+        blocks: the chunk's Jacobian, from `jacobian` or `factored_jacobian`.
         projector: one projection a tensor.
 
     Returns:
         Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
 
     Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
-    multiplications and no full gradient. Other kinds form the full gradient of one chunk.
+    multiplications and no full gradient; those of a convolution as many at every position, and up
+    to that of the row with most of them. Other kinds form the full gradient of one chunk.
     """
     parts = []
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):
-            parts.append(_project_weight(block, f"{name}.weight", projector))
+            parts.append(_project_dense(block, f"{name}.weight", projector))
             if block.bias:
-                to = projector.tensors[f"{name}.bias"]
-                bias = _project_full(block.gradients, to)
-                parts.append(_mixed(bias, f"{name}.bias", projector))
+                parts.append(_project_full(block.gradients, f"{name}.bias", projector))
+        elif isinstance(block, ConvolutionFactors):
+            parts.append(_project_convolution(block, name, projector))
         else:
-            parts.append(_mixed(_project_full(block, projector.tensors[name]), name, projector))
+            parts.append(_project_full(block, name, projector))
     return torch.cat(parts, dim=2)
 
 
-def _project_weight(
-    block: DenseFactors, name: str, projector: Projector
-) -> Float[Tensor, "n rows p"]:
+def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tensor:
     to = projector.tensors[name]
     if to.kind == "coordinates":
-        assert to.index is not None
-        n_in = block.inputs.shape[1]
-        row, column = to.index // n_in, to.index % n_in
-        gathered = _mixed(block.gradients[:, :, row], name, projector)  # [n, rows, p]
-        return gathered.mul_(block.inputs[:, None, column]).mul_(to.scale)
+        row, column = _places(to, block.inputs.shape[1])
+        gathered = _mixed(_entries(block.gradients, row), name, projector)  # [n, rows, p]
+        return gathered.mul_(_entries(block.inputs, column)[:, None]).mul_(to.scale)
     full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
-    return _mixed(_project_full(full.flatten(2), to), name, projector)
+    return _project_full(full.flatten(2), name, projector)
+
+
+def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
+    to = projector.tensors[name]
+    if to.kind != "coordinates":
+        return _project_full(block.product, name, projector)
+    n, _, n_out, _ = block.gradients.shape
+    table, kept = _columns_by_row(*_places(to, block.patches.shape[1]), n_out)
+    patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
+    patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
+    entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
+    features = _entries(entries.transpose(1, 2).flatten(2), kept).mul_(to.scale)
+    return _mixed(features, name, projector)
+
+
+def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """The columns wanted of each row of a weight, and each coordinate's place in that table."""
+    # Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
+    count = row.bincount(minlength=n_rows)
+    place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    table = column.new_zeros(n_rows, int(count.max()))
+    table[row, place] = column
+    return table, row * table.shape[1] + place
+
+
+def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
+    to = projector.tensors[name]
+    if to.kind == "whole":
+        return _mixed(gradient, name, projector)
+    assert to.index is not None
+    if to.kind == "coordinates":
+        features = _entries(gradient, to.index.to(gradient.device)) * to.scale
+    else:
+        assert to.sign is not None
+        features = gradient.new_zeros(*gradient.shape[:2], to.n_features)
+        index, sign = to.index.to(gradient.device), to.sign.to(gradient)
+        features.index_add_(2, index, gradient * sign)
+    return _mixed(features, name, projector)
+
+
+def _places(to: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
+    """Row and column, in a weight of n_in columns, of each coordinate kept."""
+    assert to.index is not None
+    return to.index // n_in, to.index % n_in
+
+
+def _entries(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
+    """values[..., index], which torch does several times faster as a gather."""
+    return values.gather(-1, index.to(values.device).expand(*values.shape[:-1], -1))
 
 
 def _mixed(
@@ -179,16 +228,4 @@ def _mixed(
     if projector.mixing is None:
         return features
     signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5
-    return torch.einsum("nkp,kp->np", features, signs)[:, None]
-
-
-def _project_full(gradient: Float[Tensor, "n k d"], to: TensorProjection) -> Tensor:
-    if to.kind == "whole":
-        return gradient
-    assert to.index is not None
-    if to.kind == "coordinates":
-        return gradient[:, :, to.index] * to.scale
-    assert to.sign is not None
-    features = gradient.new_zeros(*gradient.shape[:2], to.n_features)
-    index, sign = to.index.to(gradient.device), to.sign.to(gradient)
-    return features.index_add_(2, index, gradient * sign)
+    return (features * signs).sum(1, keepdim=True)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from datassay.collect.blocks import named_tensors
 from datassay.collect.chunks import Chunk
+from datassay.collect.engine import Engine
 from datassay.collect.form import Form
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.manifest import (
@@ -71,20 +72,22 @@ class KeptPass:
         log("%s: %s.", self.store.location, survey.sentence)
         self._check_outputs()
 
-    def arrays(self, chunk: Chunk, names: Iterable[str]) -> dict[str, Tensor]:
-        """Some arrays' part of a chunk, all of it kept before this returns.
+    def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
+        """Some arrays' part of every chunk, in order, all of it kept before it is given.
 
         Args:
-            chunk: one of the pass's.
             names: of the arrays.
+            engine: computes what is missing, and writes it where it was computed.
 
-        Returns:
+        Yields:
             Name → [samples of the chunk, ...].
         """
-        if chunk.number not in self._there:
-            self._compute(chunk)
-            self._there.add(chunk.number)
-        return {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
+        missing = [chunk for chunk in self.work.chunks if chunk.number not in self._there]
+        computed = engine.map(KeptPass.compute, self, missing)
+        for chunk in self.work.chunks:
+            if chunk.number not in self._there:
+                next(computed)
+            yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
     def features(self, part: str) -> StoredFeatures | None:
         """The features of a part, left where they are.
@@ -99,10 +102,15 @@ class KeptPass:
             return None
         return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
 
-    def _compute(self, chunk: Chunk) -> None:
+    def compute(self, chunk: Chunk) -> None:
+        """Compute a chunk and keep it; again is the same as once.
+
+        Args:
+            chunk: one of the pass's.
+        """
         with _threads(int(self.store.free["threads"])):
             found = self.work.arrays(chunk)
-        values = {name: t.cpu().numpy() for name, t in found.items()}
+        values = {name: t.numpy() for name, t in found.items()}
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)
 
@@ -158,7 +166,7 @@ def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, obje
     names = ("representation", "outputs", "projection", "kind", "precision")
     return {
         **model_fingerprint(model),
-        **machine_fingerprint(model),
+        **machine_fingerprint(work.frozen),
         "trained tensors": {**layers.dense, **layers.direct},
         "training samples": samples_fingerprint(work.sets["train"]),
         "validation samples": samples_fingerprint(work.sets.get("val")),

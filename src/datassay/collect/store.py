@@ -95,7 +95,10 @@ class DamagedChunk(DataError):
             f"chunk {number}: {what} in {location}. Run the same again with this store: only that "
             "chunk is computed anew."
         )
-        self.what = what
+        self.what, self._told = what, (number, what, location)
+
+    def __reduce__(self) -> tuple:
+        return DamagedChunk, self._told
 
 
 class FeatureStore:

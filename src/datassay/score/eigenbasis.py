@@ -8,13 +8,15 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
@@ -38,6 +40,8 @@ class FeatureRows:
     Attributes:
         features: Φ, [n b, p], a tensor or rows of a store.
         shape: (n, b, p).
+        is_small: whether all rows take no more than one panel.
+        device: where products with them are computed.
     """
 
     def __init__(
@@ -47,21 +51,26 @@ class FeatureRows:
         rows_per_sample: int,
         products: Products,
         memory: float | None = None,
+        device: str = "cpu",
     ):
         self.features, self._vectors = features, vectors
-        self._operand, self._memory = operand(vectors, products), memory
+        self._operand, self._memory = operand(vectors, products, device), memory
         self._products: Products = products
+        self.device = device
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
+        self.is_small = is_one_panel(self.shape.numel())
         self._whole: Tensor | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    @property
-    def is_small(self) -> bool:
-        """Whether all rows take no more than one panel."""
-        return is_one_panel(self.shape.numel())
+    def __getstate__(self) -> dict[str, Any]:
+        # Rows that are kept whole are multiplied once, here, and not by every worker.
+        whole = self.whole() if self.is_small else self._whole
+        state = self.__dict__ | {"_whole": whole}
+        unread = ("features", "_vectors", "_operand") if whole is not None else ("_vectors",)
+        return state | dict.fromkeys(unread)
 
     def __getitem__(self, part: slice) -> Float[Tensor, "chunk b p"]:
         """The rows of samples start to stop, float64."""
@@ -72,8 +81,8 @@ class FeatureRows:
     def _panel(self, part: slice) -> Float[Tensor, "chunk b p"]:
         n, b, size = self.shape
         start, stop, _ = part.indices(n)
-        features = operand(self.features[start * b : stop * b], self._products)
-        return (features @ self._operand).double().reshape(-1, b, size)
+        features = operand(self.features[start * b : stop * b], self._products, self.device)
+        return (features @ self._operand).double().cpu().reshape(-1, b, size)
 
     def whole(self) -> Float[Tensor, "n b p"]:
         """All rows, for scores that cannot do with panels; kept for the next that asks.
@@ -113,11 +122,11 @@ class FeatureRows:
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""
         flat = columns.flatten(0, 1)
-        return self._vectors.T @ transposed_product(self.features, flat)
+        return self._vectors.T @ transposed_product(self.features, flat, self.device)
 
-    def gram(self) -> Float[Tensor, "p p"]:
+    def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
         """rowsᵀ rows."""
-        inner = gram(self.features, self._products)
+        inner = gram(self.features, self._products, device=self.device, engine=engine)
         return self._vectors.T @ inner @ self._vectors
 
 
@@ -133,6 +142,7 @@ class Eigenbasis:
         val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
         complete: dual: the rows are a whole orthonormal basis.
         products: precision of the products over all samples.
+        engine: who computes passes over the rows.
     """
 
     rows: Float[Tensor, "n b p"] | FeatureRows
@@ -141,11 +151,22 @@ class Eigenbasis:
     val: Float[Tensor, "m b p"] | FeatureRows | None
     complete: bool
     products: Products = "float64"
+    engine: Engine = IN_PROCESS
+
+    @property
+    def sent(self) -> Eigenbasis:
+        """What pieces of a pass over the rows are sent: all but the validation rows."""
+        return replace(self, val=None)
 
     @property
     def rank(self) -> int:
         """Eigenvalues that are not null."""
         return int((self.eigenvalues > 0).sum())
+
+    @property
+    def device(self) -> str:
+        """Where products with the rows are computed; those with a kernel stay in main memory."""
+        return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
 
     @property
     def largest(self) -> float:
@@ -205,7 +226,8 @@ class Eigenbasis:
             return lambda w: (scale * w.square()).sum((0, 2))
         m, b, size = self.val.shape
         if m * b > size and isinstance(self.val, FeatureRows):
-            return SquaredLength(self.val.gram(), self.products)
+            matrix = self.val.gram(self.engine)
+            return SquaredLength(matrix, self.products, self.val.device)
         rows = self.query_rows()
         if m * b > size:
             rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
@@ -238,30 +260,40 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     n, b = len(lin), lin.rows_per_sample
-    kernel, val_kernel = lin.kernel, lin.val_kernel
+    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.device
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
         features = all_rows(lin.features)
         kernel = features @ features.T
         val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
     if kernel is not None:
-        eigenvalues, vectors = torch.linalg.eigh(kernel)
+        eigenvalues, vectors = _eigh(kernel, device, progress)
         eigenvalues = null_to_zero(eigenvalues)
         val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products, lin.form.memory
-    total = gram(lin.features, products, progress=progress)
-    progress("decompose", 0, 1)
-    eigenvalues, vectors = torch.linalg.eigh(total)
-    progress("decompose", 1, 1)
+    told = {"progress": progress, "engine": lin.engine}
+    total = gram(lin.features, products, device=device, **told)
+    eigenvalues, vectors = _eigh(total, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (
-        None if part is None else FeatureRows(part, vectors, b, products, memory)
+        None if part is None else FeatureRows(part, vectors, b, products, memory, device)
         for part in (lin.features, lin.val_features)
     )
     assert rows is not None
-    return Eigenbasis(rows, eigenvalues, torch.ones_like(eigenvalues), val, False, products)
+    metric = torch.ones_like(eigenvalues)
+    return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
+
+
+def _eigh(
+    symmetric: Float[Tensor, "p p"], device: str, progress: Progress
+) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
+    """Eigenvalues and vectors found on a device, in main memory."""
+    progress("decompose", 0, 1)
+    eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
+    progress("decompose", 1, 1)
+    return eigenvalues.cpu(), vectors.cpu()
 
 
 def null_to_zero(

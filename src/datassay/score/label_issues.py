@@ -14,8 +14,8 @@ from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.eigenbasis import eigenbasis
-from datassay.score.panels import gram, operand, panels, transposed_product
+from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.panels import Products, Rows, gram, operand, panels, transposed_product
 from datassay.score.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
@@ -152,15 +152,23 @@ def _choose_ridge(
     target = target.flatten(2)  # [n, b, 2 c]
     projected = basis.project(target)
     residuals = torch.empty(len(shifts), n, b, 2 * c, dtype=torch.float64)
-    for part in panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 4 * c)):
-        blocks = Blocks(basis.rows[part], target[part], projected)
-        residuals[:, part] = held_out_residuals(basis, blocks, shifts)
+    parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 4 * c)))
+    found = basis.engine.map(_panel_residuals, (basis.sent, target, projected, shifts), parts)
+    for part, held_out in zip(parts, found, strict=True):
+        residuals[:, part] = held_out
         progress("judge the labels", part.stop, n)
     both = residuals.unflatten(3, (2, c))
     error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     held_out = lin.targets - both[q, :, :, o].flatten(1)
     return offsets[o], float(shifts[q]), held_out
+
+
+def _panel_residuals(
+    shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], part: slice
+) -> Float[Tensor, "q g b c"]:
+    basis, target, projected, shifts = shared
+    return held_out_residuals(basis, Blocks(basis.rows[part], target[part], projected), shifts)
 
 
 def _weighted_residual(
@@ -177,6 +185,7 @@ def _weighted_residual(
         system.diagonal().add_(ridge)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(system))
         dual = inverse @ (root[:, None] * target[:, 0])  # [n, c]
+        progress("judge the labels again", len(root), len(root))
         return (dual / (root * inverse.diagonal())[:, None])[:, None]
     return _weighted_primal(lin, target, weight, ridge, progress)
 
@@ -191,24 +200,36 @@ def _weighted_primal(
     """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
     assert lin.features is not None
     n, b, _ = target.shape
-    features, products = lin.features, lin.form.products
-    each = weight.repeat_interleave(b)
-    system = gram(features, products, weight=each, progress=progress, step="multiply weighted")
+    features, products, device = lin.features, lin.form.products, lin.form.device
+    each, engine = weight.repeat_interleave(b), lin.engine
+    told = {"progress": progress, "step": "multiply weighted", "engine": engine}
+    system = gram(features, products, weight=each, device=device, **told)
     system.diagonal().add_(ridge)
     factor = torch.linalg.cholesky(system)
     weighted = weight[:, None, None] * target
-    right = transposed_product(features, weighted.flatten(0, 1))
-    whitener, solution = operand(factor, products), torch.cholesky_solve(right, factor)
-    left = torch.empty_like(target)
-    for part in panels(n, b * features.shape[1]):
-        rows = features[part.start * b : part.stop * b]
-        white = torch.linalg.solve_triangular(whitener, operand(rows, products).T, upper=False)
-        white = white.T.double().reshape(-1, b, features.shape[1])
-        remains = torch.eye(b) - weight[part, None, None] * (white @ white.mT)
-        unfitted = target[part] - (rows.double() @ solution).reshape(target[part].shape)
-        left[part] = torch.linalg.solve(remains, unfitted)
+    right = transposed_product(features, weighted.flatten(0, 1), device)
+    whitener = operand(factor, products, device)
+    solution = torch.cholesky_solve(right, factor)
+    left, parts = torch.empty_like(target), list(panels(n, b * features.shape[1]))
+    shared = (features, products, whitener, solution, target, weight)
+    for part, found in zip(parts, engine.map(_panel_left, shared, parts), strict=True):
+        left[part] = found
         progress("judge the labels again", part.stop, n)
     return left
+
+
+def _panel_left(
+    shared: tuple[Rows, Products, Tensor, Tensor, Tensor, Tensor], part: slice
+) -> Float[Tensor, "g b c"]:
+    features, products, whitener, solution, target, weight = shared
+    b = target.shape[1]
+    rows = features[part.start * b : part.stop * b]
+    columns = operand(rows, products, str(whitener.device)).T
+    white = torch.linalg.solve_triangular(whitener, columns, upper=False).cpu()
+    white = white.T.double().reshape(-1, b, rows.shape[1])
+    remains = torch.eye(b) - weight[part, None, None] * (white @ white.mT)
+    unfitted = target[part] - (rows.double() @ solution).reshape(target[part].shape)
+    return torch.linalg.solve(remains, unfitted)
 
 
 def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:

@@ -15,7 +15,14 @@ from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
 from datassay.score.dynamics import Dynamics
 from datassay.score.panels import panels
-from datassay.score.removal import Blocks, Removals, deletion, removals, takes_few_steps
+from datassay.score.removal import (
+    Blocks,
+    Removals,
+    deletion,
+    removals,
+    run_resolvents,
+    takes_few_steps,
+)
 from datassay.score.removal_modes import ModeRemovals, has_modes
 from datassay.score.training_run import TrainingRun, training_run
 
@@ -126,6 +133,23 @@ def leave_one_out(
     return record.leave_one_out(torch.cat(changed).numpy())
 
 
+class _ModePanels:
+    """All that a panel's removals by blocks of modes take."""
+
+    def __init__(self, training: TrainingRun):
+        basis, self._run, self._residual = training.basis, training.run, training.residual
+        self._trained, self._projected = training.trained(), basis.project(training.residual)
+        self._modes = ModeRemovals(basis, run_resolvents(basis, training.run))
+        self._basis = basis.sent
+
+    def changes(self, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """f(x_i) − f₀(x_i), and what `ModeRemovals` gives, of a panel's samples."""
+        rows = self._basis.rows[part]
+        blocks = Blocks(rows, self._residual[part], self._projected)
+        _, v = deletion(self._basis, blocks, self._run)
+        return rows[:, 0] @ self._trained, *self._modes(rows[:, 0], v)
+
+
 class RemovalRecord:
     """One pass over all removals, keeping what `LeaveOneOut` needs as they go by.
 
@@ -170,16 +194,11 @@ class RemovalRecord:
             Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² of every sample.
         """
         training, basis = self._training, self._training.basis
-        n, trained = len(training.residual), training.trained()
-        projected = basis.project(training.residual)
-        changes, found = None, []
-        for part in panels(n, MODE_COLUMNS * basis.rows.shape[2]):
-            rows = basis.rows[part]
-            blocks = Blocks(rows, training.residual[part], projected)
-            terms, v = deletion(basis, blocks, training.run)
-            changes = changes or ModeRemovals(basis, terms)
-            own, weight, prediction = changes(rows[:, 0], v)
-            self._moved.append(rows[:, 0] @ trained)
+        n, shared = len(training.residual), _ModePanels(training)
+        parts, found = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
+        results = basis.engine.map(_ModePanels.changes, shared, parts)
+        for part, (moved, own, weight, prediction) in zip(parts, results, strict=True):
+            self._moved.append(moved)
             self._own.append(own)
             self._weight.append(weight)
             found.append(prediction)

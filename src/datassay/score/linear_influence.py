@@ -104,12 +104,12 @@ def linear_influence(
     if n < 4:
         raise DataError(f"influence needs at least 4 samples; got {n}. Add samples.")
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
-    at = _Minimum(lin, ridge, torch.as_tensor(chosen), progress)
-    parts = _Sums(n, len(chosen))
-    for part in panels(n, at.values_each):
-        parts.see(part, *at.influence(part), torch.as_tensor(chosen))
+    at, sums = _Minimum(lin, ridge, torch.as_tensor(chosen), progress), _Sums(n, len(chosen))
+    parts = list(panels(n, at.values_each))
+    for part, found in zip(parts, lin.engine.map(_Minimum.moments, at, parts), strict=True):
+        sums.see(part, *found)
         progress("influence on others", part.stop, n)
-    return parts.result(ridge, lin.ids)
+    return sums.result(ridge, lin.ids)
 
 
 class _Minimum:
@@ -120,8 +120,8 @@ class _Minimum:
     """
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
-        self._basis = basis = eigenbasis(lin, progress)
-        self._residual = lin.residual
+        basis = eigenbasis(lin, progress)
+        self._basis, self._residual, self._drawn = basis.sent, lin.residual, partners
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
         self._weights = basis.metric[:, None] * weights
         self._scale = (basis.metric / (basis.eigenvalues + ridge)).sqrt()
@@ -130,7 +130,7 @@ class _Minimum:
         rows = basis.rows
         drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
         along, self._partner_errors = self._factors(drawn, partners)
-        self._partners = operand(along, basis.products)  # [s, p]
+        self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
@@ -147,11 +147,30 @@ class _Minimum:
         """X of a panel's samples on the partners, [g, s], on themselves and summed, [g]."""
         n = len(self._residual)
         along, errors = self._factors(self._basis.rows[part], part)
-        product = (operand(along, self._basis.products) @ self._partners.T).double()
+        moved = operand(along, self._basis.products, self._basis.device)
+        product = (moved @ self._partners.T).double().cpu()
         found = product * (errors @ self._partner_errors.T)
         own = along.square().sum(1) * errors.square().sum(1)
         whole = ((along @ self._sum) * errors).sum(1)
         return -n * found, -n * own, -n * whole
+
+    def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Of a panel's samples: moments, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        x, own, whole = self.influence(part)
+        n, s = len(self._residual), len(self._drawn)
+        is_self = self._drawn[None] == torch.arange(part.start, part.stop)[:, None]
+        others = s - is_self.sum(1)
+        mean = (whole - own) / (n - 1)
+        x = x.masked_fill(is_self, 0.0)
+        # About the mean over all others, so that the variance over those drawn is unbiased.
+        central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
+        square = central.square()
+        variance = square.sum(1) / others
+        scale = torch.where(variance > 0, variance, 1.0)
+        skewness = (square * central).sum(1) / others / scale**1.5
+        kurtosis = square.square().sum(1) / others / scale**2
+        found = torch.stack([mean, variance, skewness, kurtosis, own])
+        return found, x.sum(0), x.square().sum(0)
 
 
 class _Sums:
@@ -162,22 +181,11 @@ class _Sums:
         self._moments = torch.empty(5, n, dtype=torch.float64)
         self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
 
-    def see(self, part: slice, x: Tensor, own: Tensor, whole: Tensor, partners: Tensor) -> None:
-        """Take up a panel: X on the partners, on itself, and summed over all samples."""
-        is_self = partners[None] == torch.arange(part.start, part.stop)[:, None]
-        others = self._n_partners - is_self.sum(1)
-        mean = (whole - own) / (self._n - 1)
-        x = x.masked_fill(is_self, 0.0)
-        self._first += x.sum(0)
-        self._second += x.square().sum(0)
-        # About the mean over all others, so that the variance over those drawn is unbiased.
-        central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
-        square = central.square()
-        variance = square.sum(1) / others
-        scale = torch.where(variance > 0, variance, 1.0)
-        skewness = (square * central).sum(1) / others / scale**1.5
-        kurtosis = square.square().sum(1) / others / scale**2
-        self._moments[:, part] = torch.stack([mean, variance, skewness, kurtosis, own])
+    def see(self, part: slice, moments: Tensor, first: Tensor, second: Tensor) -> None:
+        """Take up what a panel's samples gave."""
+        self._moments[:, part] = moments
+        self._first += first
+        self._second += second
 
     def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
         """What all panels gave.

@@ -1,6 +1,7 @@
 """Products over all samples a panel of rows at a time, from memory or from a store.
 
-Panels have one size whatever the features lie in, and are added in order: the same bits each time.
+Panels have one size whatever the features lie in and whoever computes them, and are added in one
+order: the same bits each time.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.form import PANEL_BYTES
+from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import ProductPrecision as Products
+from datassay.collect.step_bytes import PANEL_BYTES
 from datassay.progress import Progress, silent
 
 # Rows of a symmetric product that are computed together, each block from its diagonal on.
@@ -73,17 +75,19 @@ def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
     return features[0 : features.shape[0]].double()
 
 
-def operand(values: Tensor, products: Products) -> Tensor:
+def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
     """Values as a product takes them.
 
     Args:
         values: of any floating precision.
         products: float64; float32; or bfloat16: rounded to it and multiplied in float32, which is
             what units for bfloat16 do that add up in float32. Without such units it saves no time.
+        device: where the product is computed.
 
     Returns:
-        The values in float64 or float32.
+        The values in float64 or float32, on the device.
     """
+    values = values.to(device)
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
     return values.double() if products == "float64" else values.float()
@@ -94,32 +98,47 @@ def gram(
     products: Products = "float64",
     *,
     weight: Float[Tensor, " rows"] | None = None,
+    device: str = "cpu",
     progress: Progress = silent,
     step: str = "multiply features",
+    engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64.
+    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64 by a tree.
 
     Args:
         features: Φ, any floating precision.
         products: precision within a panel.
         weight: of each row, not negative; None: 1.
+        device: where the products are computed.
         progress: called with (step, rows done, rows in all).
         step: what to call this.
+        engine: computes the panels' products.
 
     Returns:
-        C in float64.
+        C in float64, in main memory.
 
-    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; p² values and a panel.
+    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; a panel, and
+    1 + log₂(panels) times p² values.
     """
     n, size = features.shape
-    total = torch.zeros(size, size, dtype=torch.float64)
-    for part in panels(n, size):
-        rows = features[part]
-        if weight is not None:
-            rows = rows * weight[part].sqrt()[:, None]
-        add_products(operand(rows, products), total)
-        progress(step, part.stop, n)
-    return total.triu() + total.triu(1).T
+    parts = list(panels(n, size))
+    shared = (features, products, weight, device)
+    total = engine.sum(_panel_products, shared, parts, lambda p: progress(step, p.stop, n))
+    below = total.triu(1).T
+    return total.triu_().add_(below)
+
+
+def _panel_products(
+    shared: tuple[Rows, Products, Tensor | None, str], part: slice
+) -> Float[Tensor, "p p"]:
+    features, products, weight, device = shared
+    rows = features[part]
+    if weight is not None:
+        rows = rows * weight[part].sqrt()[:, None]
+    size = rows.shape[1]
+    total = torch.zeros(size, size, dtype=torch.float64, device=device)
+    add_products(operand(rows, products, device), total)
+    return total.cpu()
 
 
 def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> None:
@@ -138,23 +157,27 @@ def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> 
             into[start:stop, start:] += left @ right
 
 
-def transposed_product(features: Rows, columns: Float[Tensor, "rows c"]) -> Float[Tensor, "p c"]:
+def transposed_product(
+    features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
+) -> Float[Tensor, "p c"]:
     """Φᵀ Y in float64, a panel at a time.
 
     Args:
         features: Φ.
         columns: Y.
+        device: where the products are computed.
 
     Returns:
-        The product.
+        The product, in main memory.
 
     Cost: 2 rows p c operations; one panel.
     """
     n, size = features.shape
-    total = torch.zeros(size, columns.shape[1], dtype=torch.float64)
+    total = torch.zeros(size, columns.shape[1], dtype=torch.float64, device=device)
     for part in panels(n, size):
-        total.addmm_(features[part].double().T, columns[part].double())
-    return total
+        rows, each = (operand(v[part], "float64", device) for v in (features, columns))
+        total.addmm_(rows.T, each)
+    return total.cpu()
 
 
 def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
@@ -176,16 +199,17 @@ def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
 class SquaredLength:
     """wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
 
-    def __init__(self, matrix: Float[Tensor, "p p"], products: Products):
-        self._matrix = operand(doubled_upper(matrix), products)
+    def __init__(self, matrix: Float[Tensor, "p p"], products: Products, device: str = "cpu"):
+        self._matrix = operand(doubled_upper(matrix), products, device)
         self._products: Products = products
+        self._device = device
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
-        flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products)  # [g c, p]
+        flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
         found = flat.new_zeros(len(flat))
         for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
             part = slice(start, start + SYMMETRIC_ROWS)
             product = flat[:, start:] @ self._matrix[part, start:].T
             found += product.mul_(flat[:, part]).sum(1)
-        return found.reshape(w.shape[1:]).sum(1).double().clamp_min(0)
+        return found.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)

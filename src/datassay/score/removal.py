@@ -131,10 +131,26 @@ def deletion(
 
     Cost: that of `held_out_residuals`.
     """
+    terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
-        return _at_zero(basis, blocks)
-    terms = resolvents(run, basis.largest)
+        return terms, _at_zero(basis, blocks)
     return terms, held_out_residuals(basis, blocks, terms.shifts)
+
+
+def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
+    """The resolvents that stand for a run, the same for whatever it lacks.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        run: not one of few steps.
+
+    Returns:
+        The resolvents; one at 0 for the minimum-norm fit.
+    """
+    if run.kind == "converged" and run.penalty == 0:
+        zero = torch.zeros(1, dtype=torch.complex128)
+        return Resolvents(zero, torch.ones_like(zero))
+    return resolvents(run, basis.largest)
 
 
 def deleted(
@@ -249,7 +265,7 @@ def weighted_blocks(
     return torch.stack([(rows * w) @ rows.mT for w in weights])
 
 
-def _at_zero(basis: Eigenbasis, blocks: Blocks) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
+def _at_zero(basis: Eigenbasis, blocks: Blocks) -> Complex[Tensor, "1 g b c"]:
     """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
 
     With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
@@ -257,7 +273,7 @@ def _at_zero(basis: Eigenbasis, blocks: Blocks) -> tuple[Resolvents, Complex[Ten
     the weights (METHODS §2).
 
     Returns:
-        One resolvent at 0, and v.
+        v of the one resolvent at 0.
     """
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
@@ -278,8 +294,7 @@ def _at_zero(basis: Eigenbasis, blocks: Blocks) -> tuple[Resolvents, Complex[Ten
     only = directions @ (alone[..., None] * directions.mT)  # projector on h = 1
     target = only @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
     v = v + torch.linalg.pinv(only @ gramian @ only, hermitian=True, rtol=1e-10) @ target
-    zero = torch.zeros(1, dtype=torch.complex128)
-    return Resolvents(zero, torch.ones_like(zero)), v[None].to(torch.complex128)
+    return v[None].to(torch.complex128)
 
 
 def iterate(

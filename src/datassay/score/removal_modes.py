@@ -49,11 +49,13 @@ class ModeRemovals:
         Cost: the validation rows' products, 1.1 m p² operations, and 4 p³; p² values.
         """
         self._products: Products = basis.products
+        self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
         self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
         self._diagonal, self._matrix = basis.eigenvalues, None
         if isinstance(basis.val, FeatureRows):
-            self._matrix = operand(doubled_upper(basis.val.gram()), self._products)
+            matrix = doubled_upper(basis.val.gram(basis.engine))
+            self._matrix = operand(matrix, self._products, self._device)
 
     def __call__(
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
@@ -84,10 +86,10 @@ class ModeRemovals:
             weight += _mixed(y @ y.mT, mix, mix)
             if self._matrix is None:
                 prediction += _mixed((y * self._diagonal[part]) @ y.mT, mix, mix)
-            columns.append(operand(y, self._products))
-            mixes.append(mix)
+            columns.append(operand(y, self._products, self._device))
+            mixes.append(mix.to(self._device))
         if self._matrix is not None:
-            prediction = self._squared_length(self._matrix, columns, mixes)
+            prediction = self._squared_length(self._matrix, columns, mixes).cpu()
         return own, weight, prediction
 
     def _squared_length(

@@ -1,0 +1,160 @@
+"""Who computes the pieces of a pass: this process, processes of this machine, or a Ray cluster.
+
+A piece is a pure function of shared, read-only values and a number or slice. Results come back in
+the pieces' order, sums are taken along one fixed tree, and every piece runs with as many threads:
+the bits do not depend on who computed what, nor on who died meanwhile.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from datassay.errors import SettingError
+
+Result = TypeVar("Result")
+ENGINES = ("in_process", "processes", "ray")
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What computes pieces; the shared values must not change until the last result is taken."""
+
+    def map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        """function(shared, piece) of every piece, in their order, computed as they are taken."""
+        ...
+
+    def sum(
+        self,
+        function: Callable[[Any, Any], Tensor],
+        shared: Any,
+        pieces: Sequence[Any],
+        done: Callable[[Any], object],
+    ) -> Tensor:
+        """Σ function(shared, piece), new tensors of one shape, along the tree of `tree_sum`.
+
+        done is called with each piece, in their order, once it is computed.
+        """
+        ...
+
+
+class InProcess:
+    """This process, one piece after the other."""
+
+    def map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        """See `Engine`."""
+        return (function(shared, piece) for piece in pieces)
+
+    def sum(
+        self,
+        function: Callable[[Any, Any], Tensor],
+        shared: Any,
+        pieces: Sequence[Any],
+        done: Callable[[Any], object],
+    ) -> Tensor:
+        """See `Engine`."""
+        return sum_of(self.map(function, shared, pieces), pieces, done)
+
+
+IN_PROCESS = InProcess()
+
+
+def sum_of(
+    results: Iterator[Tensor], pieces: Sequence[Any], done: Callable[[Any], object]
+) -> Tensor:
+    """The sum of results that come to this process, which adds them up in place.
+
+    Args:
+        results: of the pieces, in their order.
+        pieces: for `done`.
+        done: called with each piece.
+
+    Returns:
+        The sum by `tree_sum`; at most 1 + log₂(pieces) partial sums are held.
+    """
+
+    def told() -> Iterator[Tensor]:
+        for piece, value in zip(pieces, results, strict=True):
+            done(piece)
+            yield value
+
+    return tree_sum(told(), operator.iadd)
+
+
+def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:
+    """Neighbours by twos, their sums by twos, and so on; what is left over joins from the right.
+
+    Args:
+        values: at least one; of five, ((0 + 1) + (2 + 3)) + 4.
+        add: of two values or of two promises of values.
+
+    Returns:
+        The sum, the same bits whoever adds.
+    """
+    waiting: list[Result] = []
+    for number, value in enumerate(values, 1):
+        while number % 2 == 0:
+            value, number = add(waiting.pop(), value), number // 2
+        waiting.append(value)
+    total = waiting.pop()
+    while waiting:
+        total = add(waiting.pop(), total)
+    return total
+
+
+def engine_named(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+    """The engine of this name.
+
+    Args:
+        name: "in_process", "processes" (of this machine, by joblib) or "ray".
+        workers: pieces at a time, at least 1; None: as many as the cores allow at this process's
+            number of threads a piece.
+        address: of a running Ray cluster, as `ray.init` takes it; None: the one that the process
+            is connected to or RAY_ADDRESS names, else one of its own on this machine.
+
+    Returns:
+        The engine. What it starts ends with this process.
+
+    Raises:
+        SettingError: the name is unknown, workers or address does not belong to it, or Ray is not
+            installed or cannot be reached.
+    """
+    check_engine(name, workers, address)
+    if name == "processes":
+        from datassay.collect.processes import Processes
+
+        return Processes(workers)
+    if name == "ray":
+        from datassay.collect.ray_cluster import RayCluster
+
+        return RayCluster(workers, address)
+    return IN_PROCESS
+
+
+def check_engine(name: str, workers: int | None, address: str | None) -> None:
+    """Refuse what can be judged without starting anything.
+
+    Args:
+        name: as in `engine_named`.
+        workers: as there.
+        address: as there.
+
+    Raises:
+        SettingError: the name is unknown, or workers or address does not belong to it.
+    """
+    if name not in ENGINES:
+        raise SettingError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}.")
+    if address is not None and name != "ray":
+        raise SettingError(f"address belongs to engine 'ray'; got {address} beside {name!r}.")
+    if workers is not None and (name == "in_process" or workers < 1):
+        raise SettingError(
+            f"workers must be at least 1, for engine 'processes' or 'ray'; got {workers} for "
+            f"{name!r}."
+        )

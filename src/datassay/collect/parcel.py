@@ -1,0 +1,162 @@
+"""Shared values as another process takes them: a small head, and large arrays that it maps.
+
+Arrays travel beside the head and are sent once a pass, whatever the number of pieces; the libraries
+that move them (joblib, Ray) let all workers of a machine look at one copy.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from datassay.errors import SettingError
+
+# Arrays of fewer bytes travel in the head.
+LARGE = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What every piece of a pass needs beside the arrays.
+
+    Attributes:
+        name: unlike that of any other parcel.
+        threads: that each piece is computed with.
+        machine: what must be equal where bits shall be.
+    """
+
+    name: str
+    threads: int
+    machine: dict[str, str]
+
+
+def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
+    """A function and its shared values, to be sent.
+
+    Args:
+        function: of (shared, piece).
+        shared: picklable; networks of a script travel with their code.
+
+    Returns:
+        The parcel, and the arrays that go with it.
+    """
+    return Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine()), pack((function, shared))
+
+
+def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """One piece, in a worker.
+
+    Args:
+        of: from `parcel`.
+        piece: which.
+        arrays: the parcel's, read-only or private to the worker.
+
+    Returns:
+        What the function gives, packed.
+
+    Raises:
+        SettingError: this machine may round otherwise than the one that packed.
+    """
+    torch.set_num_threads(of.threads)
+    if _Held.name != of.name:
+        if (here := _machine()) != of.machine:
+            raise SettingError(
+                f"workers must be machines of one kind, so that the bits are the same; got {here} "
+                f"for {of.machine}. Use nodes alike, with the same environment."
+            )
+        _Held.name, _Held.value = "", None  # never two at a time
+        _Held.value = unpack(arrays)
+        _Held.name = of.name
+    function, shared = _Held.value
+    return pack(function(shared, piece))
+
+
+def pack(value: Any) -> list[np.ndarray]:
+    """A value as arrays of plain numbers.
+
+    Args:
+        value: picklable.
+
+    Returns:
+        Its pickle without the large arrays in it, and these.
+    """
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.dump(value)
+    return [np.frombuffer(file.getbuffer(), np.uint8), *pickler.arrays]
+
+
+def unpack(arrays: Sequence[np.ndarray]) -> Any:
+    """What was packed.
+
+    Args:
+        arrays: from `pack`; the value looks at them and copies none.
+
+    Returns:
+        The value.
+    """
+    return _Unpickler(arrays[0].tobytes(), arrays[1:]).load()
+
+
+class _Held:
+    """What this worker unpacked last: one parcel serves many pieces."""
+
+    name = ""
+    value: Any = None
+
+
+class _Pickler(cloudpickle.CloudPickler):
+    """Leaves large arrays out, and keeps networks whole, whose buffers may be written to."""
+
+    def __init__(self, file: io.BytesIO):
+        super().__init__(file)
+        self.arrays: list[np.ndarray] = []
+
+    def persistent_id(self, obj: Any) -> tuple[type, int] | None:
+        if type(obj) not in {Tensor, np.ndarray} or obj.dtype == object or obj.nbytes < LARGE:
+            return None
+        if isinstance(obj, Tensor) and (obj.device.type != "cpu" or obj.requires_grad):
+            return None
+        self.arrays.append(obj.numpy() if isinstance(obj, Tensor) else obj)
+        return type(obj), len(self.arrays) - 1
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, nn.Module):
+            return pickle.loads, (cloudpickle.dumps(obj),)
+        return super().reducer_override(obj)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, head: bytes, arrays: Sequence[np.ndarray]):
+        super().__init__(io.BytesIO(head))
+        self._arrays = arrays
+
+    def persistent_load(self, pid: tuple[type, int]) -> Any:
+        kind, number = pid
+        array = self._arrays[number]
+        return array if kind is np.ndarray else _tensor(array)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    with warnings.catch_warnings():
+        # Ray's arrays are read-only, which shared values are by agreement.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        **{name: version(name) for name in ("datassay", "torch", "numpy")},
+    }
