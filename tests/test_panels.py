@@ -16,7 +16,14 @@ from datassay.score.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear_influence import linear_influence
-from datassay.score.panels import SquaredLength, gram, operand, panels, transposed_product
+from datassay.score.panels import (
+    SquaredLength,
+    gram,
+    operand,
+    panels,
+    product,
+    transposed_product,
+)
 
 N, P, M = 90, 24, 40
 leave_one_out_module = sys.modules["datassay.score.leave_one_out"]
@@ -127,6 +134,18 @@ def test_squared_length_is_the_quadratic_form(size):
     w = torch.randn(size, 4, 2, generator=g, dtype=torch.float64)
     expected = torch.einsum("pgc,pq,qgc->g", w, a.T @ a, w)
     torch.testing.assert_close(SquaredLength(a.T @ a, "float64")(w), expected, rtol=1e-10, atol=0)
+
+
+def test_bfloat16_products_add_up_in_float32_and_leave_torch_as_it_was():
+    draw = torch.Generator().manual_seed(0)
+    a, b = (
+        operand(torch.randn(shape, generator=draw), "bfloat16") for shape in ((64, 900), (900, 40))
+    )
+    before = torch.get_float32_matmul_precision()
+    found = product(a, b, "bfloat16").double()
+    allowed = 1e-5 * (a.abs() @ b.abs()).double()
+    assert bool(((found - a.double() @ b.double()).abs() <= allowed).all())
+    assert torch.get_float32_matmul_precision() == before
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -285,30 +284,20 @@ def _add(gram: np.ndarray, features: np.ndarray) -> None:
 def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
     """The same, features rounded to bfloat16.
 
-    torch's own bfloat16 product would round its results too. A float32 product of rounded
-    numbers with "medium" precision is the one that bfloat16 units compute and sum in float32; a
-    processor without them computes the same sums at its float32 speed.
+    A processor without units for bfloat16 computes the same sums at its float32 speed.
     """
     import torch
+
+    from datassay.score.panels import bfloat16_units
 
     rounded = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
     below = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
     width = 1536
-    with _medium_precision(torch):
+    with bfloat16_units():
         for start in range(0, len(rounded), width):
             rows = rounded[start : start + width]
             left = rounded[: start + len(rows)]
             below[start : start + len(rows), : len(left)].addmm_(rows, left.T)
-
-
-@contextmanager
-def _medium_precision(torch):
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 class _Probes:

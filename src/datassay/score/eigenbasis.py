@@ -30,6 +30,7 @@ from datassay.score.panels import (
     is_one_panel,
     operand,
     panels,
+    product,
     transposed_product,
 )
 
@@ -82,7 +83,8 @@ class FeatureRows:
         n, b, size = self.shape
         start, stop, _ = part.indices(n)
         features = operand(self.features[start * b : stop * b], self._products, self.device)
-        return (features @ self._operand).double().cpu().reshape(-1, b, size)
+        rows = product(features, self._operand, self._products)
+        return rows.double().cpu().reshape(-1, b, size)
 
     def whole(self) -> Float[Tensor, "n b p"]:
         """All rows, for scores that cannot do with panels; kept for the next that asks.

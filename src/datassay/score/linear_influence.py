@@ -19,7 +19,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.eigenbasis import FeatureRows, eigenbasis
-from datassay.score.panels import operand, panels
+from datassay.score.panels import operand, panels, product
 
 # Partners whose influence is looked at; of more samples a random part, with a standard error.
 MOST_PARTNERS = 2048
@@ -148,8 +148,8 @@ class _Minimum:
         n = len(self._residual)
         along, errors = self._factors(self._basis.rows[part], part)
         moved = operand(along, self._basis.products, self._basis.device)
-        product = (moved @ self._partners.T).double().cpu()
-        found = product * (errors @ self._partner_errors.T)
+        inner = product(moved, self._partners.T, self._basis.products).double().cpu()
+        found = inner * (errors @ self._partner_errors.T)
         own = along.square().sum(1) * errors.square().sum(1)
         whole = ((along @ self._sum) * errors).sum(1)
         return -n * found, -n * own, -n * whole

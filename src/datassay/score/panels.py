@@ -7,6 +7,7 @@ order: the same bits each time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -80,8 +81,7 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
 
     Args:
         values: of any floating precision.
-        products: float64; float32; or bfloat16: rounded to it and multiplied in float32, which is
-            what units for bfloat16 do that add up in float32. Without such units it saves no time.
+        products: float64; float32; or bfloat16: rounded to it, to be multiplied by `product`.
         device: where the product is computed.
 
     Returns:
@@ -91,6 +91,40 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
     return values.double() if products == "float64" else values.float()
+
+
+def product(
+    left: Float[Tensor, "a p"], right: Float[Tensor, "p b"], products: Products
+) -> Float[Tensor, "a b"]:
+    """The product of two operands.
+
+    Args:
+        left: from `operand`.
+        right: likewise.
+        products: as they were made; bfloat16 multiplies on the units that a processor or GPU has
+            for it and adds up in float32, with the speed of float32 where there are none.
+
+    Returns:
+        left @ right, in their precision.
+    """
+    if products != "bfloat16":
+        return left @ right
+    with bfloat16_units():
+        return left @ right
+
+
+@contextmanager
+def bfloat16_units() -> Iterator[None]:
+    """float32 products may round their factors to bfloat16: exact for those that are rounded.
+
+    torch's own product of bfloat16 tensors would round what it adds up, too.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def gram(
@@ -137,16 +171,19 @@ def _panel_products(
         rows = rows * weight[part].sqrt()[:, None]
     size = rows.shape[1]
     total = torch.zeros(size, size, dtype=torch.float64, device=device)
-    add_products(operand(rows, products, device), total)
+    add_products(operand(rows, products, device), total, products)
     return total.cpu()
 
 
-def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> None:
+def add_products(
+    rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"], products: Products = "float64"
+) -> None:
     """Add the upper half of the rows' products: blocks of columns, each from its diagonal on.
 
     Args:
-        rows: a panel.
+        rows: a panel, from `operand`.
         into: changed in place; below the diagonal it is left incomplete.
+        products: as the panel was made.
     """
     for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
         stop = start + SYMMETRIC_ROWS
@@ -154,7 +191,7 @@ def add_products(rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"]) -> 
         if rows.dtype == into.dtype:
             into[start:stop, start:].addmm_(left, right)
         else:
-            into[start:stop, start:] += left @ right
+            into[start:stop, start:] += product(left, right, products)
 
 
 def transposed_product(
@@ -210,6 +247,6 @@ class SquaredLength:
         found = flat.new_zeros(len(flat))
         for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
             part = slice(start, start + SYMMETRIC_ROWS)
-            product = flat[:, start:] @ self._matrix[part, start:].T
-            found += product.mul_(flat[:, part]).sum(1)
+            along = product(flat[:, start:], self._matrix[part, start:].T, self._products)
+            found += along.mul_(flat[:, part]).sum(1)
         return found.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from datassay.score.dynamics import Resolvents
 from datassay.score.eigenbasis import Eigenbasis, FeatureRows
-from datassay.score.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand
+from datassay.score.panels import SYMMETRIC_ROWS, Products, doubled_upper, operand, product
 from datassay.score.removal import resolvent_values
 
 # Singular values of a block below this share of its largest are left out.
@@ -99,10 +99,11 @@ class ModeRemovals:
         found = mixes[0].new_zeros(len(mixes[0]))
         for i, (part, _, _) in enumerate(self._blocks):
             y = columns[i]
-            product = (y.flatten(0, 1) @ matrix[part, part.start :]).reshape(*y.shape[:2], -1)
+            along = product(y.flatten(0, 1), matrix[part, part.start :], self._products)
+            along = along.reshape(*y.shape[:2], -1)
             for other, against, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
                 start = other[0].start - part.start
-                there = product[:, :, start : start + against.shape[2]]
+                there = along[:, :, start : start + against.shape[2]]
                 found += _mixed((there @ against.mT).double(), mixes[i], mix)
         return found.clamp_min(0)
 
