@@ -32,16 +32,15 @@ from datassay.score.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
 # sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 15.0
-# Share of the matrix-product rate that each kind of work reached. Every
-# network of a batch, and every sample of a Jacobian, has convolution kernels or gradients of its
-# own: many small convolutions instead of one.
-JACOBIAN_SHARE, JACOBIAN_CONVOLUTION_SHARE = 0.25, 0.06
-TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.42, 0.09
+# Share of the matrix-product rate that each kind of work reached. Every network of a batch has
+# convolution kernels of its own: many small convolutions instead of one.
+JACOBIAN_SHARE = 0.25
+TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
 # Of one projected value of one output, gathered from two factors and added up.
-GATHER_SECONDS = 1.1e-8
+GATHER_SECONDS = 3.5e-9
 # Of one pair of samples: the passes over its influence that give the moments.
 PAIR_SECONDS = 1.4e-7
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
@@ -52,6 +51,8 @@ PAGE_SECONDS, PAGE_SAMPLE_SECONDS = 0.6, 8e-5
 LOADED_BYTES = 1.5e8
 # Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
 STORE_RATE = 3e8
+# Loading Zarr, making a store and closing it.
+STORE_SECONDS = 1.0
 RANKINGS = 6
 # Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
 SYMMETRIC_WORK = 1.1
@@ -210,11 +211,12 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
 
 
 def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:
-    # Jacobians run at the model's precision, kernel products always in float64. A dense layer
-    # factors, so its backward pass an output needs no gradient of the weights.
-    k, speed = form.n_outputs, rate[form.precision]
-    dense, convolution = JACOBIAN_SHARE * speed / (1 + k), JACOBIAN_CONVOLUTION_SHARE * speed
-    jacobian = n * work.seconds(dense, convolution / (1 + 2 * k))
+    # Jacobians run at the model's precision, kernel products always in float64. Dense layers and
+    # convolutions factor, so a backward pass an output needs no gradient of the weights; where all
+    # of it is wanted, those of convolutions are multiplied out.
+    k, speed = form.n_outputs, JACOBIAN_SHARE * rate[form.precision]
+    passes = 1 + k if form.projection is not None else 1 + 2 * k
+    jacobian = n * work.seconds(speed / (1 + k), speed / passes)
     seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
     if form.projection is not None:
         seconds += GATHER_SECONDS * n * k * form.n_features
@@ -259,7 +261,7 @@ def _store_step(form: Form, store: str | None) -> list[PlanStep]:
         return []
     size = form.jacobian_bytes
     detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
-    return [PlanStep("store", detail, 0.0, 0.0, size / STORE_RATE)]
+    return [PlanStep("store", detail, 0.0, 0.0, STORE_SECONDS + size / STORE_RATE)]
 
 
 def _score_steps(
@@ -308,13 +310,14 @@ def _removal_steps(
     queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
     modes = not (attributes or dual) and b == 1 and m > p
     taken = min(columns, MODE_RANK) if modes else columns
+    rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
     outputs = 2.0 * n * taken * p * queries
     contour = 4.0 * n * taken * p * N_NODES * b
     changes = 0.0 if attributes else outputs
     # With several rows a sample, leverages are many b x b products, too small to be fast.
     small = SCORING_SHARE if b == 1 else BLOCK_SHARE
     leverages = 2.0 * n * b * p * N_NODES * (b + columns)
-    seconds = reading / fast + (contour / rate + changes / fast) / SCORING_SHARE
+    seconds = reading / fast + rotated / rate + (contour / rate + changes / fast) / SCORING_SHARE
     held = step_bytes(form)["leave one out"]
     if attributes:  # which holds the changed outputs too, and takes fewer removals at once
         held += removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
@@ -322,7 +325,7 @@ def _removal_steps(
         "leave one out",
         f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
         held,
-        reading + contour + changes + leverages,
+        reading + rotated + contour + changes + leverages,
         seconds + leverages / (small * rate),
     )
     effects = outputs if attributes else None
