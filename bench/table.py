@@ -94,7 +94,7 @@ def table() -> str:
             )
         ],
     ]
-    rows += _attribution(r) + _papers(r) + _mixed(r) + _weighted(r) + _polynomials(r)
+    rows += _attribution(r) + _papers(r) + _mixed(r) + _weighted(r) + _scale(r) + _polynomials(r)
     lines = ["| what | measured | bench |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {a} | {b} | `{c}` |" for a, b, c in rows)])
 
@@ -234,6 +234,63 @@ def _weighted(r: dict[str, dict]) -> list[tuple[str, str, str]]:
             f"{bateman['uniform Linf'][0]:.3f}, {bateman['Taylor Linf'][0]:.3f} "
             f"({1e5 * bateman['uniform L2'][0]:.1f}e-5, {1e5 * bateman['Taylor L2'][0]:.1f}e-5)",
             "papers/s0_bateman.py",
+        ),
+    ]
+
+
+def _scale(r: dict[str, dict]) -> list[tuple[str, str, str]]:
+    whole, labels = r["scale/fashion mlp n=60000"], r["scale/labels mlp"]
+    kills, damage, nodes = r["survive/kills"], r["survive/damage"], r["cluster/nodes"]
+    overhead = r["cluster/overhead"]["overhead"]
+    speed = [r[f"throughput/{model}"] for model in ("cnn", "mlp")]
+    plans = [line for name, line in r.items() if name.startswith("plan/")]
+    worst = {
+        what: (min(x[f"{what}_ratio"] for x in plans), max(x[f"{what}_ratio"] for x in plans))
+        for what in ("seconds", "peak")
+    }
+    return [
+        (
+            "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
+            "and influence of every sample, files to page (time grows with n to the power)",
+            f"{whole['seconds']:.0f} s, {whole['peak_mib'] / 1024:.1f} GiB "
+            f"({r['scale/exponent']['exponent']:.2f})",
+            "scale.py",
+        ),
+        (
+            "the same with 10 % wrong labels: AUROC and seconds of the whole run (confident "
+            "learning, 5-fold retraining of the same network)",
+            f"{labels['auroc']:.3f}, {labels['seconds']:.0f} s "
+            f"({labels['auroc_confident_self_confidence']:.3f}, "
+            f"{labels['confident_learning_seconds']:.0f} s)",
+            "scale.py labels",
+        ),
+        (
+            "Per-sample Jacobians at equal p, CNN and MLP, against the fastest of torch.func, "
+            "TRAK, dattri and kronfluence: one output; ten outputs",
+            "; ".join(
+                f"{speed[0][f'{rows}_ratio']:.1f} and {speed[1][f'{rows}_ratio']:.1f} times faster"
+                for rows in ("scalar", "joint")
+            ),
+            "throughput.py",
+        ),
+        (
+            f"A run with a store ended by SIGKILL {kills['kills']} times; damage to the store",
+            f"{'the same bits' if kills['same_bits'] else 'other bits'}; {damage['reported']} of "
+            f"{damage['kinds']} kinds told",
+            "survive.py",
+        ),
+        (
+            f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
+            "killed; time beside this process alone: local processes, Ray",
+            f"{'the same bits' if all(nodes['same_bits'].values()) else 'other bits'}; "
+            f"{overhead['processes']:+.0%}, {overhead['ray']:+.0%}",
+            "cluster.py",
+        ),
+        (
+            f"Planned against measured, {len(plans)} cases: seconds, peak memory",
+            f"{worst['seconds'][0]:.2f} to {worst['seconds'][1]:.2f}, "
+            f"{worst['peak'][0]:.2f} to {worst['peak'][1]:.2f}",
+            "plan.py",
         ),
     ]
 
