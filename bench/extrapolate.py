@@ -49,7 +49,7 @@ class Stage:
 
 
 STAGES = (
-    Stage("Jacobian features, written once", ("collect Jacobians",), 0, "(1 + 3k) d, then 2 k p"),
+    Stage("Jacobian features, written once", ("collect Jacobians",), 0, "2 (1 + k) d, then 2 k p"),
     Stage("Gram matrix, added up as a tree", ("multiply features",), 1, "1.1 p²"),
     Stage("eigendecomposition, on one node", ("decompose",), 0, "10 p³ in all"),
     Stage("removals: rotate, then changes", ("leave each sample out",), 1, "2 p² + r p²"),

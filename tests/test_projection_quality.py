@@ -9,8 +9,9 @@ from scipy.stats import spearmanr
 
 import datassay as da
 from datassay.collect import form as form_module
+from datassay.report.page import render_page
 from datassay.run import run
-from datassay.run_projection import CHOICE, CURVE, chosen_projection
+from datassay.run_projection import CHOICE, REACHED, chosen_projection
 from datassay.run_settings import RunSettings, check_settings
 from datassay.score import projection_quality as quality_module
 from datassay.score.projection_quality import (
@@ -151,7 +152,11 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     assert isinstance(chosen.settings.projection, int) and not chosen.warnings
     assert f"(≤ {chosen.settings.projection} a tensor)" in found.facts["Jacobian"]
     assert "for 0.5 of information" in found.facts[CHOICE]
-    assert "from 131; " in found.facts[CURVE] and "On 120 samples" in found.facts[CURVE]
+    assert found.facts[REACHED].endswith("; on 120 samples")
+    assert found.projection_quality is not None
+    assert found.projection_quality.n_features.tolist() == [8, 65, 131]
+    page = render_page(found)
+    assert "How many features that takes" in page and "120 of the samples" in page
     shown = [str(line) for line in results_table(found)]
     assert f"{CHOICE}: {found.facts[CHOICE]}" in shown
 
@@ -171,5 +176,5 @@ def test_where_nothing_is_projected_nothing_is_chosen():
     )
     assert chosen.settings.projection == "auto" and not chosen.warnings
     assert chosen.facts[CHOICE] == "none, joint outputs"
-    assert "information 1.000 unprojected. " in chosen.facts[CURVE]
+    assert chosen.facts[REACHED].startswith("information 1.000, ")
     assert chosen_projection(MODEL, TRAIN, VAL, SETTINGS, lambda *_: None).facts == {}

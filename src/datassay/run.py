@@ -80,7 +80,6 @@ def run(
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
     issues = label_issues(lin, progress=progress)
     influence = influence_of(lin, issues, settings.seed, progress)
-    spectrum = learning_curve(lin, loo.run)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
@@ -95,13 +94,14 @@ def run(
         prediction_change=loo.prediction_change,
         weight_change=loo.weight_change,
         issues=issues,
-        learning_curve=spectrum,
+        learning_curve=learning_curve(lin, loo.run),
         attribution=removed.attribution,
         query_outputs=removed.query_outputs,
         influence=influence,
         groups=groups(train, information, settings.seed),
         adversarial=replaced,
         baselines=retrained.baselines,
+        projection_quality=chosen.quality,
         removal_curve=retrained.curve,
         contests=retrained.contests,
         facts=facts,

@@ -17,7 +17,7 @@ from datassay.score.projection_quality import (
     projection_quality,
 )
 
-CHOICE, CURVE = PROJECTION_FACTS = ("Projection", "Rank correlation with exact scores")
+CHOICE, REACHED = PROJECTION_FACTS = ("Projection", "Rank correlation with exact scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class ChosenProjection:
         settings: of the run, its projection chosen.
         facts: for the page and the terminal; empty where nothing was asked for.
         warnings: that the target was not reached, or none.
+        quality: what was measured; None where nothing was asked for.
     """
 
     settings: RunSettings
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    quality: ProjectionQuality | None = None
 
 
 def chosen_projection(
@@ -73,9 +75,9 @@ def chosen_projection(
         **settings.dynamics_settings,
     )
     if form.projection is None:
-        facts = {CHOICE: f"none, {form.outputs} outputs", CURVE: _curve(quality)}
+        facts = {CHOICE: f"none, {form.outputs} outputs", REACHED: _told(quality, None)}
         missed = _missed(target, quality.unprojected["information"], "unprojected scores reach")
-        return ChosenProjection(settings, facts, missed)
+        return ChosenProjection(settings, facts, missed, quality)
     place = quality.smallest(target)
     taken = len(quality.projection) - 1 if place is None else place
     p, reached = int(quality.n_features[taken]), quality.correlation["information"].mean(1)[taken]
@@ -83,10 +85,10 @@ def chosen_projection(
     limit = quality.projection[taken]
     facts = {
         CHOICE: f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information",
-        CURVE: _curve(quality),
+        REACHED: _told(quality, taken),
     }
     chosen = replace(settings, projection=limit, outputs=form.outputs)
-    return ChosenProjection(chosen, facts, missed)
+    return ChosenProjection(chosen, facts, missed, quality)
 
 
 def _missed(target: float, reached: float, what: str) -> tuple[str, ...]:
@@ -98,19 +100,14 @@ def _missed(target: float, reached: float, what: str) -> tuple[str, ...]:
     )
 
 
-def _curve(quality: ProjectionQuality) -> str:
-    """Every correlation that was measured, as one sentence a score."""
+def _told(quality: ProjectionQuality, place: int | None) -> str:
+    """Every score's correlation at one of the projections, or without any."""
     parts = []
     for score in SCORES:
-        means = quality.correlation[score].mean(1)
-        rows = [
-            f"{mean:.3f} [{low:.3f}, {high:.3f}] from {p:,}"
-            for p, mean, low, high in zip(
-                quality.n_features, means, quality.low[score], quality.high[score], strict=True
-            )
-        ]
-        name = score.replace("_", " ")
-        parts.append(
-            f"{name} {'; '.join([*rows, f'{quality.unprojected[score]:.3f} unprojected'])}"
-        )
-    return f"{'. '.join(parts)}. On {quality.n_samples} samples; of more, less may hold."
+        if place is None:
+            found = f"{quality.unprojected[score]:.3f}"
+        else:
+            low, high = quality.low[score][place], quality.high[score][place]
+            found = f"{quality.correlation[score].mean(1)[place]:.3f} [{low:.3f}, {high:.3f}]"
+        parts.append(f"{score.replace('_', ' ')} {found}")
+    return f"{', '.join(parts)}; on {quality.n_samples} samples"

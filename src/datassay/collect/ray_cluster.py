@@ -19,8 +19,11 @@ from datassay.collect.parcel import Parcel, compute, pack, parcel, unpack
 from datassay.errors import SettingError
 
 try:
-    import ray
-    from ray.exceptions import RayError, RayTaskError
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray.exceptions import (  # pyright: ignore[reportMissingImports]
+        RayError,
+        RayTaskError,
+    )
 except ImportError as error:
     raise SettingError(
         "engine 'ray' needs Ray, which is not installed here. Install it: "

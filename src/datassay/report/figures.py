@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datassay.report.findings import RANDOM, Findings
+from datassay.report.projection_figure import projection_figure
 from datassay.report.sample_figures import (
     comparison_figure,
     information_figure,
@@ -44,6 +45,10 @@ def figures(findings: Findings) -> dict[str, tuple[str, str]]:
     if spoiled := spoiled_groups(findings):
         text = "Information of clean samples and of those made wrong on purpose"
         drawn["spoiled"] = (comparison_figure(information, spoiled), text)
+    quality = findings.projection_quality
+    if quality is not None and quality.projection:
+        text = "Rank correlation with exact scores against number of features"
+        drawn["projection"] = (projection_figure(quality), text)
     curve = findings.removal_curve
     if curve is not None:
         rankings = ", ".join(curve.rankings)

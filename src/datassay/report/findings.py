@@ -18,6 +18,7 @@ from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.linear_influence import SampleInfluence
+from datassay.score.projection_quality import ProjectionQuality
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
@@ -47,6 +48,8 @@ class Findings:
         influence: moments of each sample's influence on the others; None where it says nothing.
         groups: "class" and "source" → information summed up by it, where there are two or more.
         adversarial: [n], which inputs were replaced on purpose; None where none were.
+        projection_quality: rank correlations with exact scores by number of features; None where
+            none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
         contests: our rankings beside their trivial rivals.
@@ -66,6 +69,7 @@ class Findings:
     influence: SampleInfluence | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
+    projection_quality: ProjectionQuality | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None
     contests: tuple[Contest, ...] = ()

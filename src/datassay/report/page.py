@@ -60,6 +60,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "removal_note": _removal_note(findings),
         "metric_title": metric[:1].upper() + metric[1:],
         "contests": [_contest(contest) for contest in findings.contests],
+        "quality": findings.projection_quality,
         "method": method_notes(findings),
     }
 
@@ -80,10 +81,12 @@ def _explained(findings: Findings) -> dict[str, object]:
 
 def _sections(findings: Findings) -> list[tuple[str, str]]:
     """Anchor and name of each section there is."""
+    quality = findings.projection_quality
     there = {
         "groups": bool(findings.groups),
         "why": findings.attribution is not None,
         "contests": bool(findings.contests),
+        "projection": bool(quality and quality.projection),
     }
     named = (
         ("next", "What to do next"),
@@ -95,6 +98,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
         ("modes", "Learned when"),
         ("removal", "Removal"),
         ("contests", "Who won"),
+        ("projection", "How many features"),
         ("method", "Method"),
     )
     return [(anchor, name) for anchor, name in named if there.get(anchor, True)]
