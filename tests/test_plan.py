@@ -52,6 +52,16 @@ def test_a_store_is_a_step_of_its_own():
     assert steps[1].name == "store" and " GB in kept; " in steps[1].detail
 
 
+def test_the_start_of_an_engine_is_a_step():
+    train, val = da.load("iris")
+    steps = {
+        engine: {s.name: s.seconds for s in plan(train, val, RunSettings(engine=engine)).steps}
+        for engine in ("in_process", "ray")
+    }
+    assert steps["ray"].keys() - steps["in_process"].keys() == {"engine"}
+    assert steps["ray"]["engine"] > 1
+
+
 def test_more_seeds_cost_more():
     one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[6].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)

@@ -51,6 +51,8 @@ PAGE_SECONDS, PAGE_SAMPLE_SECONDS = 0.6, 8e-5
 LOADED_BYTES = 1.5e8
 # Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
 STORE_RATE = 3e8
+# What starting an engine takes; on the same cores the work then takes as long as without.
+ENGINE_SECONDS = {"in_process": 0.0, "processes": 1.0, "ray": 5.0}
 # Loading Zarr, making a store and closing it.
 STORE_SECONDS = 1.0
 RANKINGS = 6
@@ -135,6 +137,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         *_comparison_step(form, model, train, val, work, rate, settings),
         _collect_step(form, work, n + m, rate),
         *_store_step(form, settings.store),
+        *_engine_step(settings.engine),
         *_score_steps(form, n, m, rate, settings),
         *_training_step(form, work, train, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS + n * PAGE_SAMPLE_SECONDS),
@@ -262,6 +265,13 @@ def _store_step(form: Form, store: str | None) -> list[PlanStep]:
     size = form.jacobian_bytes
     detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
     return [PlanStep("store", detail, 0.0, 0.0, STORE_SECONDS + size / STORE_RATE)]
+
+
+def _engine_step(engine: str) -> list[PlanStep]:
+    if engine == "in_process":
+        return []
+    detail = f"start {engine}; seconds of the other steps are of this machine's cores alone"
+    return [PlanStep("engine", detail, 0.0, 0.0, ENGINE_SECONDS[engine])]
 
 
 def _score_steps(

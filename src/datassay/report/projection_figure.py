@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datassay.report.figure_style import BLUE, INK, VERMILION, log_ticks, style
+from datassay.report.figure_style import BLUE, INK, VERMILION, style
 from datassay.score.projection_quality import ProjectionQuality
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def projection_figure(quality: ProjectionQuality) -> Figure:
             hovertemplate="unprojected: %{y:.3f}<extra></extra>",
         )
     style(figure, "features, p", "rank correlation with exact scores")
-    figure.update_xaxes(type="log", **log_ticks(quality.n_features))
+    ticks = [int(p) for p in quality.n_features]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{p:,}" for p in ticks])
     figure.update_yaxes(range=[0, 1.03])
     figure.update_layout(height=400)
     return figure
