@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from record import peak_mib, record
+from scale import Stages
 
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "SPT_NOENV": "1"}
 DEFAULTS = {"n": 15_000, "m": 5000, "projection": 1000, "model": "mlp", "outputs": "averaged"}
@@ -62,20 +63,6 @@ def scores(given: dict, sets: tuple, engine, progress) -> tuple[str, dict[str, s
     return lin.form.summary, {k: d.hexdigest() for k, d in digests.items()}
 
 
-class Stages:
-    """Seconds between reports, by the step that reported."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Note a report."""
-        now = time.perf_counter()
-        self.seconds[step] = round(self.seconds.get(step, 0.0) + now - self._last, 2)
-        self._last = now
-
-
 def case(engine: str, given: dict) -> dict[str, object]:
     """One engine, in this fresh process: what it took and what it gave."""
     import torch  # noqa: F401  (what every command has loaded before it computes)
@@ -92,7 +79,7 @@ def case(engine: str, given: dict) -> dict[str, object]:
         "form": summary,
         "digests": digests,
         "seconds": seconds,
-        "stages": stages.seconds,
+        "stages": {name: round(s, 2) for name, s in stages.seconds.items()},
         "peak_mib": peak_mib(),
     }
 
