@@ -18,6 +18,7 @@ The rivals are no dependency of the library. In an environment of its own:
 `dense` as a further argument adds the dense projections that TRAK and dattri have for CPUs.
 """
 
+import contextlib
 import logging
 import os
 import sys
@@ -321,7 +322,8 @@ def best_rates(turns: dict[str, Turn], missing: dict[str, str]) -> dict[str, flo
 
 def measured(name: str) -> None:
     """One line of results.jsonl for a network."""
-    with tempfile.TemporaryDirectory() as folder:
+    # dattri writes a file beside wherever it runs.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         p, turns, missing = contenders(name, folder)
         rates = best_rates(turns, missing)
     # Of what is comparable: all parameters, p features.

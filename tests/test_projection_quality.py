@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 import datassay as da
 from datassay.collect import form as form_module
+from datassay.collect.collect import sample_layers
 from datassay.report.page import render_page
 from datassay.run import run
 from datassay.run_projection import CHOICE, REACHED, chosen_projection
@@ -50,7 +51,7 @@ def features_of_run(monkeypatch, outputs, **settings):
 def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, outputs):
     """Oracle: the rows that collecting all samples gives for the samples that were drawn."""
     few = features_of_run(monkeypatch, outputs, seed=3)
-    each = form_module.coordinates_for(quality_module._layers(MODEL, TRAIN), 20)
+    each = form_module.coordinates_for(sample_layers(MODEL, TRAIN), 20)
     lin = da.collect(MODEL, TRAIN, VAL, outputs=outputs, projection=each, seed=3)
     assert lin.form.representation == "features" and lin.form.outputs == outputs
     b = lin.rows_per_sample

@@ -17,7 +17,7 @@ from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.location import FEATURES, inside
-from datassay.collect.step_bytes import removal_bytes, step_bytes
+from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
@@ -25,7 +25,6 @@ from datassay.run_scores import attribution_of
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
-from datassay.score.linear_influence import MOST_PARTNERS
 from datassay.score.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
 
 # All constants here were measured on two cores. `python bench/plan.py` plans and runs several

@@ -165,7 +165,7 @@ def _plan(
 ) -> tuple[Layers, Tensor, Form]:
     device = check_device(settings.get("device", "cpu"))
     check_sets(train, val)
-    layers = _inspect(model, train)
+    layers = sample_layers(model, train)
     targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     chosen = {name: value for name, value in settings.items() if name != "device"}
@@ -224,9 +224,21 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
         )
 
 
-def _inspect(model: nn.Module, train: SampleSet) -> Layers:
+def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
+    """What is collected of a network, seen on its first sample.
+
+    Args:
+        model: the network; left untouched.
+        samples: that it takes.
+
+    Returns:
+        Its layers, from `inspect_layers`.
+
+    Raises:
+        ModelError: as `inspect_layers` raises.
+    """
     probe = frozen_copy(model, torch.float32)
-    return inspect_layers(probe, network_inputs(train.x[:1], probe, torch.float32))
+    return inspect_layers(probe, network_inputs(samples.x[:1], probe, torch.float32))
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

@@ -8,8 +8,9 @@ the bits do not depend on who computed what, nor on who died meanwhile.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -19,15 +20,25 @@ Result = TypeVar("Result")
 ENGINES = ("in_process", "processes", "ray")
 
 
-@runtime_checkable
-class Engine(Protocol):
+class Engine(ABC):
     """What computes pieces; the shared values must not change until the last result is taken."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """function(shared, piece) of every piece, in their order, computed as they are taken."""
-        ...
+        """The results of all pieces, computed as they are taken; a single one by this process.
+
+        Args:
+            function: of (shared, piece), pure.
+            shared: what every piece needs, only read.
+            pieces: numbers, slices, chunks.
+
+        Returns:
+            function(shared, piece) of every piece, in their order.
+        """
+        if len(pieces) < 2:
+            return (function(shared, piece) for piece in pieces)
+        return self._map(function, shared, pieces)
 
     def sum(
         self,
@@ -36,56 +47,50 @@ class Engine(Protocol):
         pieces: Sequence[Any],
         done: Callable[[Any], object],
     ) -> Tensor:
-        """Σ function(shared, piece), new tensors of one shape, along the tree of `tree_sum`.
+        """Σ function(shared, piece) along the tree of `tree_sum`.
 
-        done is called with each piece, in their order, once it is computed.
+        Args:
+            function: as for `map`; gives new tensors of one shape, which are added up in place.
+            shared: as for `map`.
+            pieces: as for `map`, at least one.
+            done: called with each piece, in their order, once it is computed.
+
+        Returns:
+            The sum; at most 1 + log₂(pieces) partial sums are held.
         """
-        ...
 
+        def told() -> Iterator[Tensor]:
+            for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
+                done(piece)
+                yield value
 
-class InProcess:
-    """This process, one piece after the other."""
+        return tree_sum(told(), operator.iadd)
 
-    def map(
+    @abstractmethod
+    def _map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """See `Engine`."""
-        return (function(shared, piece) for piece in pieces)
+        """As `map`, of two pieces or more."""
 
-    def sum(
-        self,
-        function: Callable[[Any, Any], Tensor],
-        shared: Any,
-        pieces: Sequence[Any],
-        done: Callable[[Any], object],
-    ) -> Tensor:
-        """See `Engine`."""
-        return sum_of(self.map(function, shared, pieces), pieces, done)
+    def __reduce__(self) -> str | tuple:
+        return _in_worker, ()
+
+
+class InProcess(Engine):
+    """This process, one piece after the other."""
+
+    def _map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        return (function(shared, piece) for piece in pieces)
 
 
 IN_PROCESS = InProcess()
 
 
-def sum_of(
-    results: Iterator[Tensor], pieces: Sequence[Any], done: Callable[[Any], object]
-) -> Tensor:
-    """The sum of results that come to this process, which adds them up in place.
-
-    Args:
-        results: of the pieces, in their order.
-        pieces: for `done`.
-        done: called with each piece.
-
-    Returns:
-        The sum by `tree_sum`; at most 1 + log₂(pieces) partial sums are held.
-    """
-
-    def told() -> Iterator[Tensor]:
-        for piece, value in zip(pieces, results, strict=True):
-            done(piece)
-            yield value
-
-    return tree_sum(told(), operator.iadd)
+def _in_worker() -> Engine:
+    """What an engine is to those who compute its pieces."""
+    return IN_PROCESS
 
 
 def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:

@@ -8,14 +8,13 @@ from typing import Any
 import joblib
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from torch import Tensor
 
-from datassay.collect.engine import IN_PROCESS, Result, sum_of
+from datassay.collect.engine import Engine
 from datassay.collect.parcel import LARGE, compute, parcel, unpack
 from datassay.errors import SettingError
 
 
-class Processes:
+class Processes(Engine):
     """Local worker processes; large shared arrays are mapped by all of them."""
 
     def __init__(self, workers: int | None = None):
@@ -25,14 +24,6 @@ class Processes:
             workers: processes; None: one for each group of cores that a piece's threads take.
         """
         self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
-
-    def map(
-        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Result]:
-        """See `Engine`; a single piece is computed here."""
-        if len(pieces) < 2:
-            return IN_PROCESS.map(function, shared, pieces)
-        return self._map(function, shared, pieces)
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         of, arrays = parcel(function, shared)
@@ -49,21 +40,3 @@ class Processes:
                 "early, as the system does when memory is short. Use fewer workers; with a store "
                 "finished chunks are kept."
             ) from error
-
-    def sum(
-        self,
-        function: Callable[[Any, Any], Tensor],
-        shared: Any,
-        pieces: Sequence[Any],
-        done: Callable[[Any], object],
-    ) -> Tensor:
-        """See `Engine`."""
-        return sum_of(self.map(function, shared, pieces), pieces, done)
-
-    def __reduce__(self) -> str | tuple:
-        return _in_worker, ()
-
-
-def _in_worker() -> object:
-    """What an engine is to those who compute its pieces."""
-    return IN_PROCESS

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from datassay.collect.engine import IN_PROCESS, Result, tree_sum
+from datassay.collect.engine import Engine, tree_sum
 from datassay.collect.parcel import Parcel, compute, pack, parcel, unpack
 from datassay.errors import SettingError
 
@@ -36,7 +36,7 @@ RETRIES = 20
 AHEAD = 2
 
 
-class RayCluster:
+class RayCluster(Engine):
     """Tasks on all nodes; shared arrays lie in the object store, once a node."""
 
     def __init__(self, workers: int | None = None, address: str | None = None):
@@ -64,14 +64,6 @@ class RayCluster:
         # Sums are short and wait for no more than their parts: they take no core from pieces.
         self._add = ray.remote(num_cpus=0, max_retries=RETRIES)(_add)
 
-    def map(
-        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Result]:
-        """See `Engine`; a single piece is computed here."""
-        if len(pieces) < 2:
-            return IN_PROCESS.map(function, shared, pieces)
-        return self._map(function, shared, pieces)
-
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         begin = self._sender(function, shared)
         running: deque = deque()
@@ -91,7 +83,7 @@ class RayCluster:
     ) -> Tensor:
         """See `Engine`; the tree is one of tasks, and only its root comes here."""
         if len(pieces) < 2:
-            return IN_PROCESS.sum(function, shared, pieces, done)
+            return super().sum(function, shared, pieces, done)
         leaves = deque(map(self._sender(function, shared), pieces))
         total = tree_sum(leaves, self._add.remote)
         for piece in pieces:
@@ -104,9 +96,6 @@ class RayCluster:
         of, arrays = parcel(function, shared)
         kept = [ray.put(array) for array in arrays]
         return lambda piece: self._compute.remote(of, piece, *kept)
-
-    def __reduce__(self) -> str | tuple:
-        return _in_worker, ()
 
 
 def _connect(workers: int | None, address: str | None, threads: int) -> None:
@@ -151,8 +140,3 @@ def _result(promise: Any) -> Any:
             f"the cluster must finish a piece within {RETRIES} retries; it did not: {error}. Look "
             "at its memory and logs; with a store finished chunks are kept."
         ) from error
-
-
-def _in_worker() -> object:
-    """What an engine is to those who compute its pieces."""
-    return IN_PROCESS

@@ -13,8 +13,8 @@ PANEL_BYTES = 2**28
 RIDGE_VALUES = 66
 # Values that leave_one_out holds of one chunk of removals.
 SCORING_VALUES = 2**25
-# Partners that influence is looked at with.
-PARTNERS = 2048
+# Partners whose influence is looked at; of more samples a random part, with a standard error.
+MOST_PARTNERS = 2048
 # Of an eigendecomposition, in units of the matrix: its copy, the vectors and as much to work in.
 EIGEN_MATRICES = 4
 
@@ -51,7 +51,7 @@ def step_bytes(form: Form) -> dict[str, float]:
         + (0.5 if single else 1.0) * panel,
         "leave one out": basis + max(EIGEN_MATRICES * matrix, 2 * panel, removal_bytes(form)),
         "label issues": basis + judged,
-        "influence": basis + 2 * panel + 8.0 * min(samples, PARTNERS) * p,
+        "influence": basis + 2 * panel + 8.0 * min(samples, MOST_PARTNERS) * p,
     }
 
 
@@ -63,13 +63,13 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     own = 8.0 * samples**2
     # Rows of an output are averaged first, and that kernel is decomposed on its own.
     judged = (EIGEN_MATRICES if form.outputs == "joint" else 3) * own
-    pairs = 6 * 8.0 * min(samples, PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
+    pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
         "decompose": form.result_bytes + max(EIGEN_MATRICES * matrix, form.result_bytes + matrix),
         "leave one out": basis + removal_bytes(form),
         "label issues": basis + judged + 8.0 * RIDGE_VALUES * samples * form.n_outputs,
-        "influence": basis + pairs + 8.0 * min(samples, PARTNERS) * n,
+        "influence": basis + pairs + 8.0 * min(samples, MOST_PARTNERS) * n,
     }
 
 

@@ -16,13 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
+from datassay.collect.step_bytes import MOST_PARTNERS
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.panels import operand, panels, product
-
-# Partners whose influence is looked at; of more samples a random part, with a standard error.
-MOST_PARTNERS = 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False)

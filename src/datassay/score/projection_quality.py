@@ -17,10 +17,10 @@ from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from datassay.collect.blocks import named_tensors
-from datassay.collect.collect import collect, plan_collection
+from datassay.collect.collect import collect, plan_collection, sample_layers
 from datassay.collect.form import Form, available_memory, choose_form, coordinates_for
-from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers
-from datassay.collect.jacobian_pass import JacobianPass, network_inputs
+from datassay.collect.jacobian import Layers, frozen_copy
+from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.linearization import Linearization
 from datassay.collect.projection import projector
 from datassay.data.samples import SampleSet
@@ -158,7 +158,7 @@ def projection_quality(
     truth = _scores(exact, training)
     sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
     choose = {"outputs": planned.outputs, "kind": kind, "memory": memory}
-    forms = _forms(_layers(model, few), sizes, n_features, choose)
+    forms = _forms(sample_layers(model, few), sizes, n_features, choose)
     found = np.empty((len(forms), draws, len(SCORES), len(few)))
     for q, form in enumerate(forms):
         for draw in range(draws):
@@ -188,11 +188,6 @@ def _some(
     return chosen, queries
 
 
-def _layers(model: nn.Module, samples: SampleSet) -> Layers:
-    probe = frozen_copy(model, torch.float32)
-    return inspect_layers(probe, network_inputs(samples.x[:1], probe, torch.float32))
-
-
 def _forms(
     layers: Layers, sizes: tuple[int, int, int], wanted: Sequence[int], settings: dict[str, Any]
 ) -> list[Form]:
@@ -213,7 +208,7 @@ def _projected(
     """Some samples linearised as the run over all would: in its form, with its projection."""
     frozen = frozen_copy(model, getattr(torch, form.precision))
     given = {part: samples for part, samples in sets.items() if samples is not None}
-    layers = _layers(model, given["train"])
+    layers = sample_layers(model, given["train"])
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     # Collected as features also where the run would multiply them into a kernel.
     work = JacobianPass(frozen, layers, given, replace(form, representation="features"), to)
