@@ -9,7 +9,18 @@ import datassay
 
 ROOT = Path(datassay.__file__).parent
 BESIDE = ["polynomial", "complexity"]
-STEPS = ["errors", "progress", "data", "models", "collect", "score", "act", *BESIDE, "report"]
+STEPS = [
+    "errors",
+    "progress",
+    "data",
+    "models",
+    "collect",
+    "score",
+    "act",
+    *BESIDE,
+    "report",
+    "lab",
+]
 FILES = sorted(ROOT.rglob("*.py"))
 
 
