@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def finish(figure: Figure) -> Figure:
         The same figure.
     """
     for letter in "xy":
-        axis = figure.layout[f"{letter}axis"]
+        axis: Any = figure.layout[f"{letter}axis"]
         values = np.concatenate([np.asarray(t[letter], float) for t in figure.data] or [[]])
         values = values[np.isfinite(values) & (values > 0)]
         if axis.type == "log" and len(values):

@@ -1,5 +1,4 @@
-"""Weight decay shrinks the minimum along each eigenvector of the Hessian by "
-"λ / (λ + α)."""
+"""Weight decay shrinks the minimum along each eigenvector of the Hessian by λ / (λ + α)."""
 
 from __future__ import annotations
 
