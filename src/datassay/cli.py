@@ -16,6 +16,7 @@ from rich.logging import RichHandler
 
 from datassay.cli_blocks import partition, purify
 from datassay.cli_complexity import complexity
+from datassay.cli_lab import lab
 from datassay.cli_polynomial import polynomial
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
@@ -320,6 +321,7 @@ app.command()(weigh)
 app.command()(sample)
 app.command()(polynomial)
 app.command()(complexity)
+app.command()(lab)
 
 
 def main() -> None:

@@ -97,7 +97,7 @@ def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
     Returns:
         One plot.
     """
-    figure = axes("eigenvalue λ of the Hessian", "what is left of the minimum, q·w̃ / q·w*", log="x")
+    figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
     for place, alpha in enumerate(result.alphas):
         measured(
             figure, result.eigenvalues, result.shrinking[place], f"α = {alpha:g}, descent",

@@ -1,0 +1,82 @@
+"""A page of this documentation for every experiment of the lab, made from the experiment itself.
+
+Called by mkdocs (see `hooks` in mkdocs.yml). The figures below a statement are what `bench/lab.py`
+recorded last.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from datassay.lab.catalog import CHAPTERS, experiment
+from datassay.lab.experiment import Experiment
+
+RESULTS = Path(__file__).parent.parent / "bench" / "results.jsonl"
+PAGE = """# {name}
+
+**{statement}**
+
+```
+{formula}
+```
+
+{look_for}
+
+{recorded}
+
+```sh
+datassay lab {name} --out {name}
+```
+
+Source: {source}.
+
+## The function behind it
+
+::: datassay.lab.{module}.{module}
+"""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the pages to the navigation, chapter by chapter."""
+    pages = [{chapter: [_path(n) for n in names]} for chapter, names in CHAPTERS.items() if names]
+    for entry in config.nav:
+        if "The lab" in entry:
+            entry["The lab"] = ["lab.md", *pages]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages themselves."""
+    recorded = _recorded()
+    for names in CHAPTERS.values():
+        for name in names:
+            text = _page(experiment(name), recorded.get(name))
+            files.append(File.generated(config, _path(name), content=text))
+    return files
+
+
+def _path(name: str) -> str:
+    return f"lab/{name}.md"
+
+
+def _page(e: Experiment, line: dict | None) -> str:
+    told = "Not recorded yet."
+    if line is not None:
+        told = (
+            f"Recorded: {line['what']} **{line['value']:.3g}**, must be {line['kind']} "
+            f"{line['limit']:.3g}; {line['seconds']:.1f} s."
+        )
+    module = e.name.replace("-", "_")
+    return PAGE.format(
+        name=e.name, statement=e.statement, formula=e.formula, look_for=e.look_for,
+        recorded=told, source=e.source, module=module,
+    )  # fmt: skip
+
+
+def _recorded() -> dict[str, dict]:
+    lines = [json.loads(text) for text in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return {x["bench"].removeprefix("lab/"): x for x in lines if x["bench"].startswith("lab/")}
