@@ -18,6 +18,8 @@ from test_report_polynomial import found as polynomial_found
 from test_report_weigh import weighed
 
 from datassay.collect.training import Recipe
+from datassay.lab.gallery import write_gallery
+from datassay.lab.run import chosen, lab_facts, run_lab
 from datassay.report.page import render_page
 from datassay.report.partition_page import render_partition_page
 from datassay.report.polynomial_page import render_polynomial_page
@@ -366,3 +368,13 @@ def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     pictures = browser.find_elements("css selector", ".maps img")
     assert len(pictures) == (4 if kind == "image" else 0)
     assert len(browser.find_elements("css selector", ".apart .bars dd")) > 12
+
+
+def test_the_page_of_the_lab(browser, tmp_path):
+    asked = chosen(["weight-decay"], ["steps=50", "n_features=4"], 0)
+    records = list(run_lab(asked, tmp_path))
+    silent_and_narrow(browser, write_gallery(records, lab_facts(records, "datassay lab"), tmp_path))
+    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
+    assert "Does not hold." in browser.find_element("css selector", ".told.broken").text
+    browser.find_element("css selector", "#overview a").click()
+    assert browser.current_url.endswith("#weight-decay")
