@@ -177,9 +177,11 @@ def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
         parameters: those that differ from the defaults.
 
     Returns:
-        SHA-256 of the experiment's file, its parameters, and the versions of what computes it.
+        SHA-256 of the files beside the experiment's, its parameters, and the versions of what
+        computes it.
     """
-    source = Path(inspect.getfile(experiment.run)).read_bytes()
+    folder = Path(inspect.getfile(experiment.run)).parent
+    source = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
     used = sorted({**defaults(experiment), **parameters}.items())
     versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]
     return hashlib.sha256(source + repr((used, versions)).encode()).hexdigest()
