@@ -11,8 +11,13 @@ from datassay.lab.experiment import Experiment
 
 # Chapter → names of its experiments; the file of "weight-decay" is weight_decay.py.
 CHAPTERS: dict[str, tuple[str, ...]] = {
-    "From kernels to networks": ("ntk-width", "lazy-training", "linearized-training"),
-    "What gradient descent learns first": ("eigenmodes",),
+    "From kernels to networks": (
+        "ntk-width",
+        "lazy-training",
+        "linearized-training",
+        "universal-approximation",
+    ),
+    "What gradient descent learns first": ("eigenmodes", "spectral-bias"),
     "Complexity": (),
     "Explicit regularisation": ("weight-decay",),
     "Implicit regularisation": (),
