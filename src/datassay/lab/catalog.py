@@ -18,7 +18,12 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "universal-approximation",
     ),
     "What gradient descent learns first": ("eigenmodes", "spectral-bias"),
-    "Complexity": (),
+    "Complexity": (
+        "polynomial-overfitting",
+        "bias-variance",
+        "double-descent",
+        "generative-discriminative",
+    ),
     "Explicit regularisation": ("weight-decay",),
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
