@@ -11,9 +11,19 @@ from datassay.lab.experiment import Experiment
 
 # Chapter → names of its experiments; the file of "weight-decay" is weight_decay.py.
 CHAPTERS: dict[str, tuple[str, ...]] = {
-    "From kernels to networks": (),
-    "What gradient descent learns first": (),
-    "Complexity": (),
+    "From kernels to networks": (
+        "ntk-width",
+        "lazy-training",
+        "linearized-training",
+        "universal-approximation",
+    ),
+    "What gradient descent learns first": ("eigenmodes", "spectral-bias"),
+    "Complexity": (
+        "polynomial-overfitting",
+        "bias-variance",
+        "double-descent",
+        "generative-discriminative",
+    ),
     "Explicit regularisation": ("weight-decay",),
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
