@@ -17,7 +17,10 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "linearized-training",
         "universal-approximation",
     ),
-    "What gradient descent learns first": ("eigenmodes", "spectral-bias"),
+    "What gradient descent learns first": (
+        "eigenmodes",
+        "spectral-bias",
+    ),
     "Complexity": (
         "polynomial-overfitting",
         "bias-variance",
