@@ -14,7 +14,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "From kernels to networks": (),
     "What gradient descent learns first": (),
     "Complexity": (),
-    "Explicit regularisation": ("weight-decay",),
+    "Explicit regularisation": ("weight-decay", "input-noise", "dropout", "normalization"),
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
     "Architecture": (),
