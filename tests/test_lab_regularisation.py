@@ -1,9 +1,16 @@
 """Explicit regularisation: weight decay, noise, dropout, normalised data."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from datassay.errors import SettingError
+from datassay.lab.catalog import experiment
+from datassay.lab.dropout import dropout
+from datassay.lab.fits import exponent
+from datassay.lab.input_noise import input_noise
+from datassay.lab.normalization import normalization
 from datassay.lab.weight_decay import weight_decay
 
 
@@ -31,3 +38,97 @@ def test_weight_decay_would_notice_too_few_steps():
 def test_weight_decay_refuses(wrong, said):
     with pytest.raises(SettingError, match=said):
         weight_decay(**wrong)
+
+
+def test_noisy_inputs_are_ridge():
+    found = input_noise(copies=(1, 10, 100, 1000), seed=2)
+    assert found.agreement.holds
+    assert found.distance[-1] < found.distance[0] / 5
+    assert found.kept[0] > 0.7 > 0.4 > found.kept[-1]  # σ = 0 keeps its weight, σ = 1.5 loses it
+
+
+def test_one_noisy_copy_is_not_ridge():
+    assert not input_noise(copies=(1,)).agreement.holds
+
+
+def test_noise_on_a_network_is_second_order_in_its_slope():
+    found = input_noise(copies=(1,), network_noise=(0.01, 0.02, 0.04, 0.08), seed=1)
+    rest = np.abs(found.increase - found.second_order)
+    assert exponent(found.network_deviations, rest) == pytest.approx(4, abs=0.1)
+    # The curvature term is real: without it the rest is of second order.
+    rest = np.abs(found.increase - found.slope_term)
+    assert exponent(found.network_deviations, rest) == pytest.approx(2, abs=0.1)
+
+
+def test_dropout_is_an_ensemble_and_ridge():
+    found = dropout(width=4, depth=2, n_features=6, train_steps=60, seed=1)
+    assert found.agreement.holds
+    assert found.geometric[1] > 1e-3  # two layers: an approximation only
+    assert np.all(found.arithmetic > 1e-3)
+    assert list(found.masks) == [16, 256]
+
+
+def test_dropout_of_any_share_and_without_scaling():
+    small = {"width": 3, "depth": 1, "n_features": 4, "train_steps": 30}
+    assert dropout(keep=0.8, **small).agreement.holds
+    assert not dropout(scale_weights=False, **small).agreement.holds
+
+
+def test_dropout_ridge_is_what_sampled_masks_reach():
+    rng = np.random.default_rng(5)
+    x, keep, d = rng.normal(size=(30, 3)), 0.7, 3
+    y = x @ np.ones(d)
+    masked = x * (rng.random((20_000, *x.shape)) < keep)
+    rows = masked.reshape(-1, d)
+    sampled = keep * np.linalg.lstsq(rows, np.tile(y, 20_000), rcond=None)[0]
+    penalty = (1 - keep) / keep * np.diag(np.diag(x.T @ x))
+    assert sampled == pytest.approx(np.linalg.solve(x.T @ x + penalty, x.T @ y), rel=0.01)
+
+
+def test_normalised_data_need_fewer_steps():
+    found = normalization(spreads=(1.0, 4.0, 16.0), seed=1)
+    assert found.agreement.holds
+    assert found.normal_condition == pytest.approx(found.normal_condition[0])  # scale is gone
+    assert exponent(found.raw_condition, found.raw_steps) == pytest.approx(1, abs=0.05)
+    assert np.linalg.cond(found.raw_hessian) > 4 * np.linalg.cond(found.normal_hessian)
+
+
+def test_normalization_would_notice_another_step_size():
+    assert not normalization(spreads=(1.0, 4.0), step_scale=0.5).agreement.holds
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong", "said"),
+    [
+        (input_noise, {"n_samples": 12}, "n_samples must be a whole number >= 13"),
+        (input_noise, {"largest_noise": 0.0}, "largest_noise must be a number > 0"),
+        (input_noise, {"copies": (10, 1)}, "copies must be 1 or more increasing"),
+        (input_noise, {"network_noise": (0.1,)}, "network_noise must be 2 or more"),
+        (dropout, {"keep": 1.0}, "keep must be a number > 0 and < 1"),
+        (dropout, {"width": 11, "depth": 2}, "width · depth and n_features must be <= 20"),
+        (dropout, {"n_features": 21, "n_samples": 50}, "must be <= 20, for 2\\^20 masks"),
+        (normalization, {"tolerance": 1.0}, "tolerance must be a number > 0 and < 1"),
+        (normalization, {"step_scale": 1.5}, "step_scale must be a number > 0 and < 1"),
+        (normalization, {"spreads": (0.5,)}, "spreads must be 1 or more increasing numbers >= 1"),
+    ],
+)
+def test_refuses(run, wrong, said):
+    with pytest.raises(SettingError, match=said):
+        run(**wrong)
+
+
+SMALL = [
+    ("input-noise", {"copies": (1, 10)}),
+    ("dropout", {"width": 3, "depth": 2, "n_features": 4, "train_steps": 10}),
+    ("normalization", {"spreads": (1.0, 2.0)}),
+]
+
+
+@pytest.mark.parametrize(("name", "small"), SMALL)
+def test_figures_and_seeds(name, small):
+    one, two = experiment(name).run(seed=4, **small), experiment(name).run(seed=4, **small)
+    for field in dataclasses.fields(one):
+        assert np.array_equal(getattr(one, field.name), getattr(two, field.name))
+    plots = experiment(name).plots(one)
+    assert any(getattr(t.line, "dash", None) == "dash" for p in plots for t in p.figure.data)
+    assert all(p.title and p.text for p in plots)
