@@ -17,7 +17,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Explicit regularisation": ("weight-decay",),
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
-    "Architecture": (),
+    "Architecture": ("linear-convolution", "shift-equivariance", "permutation-equivariance"),
     "Symmetry in data": (),
     "What a network looks at": (),
     "Finding laws": (),
