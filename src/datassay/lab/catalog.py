@@ -18,7 +18,12 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
     "Architecture": ("linear-convolution", "shift-equivariance", "permutation-equivariance"),
-    "Symmetry in data": (),
+    "Symmetry in data": (
+        "augmented-gradient",
+        "symmetric-weights",
+        "shift-averaging",
+        "invariant-loss",
+    ),
     "What a network looks at": (),
     "Finding laws": (),
     "Generative models": (),
