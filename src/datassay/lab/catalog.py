@@ -20,7 +20,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Architecture": (),
     "Symmetry in data": (),
     "What a network looks at": (),
-    "Finding laws": (),
+    "Finding laws": ("pde-discovery",),
     "Generative models": (),
 }
 
