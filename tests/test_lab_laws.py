@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.utils import check_random_state
 
 from datassay.errors import SettingError
 from datassay.lab import pde_simulation as simulation
 from datassay.lab.pde_discovery import LAWS, pde_discovery, pde_discovery_plots
+from datassay.lab.simulated_laws import LAWS as SYSTEMS
+from datassay.lab.simulated_laws import simulated_laws, simulated_laws_plots
 from datassay.lab.sparse_law import readable, sparsest
 
 DATA = os.environ.get("DATASSAY_DATA")
@@ -174,3 +177,46 @@ def test_pde_discovery_refuses(wrong, said):
     pytest.importorskip("pysindy")
     with pytest.raises(SettingError, match=said):
         pde_discovery(**wrong)
+
+
+def test_simulated_laws_finds_both_fields_of_each():
+    pytest.importorskip("pysindy")
+    found = simulated_laws(n_windows=200, seed=1)
+    assert found.agreement.holds
+    assert found.right.all()
+    assert (found.error < found.published).all()  # S2's table, without and with noise
+    assert "v_t = − 1 u V + 0.5 u_xx" in found.laws[0]
+    errors, laws, seen = simulated_laws_plots(found)
+    assert any(trace.line.dash == "dash" for trace in errors.figure.data)
+    assert len(laws.figure.layout.annotations) == 24
+    assert len(seen.figure.data) == 3
+
+
+def test_simulated_laws_loses_the_spiral_at_a_higher_price(monkeypatch):
+    pytest.importorskip("pysindy")
+    monkeypatch.setattr("datassay.lab.simulated_laws.LAWS", SYSTEMS[2:])
+    assert not simulated_laws(n_windows=200, weight=0.01).agreement.holds
+
+
+def test_windows_are_drawn_by_the_seed_and_leave_the_global_generator_alone(monkeypatch):
+    pytest.importorskip("pysindy")
+    monkeypatch.setattr("datassay.lab.simulated_laws.LAWS", SYSTEMS[1:2])
+    world = check_random_state(None)
+    before = world.get_state()[1].copy()
+    first, again, other = (simulated_laws(n_windows=60, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(world.get_state()[1], before)
+    np.testing.assert_array_equal(first.error, again.error)
+    assert (first.error != other.error).any()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"noise": -0.1}, "noise must be a number > 0"),
+        ({"n_windows": 49}, "n_windows must"),
+        ({"weight": 0}, "weight must"),
+    ],
+)
+def test_simulated_laws_refuses(wrong, said):
+    with pytest.raises(SettingError, match=said):
+        simulated_laws(**wrong)
