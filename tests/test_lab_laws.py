@@ -1,14 +1,18 @@
 """Finding laws: simulators against known solutions, laws found in their data, and in networks."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.utils import check_random_state
 
 from datassay.errors import SettingError
+from datassay.lab import network_dictionary as networks
 from datassay.lab import pde_simulation as simulation
+from datassay.lab.network_dictionary import network_dictionary, network_dictionary_plots
 from datassay.lab.pde_discovery import LAWS, pde_discovery, pde_discovery_plots
 from datassay.lab.simulated_laws import LAWS as SYSTEMS
 from datassay.lab.simulated_laws import simulated_laws, simulated_laws_plots
@@ -200,7 +204,8 @@ def test_simulated_laws_loses_the_spiral_at_a_higher_price(monkeypatch):
 
 def test_windows_are_drawn_by_the_seed_and_leave_the_global_generator_alone(monkeypatch):
     pytest.importorskip("pysindy")
-    monkeypatch.setattr("datassay.lab.simulated_laws.LAWS", SYSTEMS[1:2])
+    small = replace(SYSTEMS[1], simulate=lambda: simulation.nonlinear_schrodinger(n=64, m=101))
+    monkeypatch.setattr("datassay.lab.simulated_laws.LAWS", (small,))
     world = check_random_state(None)
     before = world.get_state()[1].copy()
     first, again, other = (simulated_laws(n_windows=60, seed=seed) for seed in (0, 0, 1))
@@ -220,3 +225,64 @@ def test_windows_are_drawn_by_the_seed_and_leave_the_global_generator_alone(monk
 def test_simulated_laws_refuses(wrong, said):
     with pytest.raises(SettingError, match=said):
         simulated_laws(**wrong)
+
+
+def only(monkeypatch, *systems):
+    kept = {name: networks.SYSTEMS[name] for name in systems}
+    monkeypatch.setattr(networks, "SYSTEMS", kept)
+
+
+def test_network_dictionary_finds_what_differences_do_not(monkeypatch):
+    pytest.importorskip("pysindy")
+    only(monkeypatch, "Heat", "Wave")
+    state = torch.get_rng_state()
+    found = network_dictionary(iterations=500, seed=1)
+    assert found.agreement.holds
+    assert found.right[:, 0].all()
+    assert found.error[:, 1].min() > 20  # the differences' laws are far off
+    assert (found.fit < found.noise / 2).all()  # the network has averaged the noise away
+    exact = np.linalg.norm(found.exact)
+    assert np.linalg.norm(found.by_network - found.exact) < 0.3 * exact
+    assert np.linalg.norm(found.by_differences - found.exact) > 2 * exact
+    assert torch.equal(torch.get_rng_state(), state)
+    figure, laws = network_dictionary_plots(found)
+    assert any(trace.line.dash == "dash" for trace in figure.figure.data)
+    assert len(laws.figure.layout.annotations) == 8
+
+
+def test_a_network_that_has_hardly_learnt_finds_no_law(monkeypatch):
+    pytest.importorskip("pysindy")
+    only(monkeypatch, "Heat", "Wave")
+    first, again = (network_dictionary(iterations=5) for _ in range(2))
+    assert not first.agreement.holds
+    np.testing.assert_array_equal(first.by_network, again.by_network)
+
+
+def test_network_derivatives_are_those_of_a_known_function():
+    class Known(torch.nn.Module):
+        def forward(self, z):
+            x, t = torch.pi * (z[..., :1] + 1) - torch.pi, z[..., 1:] + 1
+            return torch.sin(2 * x) * torch.exp(-t)
+
+    grid = simulation.Solution(np.linspace(-np.pi, np.pi, 21), np.linspace(0, 2, 9), np.zeros(0))
+    jet = networks._network_jet(Known(), grid)
+    exact = np.sin(2 * grid.x)[:, None] * np.exp(-grid.t)
+    for name, factor in (("u", 1), ("xx", -4), ("t", -1), ("tt", 1)):
+        np.testing.assert_allclose(jet[name], factor * exact, atol=1e-9)
+    slope = np.cos(2 * grid.x)[:, None] * np.exp(-grid.t)
+    np.testing.assert_allclose(jet["x"], 2 * slope, atol=1e-9)
+    np.testing.assert_allclose(jet["xxx"], -8 * slope, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"noise": 0}, "noise must be a number > 0"),
+        ({"width": 1}, "width must be a whole number >= 2"),
+        ({"iterations": 0}, "iterations must"),
+        ({"weight": 0.0}, "weight must"),
+    ],
+)
+def test_network_dictionary_refuses(wrong, said):
+    with pytest.raises(SettingError, match=said):
+        network_dictionary(**wrong)

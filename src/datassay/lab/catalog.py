@@ -20,7 +20,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Architecture": (),
     "Symmetry in data": (),
     "What a network looks at": (),
-    "Finding laws": ("pde-discovery", "simulated-laws"),
+    "Finding laws": ("pde-discovery", "simulated-laws", "network-dictionary"),
     "Generative models": (),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -123,14 +122,14 @@ def pde_discovery(
         for law, file in zip(LAWS, FILES, strict=True)
     ]
     levels = (0.0, noise)
-    pairs = list(zip(LAWS, solutions, strict=True))
     found = []
-    for (law, solution), form, level in product(pairs, FORMS, levels):
-        version = noisy(solution, level, seed)
-        weak = form == FORMS[0]
-        terms = weak_form(law, version, n_windows, seed) if weak else differences(law, version)
-        found.append(found_law(law, terms, weight))
-        progress("laws", len(found), 4 * len(LAWS))
+    for law, solution in zip(LAWS, solutions, strict=True):
+        versions = [noisy(solution, level, seed) for level in levels]
+        dictionaries = weak_form(law, versions, n_windows, seed)
+        dictionaries += [differences(law, version) for version in versions]
+        for dictionary in dictionaries:
+            found.append(found_law(law, dictionary, weight))
+            progress("laws", len(found), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
     return PdeDiscovery(
         data="our simulation" if place is None else "Rudy et al. (2017)",

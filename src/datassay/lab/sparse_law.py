@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,17 +105,19 @@ def noisy(solution: Solution, noise: float, seed: int) -> Solution:
     return Solution(solution.x, solution.t, values + scale * drawn)
 
 
-def weak_form(law: KnownLaw, solution: Solution, n_windows: int, seed: int) -> Dictionary:
+def weak_form(
+    law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
+) -> list[Dictionary]:
     """Terms integrated against smooth bumps; derivatives go over to the bumps by parts.
 
     Args:
         law: whose dictionary.
-        solution: of it.
+        versions: of its solution, on one grid: without noise, with noise.
         n_windows: random windows in space and time, one equation each.
         seed: of the windows.
 
     Returns:
-        The dictionary, one row a window.
+        A dictionary for each version, one row a window, the same windows for all.
 
     Cost: n_windows · window size · p multiplications.
     Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
@@ -123,8 +125,8 @@ def weak_form(law: KnownLaw, solution: Solution, n_windows: int, seed: int) -> D
     from sklearn.utils import check_random_state
 
     ps = lab_library("pysindy", USE)
-    values = _with_potential(law, solution)
-    axes = [solution.x] * (values.ndim - 2) + [solution.t]
+    fields = [_with_potential(law, version) for version in versions]
+    axes = [versions[0].x] * (fields[0].ndim - 2) + [versions[0].t]
     # PySINDy draws windows from numpy's global generator: seeded here, and put back after.
     world = check_random_state(None)
     before = world.get_state()
@@ -142,9 +144,11 @@ def weak_form(law: KnownLaw, solution: Solution, n_windows: int, seed: int) -> D
         )
     finally:
         world.set_state(before)
-    library.fit([values])
-    target = np.asarray(library.convert_u_dot_integral(values))
-    return _dictionary(law, library, np.asarray(library.transform([values])[0]), target)
+    library.fit(fields[:1])
+    terms = [np.asarray(part) for part in library.transform(fields)]
+    targets = [np.asarray(library.convert_u_dot_integral(values)) for values in fields]
+    pairs = zip(terms, targets, strict=True)
+    return [_dictionary(law, library, part, target) for part, target in pairs]
 
 
 def differences(law: KnownLaw, solution: Solution) -> Dictionary:
@@ -236,7 +240,9 @@ def found_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> FoundLaw:
         found = {name: float(value) for name, value in pairs if value}
         errors += [100 * abs(found.get(name, 0) / value - 1) for name, value in truth.items()]
         right = right and set(found) == set(truth)
-        lines.append(_text("uv"[place], found, "V" if law.potential else "w"))
+        third = "V" if law.potential else "w"
+        written = {readable(name, third): value for name, value in found.items()}
+        lines.append(law_text(f"{'uv'[place]}_t", written))
     return FoundLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
 
 
@@ -258,12 +264,20 @@ def readable(name: str, third: str = "w") -> str:
     return name.replace("w", third)
 
 
-def _text(field: str, found: Mapping[str, float], third: str) -> str:
-    parts = [
-        f"{'−' if value < 0 else '+'} {abs(value):.4g} {readable(name, third)}"
-        for name, value in found.items()
-    ]
-    return f"{field}_t = " + (" ".join(parts).removeprefix("+ ") or "0")
+def law_text(left: str, terms: Mapping[str, float]) -> str:
+    """A law as one writes it.
+
+    Args:
+        left: its left side.
+        terms: coefficient by term, none 0.
+
+    Returns:
+        "left = …".
+
+    Cost: negligible.
+    """
+    said = [f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()]
+    return f"{left} = " + (" ".join(said).removeprefix("+ ") or "0")
 
 
 def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
