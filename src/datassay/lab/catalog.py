@@ -56,8 +56,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "invariant-loss",
     ),
     "What a network looks at": (),
-    "Finding laws": (),
-    "Generative models": (),
+    "Finding laws": ("pde-discovery", "simulated-laws", "network-dictionary"),
+    "Generative models": ("autoencoder",),
 }
 
 

@@ -1,0 +1,321 @@
+"""Solutions of six partial differential equations on periodic grids, to find their laws from.
+
+The linear part of each equation is solved exactly in Fourier space, so what these solutions
+lack in accuracy is far below the errors of the laws that are found from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Complex, Float
+
+# Points on the circle over which the coefficients of ETDRK4 are averaged.
+CONTOUR = 32
+# Steps of fourth-order splitting in one time unit: its error is below 1e-6 in our cases.
+SPLIT_STEPS = 1000
+YOSHIDA = 1 / (2 - 2 ** (1 / 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A field on a periodic grid at several times.
+
+    Attributes:
+        x: [n], of every axis in space, equally spaced; its period ends one step after the last.
+        t: [m], times, equally spaced.
+        values: [n, ..., m, v], of the v fields; a complex u is its real and imaginary part.
+    """
+
+    x: Float[np.ndarray, " n"]
+    t: Float[np.ndarray, " m"]
+    values: Float[np.ndarray, "..."]
+
+
+def burgers(*, n: int = 256, m: int = 101, viscosity: float = 0.1) -> Solution:
+    """u_t + u u_x = ε u_xx from a Gaussian, x ∈ [−8, 8), t ∈ [0, 10].
+
+    Args:
+        n: points in space.
+        m: times.
+        viscosity: ε.
+
+    Returns:
+        The solution.
+
+    Cost: 20 m steps of four transforms of n values; well below a second.
+    Source: S2 class 5, the table; Rudy et al. (2017).
+    """
+    x, k = periodic_grid(-8.0, 16.0, n)
+    t = np.linspace(0, 10, m)
+    u = exponential_steps(-viscosity * k**2 + 0j, advection(k), np.exp(-((x + 2) ** 2)), t, 20)
+    return Solution(x, t, u.T[..., None])
+
+
+def kdv(*, n: int = 512, m: int = 201) -> Solution:
+    """u_t + 6 u u_x + u_xxx = 0, two solitons, x ∈ [−30, 30), t ∈ [0, 20].
+
+    Args:
+        n: points in space.
+        m: times.
+
+    Returns:
+        The solution.
+
+    Cost: 40 m steps of four transforms of n values; about a second.
+    Source: S2 class 5, the table; Rudy et al. (2017), whose start jumps by 9e-5 at the border.
+    """
+    x, k = periodic_grid(-30.0, 60.0, n)
+    t = np.linspace(0, 20, m)
+    # Their images in the neighbouring periods: without them the start jumps at the border, and
+    # waves too fast for the times run from there through everything.
+    images = x[:, None] + np.array([-60.0, 0.0, 60.0])
+    start = (soliton(images + 20, 1.0) + soliton(images - 5, 0.5)).sum(1)
+    u = exponential_steps(1j * k**3, advection(k, 6.0), start, t, 40)
+    return Solution(x, t, u.T[..., None])
+
+
+def kuramoto_sivashinsky(*, n: int = 1024, m: int = 251) -> Solution:
+    """u_t + u u_x + u_xx + u_xxxx = 0, chaotic, x ∈ [0, 32π), t ∈ [0, 100].
+
+    Args:
+        n: points in space.
+        m: times.
+
+    Returns:
+        The solution.
+
+    Cost: 10 m steps of four transforms of n values; about a second.
+    Source: S2 class 5, the table; Rudy et al. (2017); Kassam and Trefethen (2005).
+    """
+    x, k = periodic_grid(0.0, 32 * np.pi, n)
+    t = np.linspace(0, 100, m)
+    start = np.cos(x / 16) * (1 + np.sin(x / 16))
+    u = exponential_steps(k**2 - k**4 + 0j, advection(k), start, t, 10)
+    return Solution(x, t, u.T[..., None])
+
+
+def schrodinger(*, n: int = 512, m: int = 401) -> Solution:
+    """Schrödinger, i u_t + u_xx / 2 − x² u / 2 = 0, a packet, |x| < 7.5, t ∈ [0, 10].
+
+    Args:
+        n: points in space.
+        m: times.
+
+    Returns:
+        The real and the imaginary part.
+
+    Cost: 30 000 pairs of transforms of n values; about a second.
+    Source: S2 class 5, the table; Rudy et al. (2017); the packet at the start is ours.
+    """
+    x, _ = periodic_grid(-7.5, 15.0, n)
+    start = np.exp(-((x - 1) ** 2)) * (1 + 0j)
+    t = np.linspace(0, 10, m)
+    return complex_solution(x, t, split_steps(x, lambda u: x**2 / 2, start, t))
+
+
+def nonlinear_schrodinger(*, n: int = 512, m: int = 501) -> Solution:
+    """NLS, i u_t + u_xx / 2 + |u|² u = 0, two bound solitons, x ∈ [−5, 5), t ∈ [0, π].
+
+    Args:
+        n: points in space.
+        m: times.
+
+    Returns:
+        The real and the imaginary part.
+
+    Cost: 10 000 pairs of transforms of n values; below a second.
+    Source: S2 class 5, the table; Rudy et al. (2017).
+    """
+    x, _ = periodic_grid(-5.0, 10.0, n)
+    t = np.linspace(0, np.pi, m)
+    start = 2 / np.cosh(x) * (1 + 0j)
+    return complex_solution(x, t, split_steps(x, lambda u: -(np.abs(u) ** 2), start, t))
+
+
+def reaction_diffusion(*, n: int = 64, m: int = 101, beta: float = 1.0) -> Solution:
+    """A spiral wave of the λ-ω system, x and y ∈ [−10, 10), t ∈ [0, 10].
+
+    u_t = 0.1 ∇²u + λu − ωv,  v_t = 0.1 ∇²v + ωu + λv,  λ = 1 − A²,  ω = −βA²,  A² = u² + v²
+
+    Args:
+        n: points along each axis.
+        m: times.
+        beta: β, speed of turning.
+
+    Returns:
+        u and v.
+
+    Cost: 5 m steps of four transforms of n² values; a second at n = 64.
+    Source: S2 class 5, the table; Rudy et al. (2017), who have n = 256 there.
+    """
+    x, k = periodic_grid(-10.0, 20.0, n)
+    first, second = np.meshgrid(x, x, indexing="ij")
+    radius, angle = np.hypot(first, second), np.arctan2(second, first)
+    start = np.tanh(radius) * np.exp(1j * (angle - radius))
+
+    def reaction(hat: np.ndarray) -> np.ndarray:
+        # With w = u + iv, λu − ωv + i (ωu + λv) = (λ + iω) w.
+        w = np.fft.ifft2(hat)
+        square = np.abs(w) ** 2
+        return np.fft.fft2((1 - square - 1j * beta * square) * w)
+
+    linear = -0.1 * (k[:, None] ** 2 + k**2) + 0j
+    t = np.linspace(0, 10, m)
+    w = np.moveaxis(exponential_steps(linear, reaction, start, t, 5), 0, -1)
+    return Solution(x, t, np.stack([np.real(w), np.imag(w)], -1))
+
+
+def soliton(x: Float[np.ndarray, "..."], speed: float) -> Float[np.ndarray, "..."]:
+    """The travelling wave of KdV, (c/2) sech²(√c x / 2).
+
+    Args:
+        x: places; its crest is at 0.
+        speed: c.
+
+    Returns:
+        u at these places.
+
+    Cost: negligible.
+    """
+    return speed / 2 / np.cosh(np.sqrt(speed) * x / 2) ** 2
+
+
+def periodic_grid(
+    low: float, period: float, n: int
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Places of a periodic grid and their wave numbers.
+
+    Args:
+        low: first place.
+        period: length; low + period is the first place again.
+        n: of points.
+
+    Returns:
+        Places [n] and wave numbers [n] in the order of numpy's fft.
+
+    Cost: negligible.
+    """
+    return low + period * np.arange(n) / n, 2 * np.pi * np.fft.fftfreq(n, period / n)
+
+
+def advection(k: Float[np.ndarray, " n"], factor: float = 1.0) -> Callable[..., np.ndarray]:
+    """−factor · u u_x in Fourier space, the upper third of the wave numbers left out.
+
+    Args:
+        k: [n], wave numbers.
+        factor: before u u_x.
+
+    Returns:
+        Transform of u → transform of −factor · (u²/2)_x.
+
+    Cost: negligible.
+    """
+    kept = np.abs(k) < 2 / 3 * np.abs(k).max()
+    return lambda hat: -0.5j * factor * k * kept * np.fft.fft(np.fft.ifft(hat).real ** 2)
+
+
+def exponential_steps(
+    linear: Complex[np.ndarray, "..."],
+    nonlinear: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    times: Float[np.ndarray, " m"],
+    steps: int,
+) -> np.ndarray:
+    """û_t = L û + N(û) by exponential time differencing of fourth order.
+
+    Args:
+        linear: [n, ...], L of every wave number.
+        nonlinear: N, in Fourier space.
+        start: [n, ...], u at the first time; real or complex, and so is what comes back.
+        times: [m], equally spaced.
+        steps: of the method between two times.
+
+    Returns:
+        [m, n, ...], u at the times.
+
+    Cost: four evaluations of N a step.
+    Source: Cox and Matthews (2002); Kassam and Trefethen (2005) for the contour.
+    """
+    step = float(times[1] - times[0]) / steps
+    whole, half = np.exp(step * linear), np.exp(step * linear / 2)
+    inner, first, middle, last = (step * part for part in _phi(step * linear))
+    back = np.fft.ifftn if np.iscomplexobj(start) else lambda v: np.fft.ifftn(v).real
+    hat = np.fft.fftn(start)
+    found = [start]
+    for _ in range(len(times) - 1):
+        for _ in range(steps):
+            n0 = nonlinear(hat)
+            a = half * hat + inner * n0
+            na = nonlinear(a)
+            nb = nonlinear(half * hat + inner * na)
+            nc = nonlinear(half * a + inner * (2 * nb - n0))
+            hat = whole * hat + first * n0 + 2 * middle * (na + nb) + last * nc
+        found.append(back(hat))
+    return np.array(found)
+
+
+def split_steps(
+    x: Float[np.ndarray, " n"],
+    potential: Callable[[np.ndarray], np.ndarray],
+    start: Complex[np.ndarray, " n"],
+    times: Float[np.ndarray, " m"],
+) -> Complex[np.ndarray, "m n"]:
+    """Solve i u_t = −u_xx / 2 + V(u) u by splitting into its two parts, to fourth order.
+
+    Args:
+        x: [n], periodic grid.
+        potential: V of u, real; it may depend on |u| only, which its own step leaves alone.
+        start: [n], u at the first time.
+        times: [m], equally spaced.
+
+    Returns:
+        [m, n], u at the times.
+
+    Cost: SPLIT_STEPS steps a time unit, of three pairs of transforms each.
+    Source: Yoshida (1990), three Strang steps in one.
+    """
+    k = 2 * np.pi * np.fft.fftfreq(len(x), x[1] - x[0])
+    between = float(times[1] - times[0])
+    steps = max(1, round(between * SPLIT_STEPS))
+    parts = [between / steps * c for c in (YOSHIDA, 1 - 2 * YOSHIDA, YOSHIDA)]
+    kinetic = [np.exp(-0.5j * k**2 * part) for part in parts]
+    found, u = [start], start
+    for _ in range(len(times) - 1):
+        for part, move in list(zip(parts, kinetic, strict=True)) * steps:
+            u = u * np.exp(-0.5j * part * potential(u))
+            u = np.fft.ifft(move * np.fft.fft(u))
+            u = u * np.exp(-0.5j * part * potential(u))
+        found.append(u)
+    return np.array(found)
+
+
+def complex_solution(
+    x: Float[np.ndarray, " n"], t: Float[np.ndarray, " m"], u: Complex[np.ndarray, "m n"]
+) -> Solution:
+    """A complex field as two real ones.
+
+    Args:
+        x: [n].
+        t: [m].
+        u: [m, n].
+
+    Returns:
+        Its real and imaginary part.
+
+    Cost: negligible.
+    """
+    return Solution(x, t, np.stack([np.real(u.T), np.imag(u.T)], -1))
+
+
+def _phi(z: np.ndarray) -> tuple[np.ndarray, ...]:
+    # The closed forms cancel near 0; their mean over a circle around z does not.
+    circle = z[..., None] + np.exp(2j * np.pi * (np.arange(CONTOUR) + 0.5) / CONTOUR)
+    e = np.exp(circle)
+    inner = (np.exp(circle / 2) - 1) / circle
+    first = (-4 - circle + e * (4 - 3 * circle + circle**2)) / circle**3
+    middle = (2 + circle + e * (circle - 2)) / circle**3
+    last = (-4 - 3 * circle - circle**2 + e * (4 - circle)) / circle**3
+    return tuple(part.mean(-1) for part in (inner, first, middle, last))
