@@ -56,7 +56,11 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "invariant-loss",
     ),
     "What a network looks at": (),
-    "Finding laws": ("pde-discovery", "simulated-laws", "network-dictionary"),
+    "Finding laws": (
+        "pde-discovery",
+        "simulated-laws",
+        "network-dictionary",
+    ),
     "Generative models": ("autoencoder",),
 }
 
