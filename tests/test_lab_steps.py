@@ -16,7 +16,7 @@ from datassay.lab.step_size import schedules, step_size
 from datassay.lab.xavier import xavier
 
 SHORT = {"n_features": 3, "condition": 3.0, "steps": 400, "runs": 150}
-TINY = {"batch_sizes": (4, 16), "n_samples": 100, "width": 12, "updates": 800, "networks": 3}
+TINY = {"batch_sizes": (4, 16), "n_samples": 100, "width": 12, "updates": 500, "networks": 3}
 REST = {"n_features": 2, "n_samples": 20, "step_sizes": (0.05, 0.2), "runs": 150, "records": 60}
 
 

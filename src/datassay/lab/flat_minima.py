@@ -234,10 +234,10 @@ EXPERIMENT = Experiment(
     "where the loss is flatter.",
     formula="w ← w − η ∇L_B(w),   sharpness = tr ∇²L(w_end) = E vᵀ∇²L v",
     look_for="The trace of the Hessian rises with the batch size for every seed, while the "
-    "training loss is about the same (with wrong labels it is, if anything, higher for small batches, so "
-    "flatness is not merely a lower loss). Nothing of it is left with a small learning rate. The "
-    "held-out accuracy hardly changes: flatter is not always better, and sharpness changes when "
-    "weights are rescaled. An observation, not a theorem.",
+    "training loss is about the same (with wrong labels it is, if anything, higher for small "
+    "batches, so flatness is not merely a lower loss). Nothing of it is left with a small "
+    "learning rate. The held-out accuracy hardly changes: flatter is not always better, and "
+    "sharpness changes when weights are rescaled. An observation, not a theorem.",
     source="S2 class 3; Keskar et al. (2017); Jastrzębski et al. (2017); Dinh et al. (2017)",
     run=flat_minima,
     plots=flat_minima_plots,
