@@ -4,8 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from datassay.errors import SettingError
+from datassay.lab.adversarial_training import adversarial_training
 from datassay.lab.catalog import experiment
 from datassay.lab.dropout import dropout
 from datassay.lab.fits import exponent
@@ -97,9 +99,48 @@ def test_normalization_would_notice_another_step_size():
     assert not normalization(spreads=(1.0, 4.0), step_scale=0.5).agreement.holds
 
 
+QUICK = {"trained": (0.0, 0.1), "attacks": (0.0, 0.05, 0.1), "width": 8, "steps": 150}
+
+
+def test_attacked_training_is_a_margin_less_the_norm():
+    found = adversarial_training(**QUICK, seed=1)
+    assert found.agreement.holds
+    assert found.linear_accuracy == pytest.approx(found.linear_predicted)
+    for accuracy in (found.linear_accuracy, found.network_accuracy):
+        assert np.all(np.diff(accuracy, axis=1) <= 0)
+        assert accuracy[1, -1] > accuracy[0, -1] + 0.1  # robust under the attack it trained on
+    assert found.linear_accuracy[1, 0] < found.linear_accuracy[0, 0]  # the price
+    assert found.norms[1] < found.norms[0]
+
+
+def test_another_attack_has_another_closed_form():
+    assert not adversarial_training(**QUICK, attack="gradient", seed=1).agreement.holds
+
+
+def test_attacks_fool_as_the_library_does():
+    from datassay.data.adversarial import add_adversarial
+    from datassay.data.samples import SampleSet
+    from datassay.lab.adversarial_training import _accuracies, _attacked_loss, _starts, _train
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(300, 5))
+    y = (x[:, 0] + 0.3 * x[:, 1] > 0).astype(int)
+    x[0], x[1] = -100, 100  # the library clips to the range of the samples
+    data = torch.from_numpy(x), torch.from_numpy(2.0 * y - 1)
+    _, _, network = _starts(5, 6, 0)
+    _train(network, data, _attacked_loss(0.05, "sign"), 100, 0.02)
+    clean, attacked = _accuracies(network, data, (0.0, 0.1), "sign")
+    samples = SampleSet(x, y, np.arange(300), ("no", "yes"))
+    success = add_adversarial(samples, network, 0.0, epsilon=0.1).success
+    assert attacked == pytest.approx(clean * (1 - success), abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("run", "wrong", "said"),
     [
+        (adversarial_training, {"trained": (0.1, 0.2)}, "trained and attacks must start at 0"),
+        (adversarial_training, {"attack": "pgd"}, "attack must be one of sign, gradient"),
+        (adversarial_training, {"learning_rate": 0.0}, "learning_rate must be a number > 0"),
         (input_noise, {"n_samples": 12}, "n_samples must be a whole number >= 13"),
         (input_noise, {"largest_noise": 0.0}, "largest_noise must be a number > 0"),
         (input_noise, {"copies": (10, 1)}, "copies must be 1 or more increasing"),
@@ -120,6 +161,7 @@ def test_refuses(run, wrong, said):
 SMALL = [
     ("input-noise", {"copies": (1, 10)}),
     ("dropout", {"width": 3, "depth": 2, "n_features": 4, "train_steps": 10}),
+    ("adversarial-training", QUICK | {"steps": 5}),
     ("normalization", {"spreads": (1.0, 2.0)}),
 ]
 

@@ -32,6 +32,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "input-noise",
         "dropout",
         "normalization",
+        "adversarial-training",
     ),
     "Implicit regularisation": (
         "minimum-norm",
@@ -42,6 +43,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Step size, initialisation, noise": (
         "step-size",
         "xavier",
+        "flat-minima",
         "stationary-covariance",
     ),
     "Architecture": (

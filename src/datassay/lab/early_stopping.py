@@ -93,11 +93,7 @@ def early_stopping(
     check_sizes("steps", steps, 1, count=3)
     check_positive("step_size", step_size, 2)
     check_positive("noise", noise)
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n_samples, n_features)) / np.arange(1, n_features + 1)
-    truth = rng.normal(size=n_features)
-    y = x @ truth + noise * rng.normal(size=n_samples)
-    hessian, moment = x.T @ x / n_samples, x.T @ y / n_samples
+    hessian, moment, truth = _problem(n_features, n_samples, noise, seed)
     values, vectors = np.linalg.eigh(hessian)
     values, vectors = values[::-1].copy(), vectors[:, ::-1]
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
@@ -107,11 +103,9 @@ def early_stopping(
     times = rate * np.array(steps, float)
     best, mismatch = _nearest_decay(along, values, minimum, times)
     # Risk over the noise, at the truth behind the targets: bias and variance along q_i.
-    level = noise**2 / n_samples
-    goal = vectors.T @ truth
+    level, goal = noise**2 / n_samples, vectors.T @ truth
     stopped_share = 1 - (1 - rate * values) ** np.array(steps)[:, None]
     decayed_share = values / (values + 1 / times[:, None])
-    middle = len(steps) // 2
     return EarlyStopping(
         np.array(steps, float),
         times,
@@ -121,8 +115,8 @@ def early_stopping(
         _risk(stopped_share, values, goal, level),
         _risk(decayed_share, values, goal, level),
         values,
-        along[middle] / minimum,
-        decayed_share[middle],
+        along[len(steps) // 2] / minimum,
+        decayed_share[len(steps) // 2],
     )
 
 
@@ -155,6 +149,17 @@ def early_stopping_plots(result: EarlyStopping) -> tuple[Plot, ...]:
         Plot("Both predict about equally well", finish(risk),
              "Excess error of both along the path, below the bound"),
     )  # fmt: skip
+
+
+def _problem(
+    n_features: int, n_samples: int, noise: float, seed: int
+) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+    """Hessian, Xᵀy / n, and the weights behind the targets."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_samples, n_features)) / np.arange(1, n_features + 1)
+    truth = rng.normal(size=n_features)
+    y = x @ truth + noise * rng.normal(size=n_samples)
+    return x.T @ x / n_samples, x.T @ y / n_samples, truth
 
 
 def _path(

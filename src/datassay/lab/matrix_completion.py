@@ -32,7 +32,7 @@ class MatrixCompletion:
         error: [l, c], ‖W − M‖ / ‖M‖, median of the matrices.
         nuclear_error: [c], the same of the solution of least nuclear norm.
         apart: [l, c], ‖W − W_nuclear‖ / ‖W_nuclear‖, largest over the matrices.
-        spectrum: [l + 2, d], singular values of the first matrix at the middle count: of each
+        spectrum: [l + 2, d], singular values of the first matrix a third of the way up: of each
             depth, of the nuclear norm's, and of the matrix itself.
     """
 
@@ -107,7 +107,7 @@ def matrix_completion(
     found = torch.stack(products)  # [l, matrices · c, d, d]
     _check_finite(found)
     by_count = (len(products), matrices, len(observed))
-    middle = (len(observed) - 1) // 2
+    middle = (len(observed) - 1) // 3
     shown = torch.stack([*found[:, middle], convex[middle], targets[middle]])
     return MatrixCompletion(
         np.array(observed, float),
@@ -145,7 +145,7 @@ def matrix_completion_plots(result: MatrixCompletion) -> tuple[Plot, ...]:
     theory(apart, result.observed[[0, -1]], limit, "limit that two factors must keep")
     measured(shown, places, spectrum[-2], "least nuclear norm", place=len(result.depths))
     theory(shown, places, spectrum[-1], "the matrix")
-    middle = result.observed[(len(result.observed) - 1) // 2]
+    middle = result.observed[(len(result.observed) - 1) // 3]
     return (
         Plot("Deeper factors need fewer entries", finish(error),
              "Error of the filled-in matrix by number of entries, lower for more factors"),

@@ -129,6 +129,7 @@ def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...
     size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
     measured(size, result.shares, result.error, "SGD", mode="markers")
     theory(size, result.shares, result.exact_error, "exact for finite steps")
+    finish(size).update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
     both = np.stack([result.found, result.predicted])
     titles = ("SGD", "Lyapunov equation")
     return (
@@ -137,7 +138,7 @@ def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...
         Plot("The same as matrices, in the Hessian's eigenbasis",
              pictures(both, titles, columns=2, signed=True, side=240),
              "Both covariance matrices side by side"),
-        Plot("Larger steps leave the limit, as the exact fixed point says", finish(size),
+        Plot("Larger steps leave the limit, as the exact fixed point says", size,
              "Distance from the Lyapunov equation, growing with the step size"),
     )  # fmt: skip
 

@@ -85,7 +85,7 @@ def step_size(
         momentum: heavy-ball momentum of the constant steps, in [0, 1); the floor's formula is
             for 0.
         seed: of starts and noise.
-        progress: called during each schedule, and after each floor.
+        progress: called after each schedule.
 
     Returns:
         Losses and floors, measured and predicted.
@@ -109,13 +109,11 @@ def step_size(
     for place, rule in enumerate(rules):
         loss.append(_run(values, first, noise, rule, moments, runs, rng))
         progress("schedules", place + 1, len(rules))
-    floors = []
-    for place, share in enumerate(SHARES[:-1]):
-        floors.append(_floor(values, noise, 2 * share, runs, momentum, rng))
-        progress("floors", place + 1, len(SHARES) - 1)
     sizes = 2 * SHARES[:-1]
+    floors = [_floor(values, noise, size, runs, momentum, rng) for size in sizes]
     late = moments >= steps / 10
-    diverging = _run(values, first, noise, lambda _t: 2 * SHARES[-1], np.array([1, 300]), runs, rng)
+    edge = 2 * float(SHARES[-1])
+    diverging = _run(values, first, noise, lambda _t: edge, np.array([1, 300]), runs, rng)
     return StepSize(
         SCHEDULES,
         moments.astype(float),

@@ -68,8 +68,8 @@ def xavier(
         depth: layers after the first.
         gains: g, increasing; weights are N(0, g²/width), so 1 is Xavier and √2 is He.
         networks: independent networks that are averaged.
-        shared_variance: share of the variance that all weights of a layer have in common, in [0, 1);
-            the derivation needs 0.
+        shared_variance: share of the variance that all weights of a layer have in common, in
+            [0, 1); the derivation needs 0.
         seed: of inputs and weights.
         progress: called after each activation and gain.
 
@@ -173,7 +173,7 @@ EXPERIMENT = Experiment(
     "linear layer and by g²/2 in a ReLU layer, so that gain 1 (Xavier) or √2 (He) keeps it.",
     formula="q_{l+1} = g² E φ(√q_l z)²,   z ~ N(0, 1)\nlinear: q_l = g^{2l} q₀,   "
     "ReLU: q_l = (g²/2)^l q₀",
-    look_for="Marks on the dashed lines. Gain 1 is level for linear units, √2 for ReLU; other gains "
+    look_for="Marks on the dashed lines. Gain 1 is level for linear units, √2 for ReLU; others "
     "vanish or explode exponentially in depth. tanh never explodes: with gain 1 it fades "
     "slowly, above that it stays at a fixed point where the units saturate. Theory is for wide "
     "layers: in narrow or very deep networks single draws scatter by about depth / width.",
