@@ -27,9 +27,9 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Explicit regularisation": ("weight-decay",),
     "Implicit regularisation": (),
     "Step size, initialisation, noise": (),
-    "Architecture": (),
+    "Architecture": ("depth-compositionality",),
     "Symmetry in data": (),
-    "What a network looks at": (),
+    "What a network looks at": ("out-of-distribution",),
     "Finding laws": (),
     "Generative models": (),
 }
