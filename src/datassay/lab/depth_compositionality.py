@@ -115,7 +115,8 @@ def depth_compositionality(
         errors[cell] = _trained_error(x, y, kinds[cell[0]], (starts, steps, seed), part)
     return DepthCompositionality(
         np.array(depths, float), pieces, float(np.abs(built - targets).max()),
-        2.0 * np.array(depths), np.maximum(np.array(fewest) - 1.0, 1), errors, tuple(_size(*kind) for kind in kinds),
+        2.0 * np.array(depths), np.maximum(np.array(fewest) - 1.0, 1), errors,
+        tuple(_size(*kind) for kind in kinds),
     )  # fmt: skip
 
 
