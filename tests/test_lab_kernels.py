@@ -27,11 +27,18 @@ from datassay.lab.wide_network import (
 
 FAST = {
     ntk_width: {"n_samples": 12, "widths": (64, 512, 4096), "repeats": 4},
-    lazy_training: {"n_samples": 16, "widths": (64, 512), "steps": 400, "repeats": 3},
+    lazy_training: {"n_samples": 16, "widths": (64, 512), "steps": 250, "repeats": 3},
     linearized_training: {"widths": (128, 512, 2048), "steps": 100, "repeats": 4},
     eigenmodes: {"n_samples": 16, "width": 4096, "steps": 600, "repeats": 1},
     universal_approximation: {"units": (8, 32, 128), "n_points": 600, "repeats": 2},
-    spectral_bias: {"n_frequencies": 5, "n_samples": 64, "width": 64, "depth": 3, "steps": 800},
+    spectral_bias: {
+        "n_frequencies": 5,
+        "n_samples": 64,
+        "width": 64,
+        "depth": 3,
+        "steps": 500,
+        "repeats": 2,
+    },
 }
 PLOTS = {
     ntk_width: ntk_width_plots,

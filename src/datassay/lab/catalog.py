@@ -50,6 +50,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "linear-convolution",
         "shift-equivariance",
         "permutation-equivariance",
+        "depth-compositionality",
     ),
     "Symmetry in data": (
         "augmented-gradient",
@@ -57,7 +58,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "shift-averaging",
         "invariant-loss",
     ),
-    "What a network looks at": (),
+    "What a network looks at": ("out-of-distribution",),
     "Finding laws": (
         "pde-discovery",
         "simulated-laws",

@@ -54,7 +54,7 @@ class Eigenmodes:
         expected = self.start[:, None] * self.predicted
         gap = np.linalg.norm(self.left - expected, axis=2)
         error = float((gap / np.linalg.norm(self.start, axis=1)[:, None]).mean(axis=0).max())
-        return Agreement("largest ‖error − prediction‖ / ‖first error‖", error, 0.06)
+        return Agreement("largest ‖error − prediction‖ / ‖first error‖", error, 0.045)
 
 
 def eigenmodes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +12,9 @@ from datassay.lab.checks import check_count, check_positive, check_sizes
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 GRID = np.linspace(0, 1, 201)  # where the error is measured
 
@@ -127,16 +131,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, .
     measured(fits, result.samples[0], result.samples[1], "samples", mode="markers")
     theory(fits, GRID, np.sin(2 * np.pi * GRID), "sin 2πx")
     fits.update_yaxes(range=[-2, 2])
-    error = axes("degree", "root mean square error", log="y")
-    degrees, last = np.arange(result.train_error.shape[1]), result.degrees[-1]
-    # At degree n − 1 the samples are hit: what is left of the error is rounding.
-    train = np.median(result.train_error, axis=0)
-    train = np.where(train > 1e-6, train, np.nan)
-    measured(error, degrees, train, "on the samples (median draw)", place=0)
-    measured(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", place=1)
-    penalised = np.median(result.ridge_error, keepdims=True)
-    measured(error, [last], penalised, "fresh, penalised", place=2, mode="markers")
-    theory(error, degrees, np.full(len(degrees), result.noise), "noise")
+    degrees = np.arange(result.train_error.shape[1])
     size = axes("power of x", "size of the coefficient, |w|", log="y")
     for place, name in enumerate(names):
         w = np.abs(result.coefficients[place])
@@ -149,7 +144,7 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, .
         ),
         Plot(
             "Less error on the samples, more on fresh ones",
-            finish(error),
+            _errors(result, degrees),
             "Error on the samples falls with the degree; on fresh ones it rises again at the end",
         ),
         Plot(
@@ -159,6 +154,19 @@ def polynomial_overfitting_plots(result: PolynomialOverfitting) -> tuple[Plot, .
             "ones, and small with the penalty",
         ),
     )
+
+
+def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> Figure:
+    error = axes("degree", "root mean square error", log="y")
+    # At degree n − 1 the samples are hit: what is left of the error is rounding.
+    train = np.median(result.train_error, axis=0)
+    train = np.where(train > 1e-6, train, np.nan)
+    measured(error, degrees, train, "on the samples (median draw)", place=0)
+    measured(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", place=1)
+    penalised = np.median(result.ridge_error, keepdims=True)
+    measured(error, degrees[-1:], penalised, "fresh, penalised", place=2, mode="markers")
+    theory(error, degrees, np.full(len(degrees), result.noise), "noise")
+    return finish(error)
 
 
 def _fit(rows: np.ndarray, t: np.ndarray, penalty: float, top: int) -> Float[np.ndarray, " all"]:
