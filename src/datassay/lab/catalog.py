@@ -24,7 +24,13 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "shift-averaging",
         "invariant-loss",
     ),
-    "What a network looks at": (),
+    "What a network looks at": (
+        "class-activation",
+        "fourier-mask",
+        "first-filters",
+        "texture-shape",
+        "wavelets-trees",
+    ),
     "Finding laws": (),
     "Generative models": (),
 }
