@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from datassay.collect.training import Recipe
-from datassay.lab.checks import check_count, check_sizes
+from datassay.errors import SettingError
+from datassay.lab.checks import check_count, check_positive
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
@@ -88,14 +89,15 @@ def class_activation(
     places, so that the mean of the map, not its sum, is the logit without its bias.
     """
     check_count("canvas", canvas, 12)
+    if canvas % CELL:
+        raise SettingError(f"canvas must be even, as the map has half its side; got {canvas}.")
     check_count("n_train", n_train, 20)
     check_count("steps", steps)
-    check_sizes("noise", (noise,), 0, count=1)
+    check_positive("noise", noise)
     rng = np.random.default_rng(seed)
-    side = canvas - canvas % CELL
     order = np.r_[np.tile(np.arange(n_train), PLACES), n_train : n_train + TESTED]
     digits, labels = (a[order] for a in digit_images(seed, n_train + TESTED))
-    images, boxes = _placed(rng, digits, side, noise)
+    images, boxes = _placed(rng, digits, canvas, noise)
     recipe = Recipe(lr=0.01, steps=steps)
     first, last = slice(-TESTED), slice(-TESTED, None)
     model = trained(_network, images[first], labels[first], recipe, seed=seed, progress=progress)
@@ -105,7 +107,7 @@ def class_activation(
     maps, answers, error = _maps(model, images[last])
     shares = [_inside(m, boxes[last]) for m in (maps, _maps(before, images[last])[0])]
     return ClassActivation(
-        shares[0], shares[1], (DIGIT / side) ** 2, error,
+        shares[0], shares[1], (DIGIT / canvas) ** 2, error,
         float((answers == labels[last]).mean()), images[last][:SHOWN],
         np.kron(maps[:SHOWN], np.ones((CELL, CELL))), answers[:SHOWN],
     )  # fmt: skip

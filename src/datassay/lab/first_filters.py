@@ -39,7 +39,7 @@ class FirstFilters:
         asymmetry: ‖G − PGP‖ / ‖G‖ of G = WᵀW after training, P the mirror left to right.
         mirrored_asymmetry: the same with every training image mirrored too.
         accuracy: on 300 test images, 0 to 1.
-        filters: [2 s, 8, 8], some before and the same after training.
+        filters: [2 s, 8, 8], those of largest norm after training: before it, and after.
     """
 
     trained: Float[np.ndarray, " M"]
@@ -114,12 +114,13 @@ def first_filters(
         torch.manual_seed(seed)
         before = _filters(build())
     after, shuffled, mirrored = (_filters(model) for model in models)
+    grown = np.argsort(-np.square(after).sum(axis=(1, 2)))[:SHOWN]
     test = slice(-TESTED, None)
     return FirstFilters(
         _smoothness(after), _smoothness(before), _smoothness(shuffled),
         _spectrum(after), _spectrum(before), _asymmetry(after), _asymmetry(mirrored),
         accuracy(models[0], shown[test], labels[test]),
-        np.concatenate([before[:SHOWN] / start, after[:SHOWN]]),
+        np.concatenate([before[grown], after[grown]]),
     )  # fmt: skip
 
 
