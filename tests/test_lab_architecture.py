@@ -25,8 +25,14 @@ def test_linear_convolution_reaches_the_margin_of_its_norm():
     found = linear_convolution(**SMALL_LINEAR)
     assert found.agreement.holds
     assert found.cross_excess > 3 * found.agreement.limit  # the two norms are told apart
-    again = linear_convolution(**SMALL_LINEAR)
-    assert np.array_equal(found.convolutional, again.convolutional)
+    again = [linear_convolution(**SMALL_LINEAR | {"steps": 20}) for _ in range(2)]
+    assert np.array_equal(again[0].convolutional, again[1].convolutional)
+
+
+def test_dense_networks_find_the_same_margin_at_every_depth():
+    pytest.importorskip("cvxpy")
+    found = linear_convolution(**SMALL_LINEAR, depth=3)
+    assert found.dense_excess < found.agreement.limit
 
 
 def test_linear_convolution_is_dense_at_depth_one():
@@ -127,6 +133,7 @@ def test_equivariant_layer_refuses():
         (linear_convolution, {"depth": 0}, "depth must"),
         (linear_convolution, {"step_size": 0.0}, "step_size must"),
         (shift_equivariance, {"size": 11}, "size must be a whole number >= 12"),
+        (shift_equivariance, {"size": 13}, "size must be even"),
         (shift_equivariance, {"padding": "mirror"}, "padding must be one of circular, zeros"),
         (shift_equivariance, {"n_angles": 1}, "n_angles must"),
         (permutation_equivariance, {"size": 2}, "size must be a whole number in 3 to 8"),

@@ -136,8 +136,8 @@ def test_digit_images_are_drawn_by_the_seed():
     [
         (augmented_gradient, {"n_images": 0}, "n_images must"),
         (augmented_gradient, {"group": "flips"}, "group must be one of shifts, rotations"),
-        (augmented_gradient, {"share": 0.0}, "share must be a number > 0"),
-        (symmetric_weights, {"share": 1.5}, "share must be a number > 0"),
+        (augmented_gradient, {"share": 0.0}, "share must be above 0 and at most 1"),
+        (symmetric_weights, {"share": 1.5}, "share must be above 0 and at most 1"),
         (symmetric_weights, {"steps": 0}, "steps must"),
         (symmetric_weights, {"step_size": -1.0}, "step_size must"),
         (shift_averaging, {"half_widths": (1.0, 0.1)}, "half_widths must be 1 or more increasing"),
@@ -145,6 +145,7 @@ def test_digit_images_are_drawn_by_the_seed():
         (invariant_loss, {"rates": (0.1,)}, "rates must be 2 or more"),
         (invariant_loss, {"n_angles": 0}, "n_angles must"),
         (invariant_loss, {"time": 0.0}, "time must"),
+        (invariant_loss, {"time": 0.02}, "largest of rates must be a number > 0 and < 0.02"),
     ],
 )
 def test_symmetry_refuses(run, wrong, said):

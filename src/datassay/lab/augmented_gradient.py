@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_choice, check_count, check_positive
+from datassay.lab.checks import check_choice, check_count
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import relative_error
-from datassay.lab.orbits import GROUPS, pixel_orders
+from datassay.lab.orbits import GROUPS, check_share, pixel_orders
 from datassay.progress import Progress, silent
 
 SIDE = 8  # of the digits, pixels
@@ -79,7 +79,7 @@ def augmented_gradient(
     check_count("n_images", n_images)
     check_count("width", width)
     check_choice("group", group, GROUPS)
-    check_positive("share", share, 1.0 + 1e-9)
+    check_share(share)
     rng = np.random.default_rng(seed)
     images, labels = digit_images(seed, n_images)
     x, y = images.reshape(n_images, -1), np.where(labels % 2, 1.0, -1.0)

@@ -58,7 +58,14 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "shift-averaging",
         "invariant-loss",
     ),
-    "What a network looks at": ("out-of-distribution",),
+    "What a network looks at": (
+        "class-activation",
+        "fourier-mask",
+        "first-filters",
+        "texture-shape",
+        "wavelets-trees",
+        "out-of-distribution",
+    ),
     "Finding laws": (
         "pde-discovery",
         "simulated-laws",

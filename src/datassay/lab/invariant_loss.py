@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_count, check_sizes
+from datassay.lab.checks import check_count, check_positive, check_sizes
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -87,7 +87,8 @@ def invariant_loss(
     check_count("n_angles", n_angles)
     check_count("width", width)
     check_sizes("rates", rates, 1e-5)
-    check_sizes("time", (time,), rates[-1], count=1)
+    check_positive("time", time)
+    check_positive("largest of rates", rates[-1], below=time)
     rng = np.random.default_rng(seed)
     x, y = rng.normal((0.75, 0.25), 0.5, (n_samples, 2)), rng.choice([-0.8, 0.8], n_samples)
     angles = sorted({*(2**k for k in range(9) if 2**k < n_angles), n_angles})

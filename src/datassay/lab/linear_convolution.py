@@ -240,8 +240,8 @@ EXPERIMENT = Experiment(
     look_for="Marks on the dashed lines of their own theory: the convolutional predictor keeps few "
     "frequencies, the fully connected one uses all. Its predictor comes close to the least norm "
     "soon; its direction follows slowly, because frequencies that theory puts to 0 vanish slowly "
-    "only. At depth 1 both networks are the same and the second statement fails; "
-    "beyond depth 2 the norm is not convex, and only a stationary point is promised.",
+    "only. At depth 1 both networks are the same and the second statement fails; beyond depth 2 "
+    "the norm is another, not convex, and only a stationary point of it is promised.",
     source="S2 class 4; Gunasekar, Lee, Soudry and Srebro (2018)",
     run=linear_convolution,
     plots=linear_convolution_plots,

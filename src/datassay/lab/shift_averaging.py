@@ -138,7 +138,7 @@ EXPERIMENT = Experiment(
     name="shift-averaging",
     statement="Averaging a function over shifts in [−a, a] multiplies its Fourier coefficient k by "
     "2a sinc(ka/π): a low-pass filter.",
-    formula="f̄(w) = ∫_{−a}^{a} f(w − t) dt  ⇒  f̄^(k) = 2a sinc(ka/π) f̂(k),  sinc x = sin(πx)/(πx)",
+    formula="f̄(w) = ∫_{−a}^{a} f(w − t) dt  ⇒  f̄^(k) = 2a sinc(ka/π) f̂(k)\nsinc x = sin(πx)/(πx)",
     look_for="Marks on the dashed curves, with zeros at ka = π, 2π, …: the wider the window, the "
     "fewer frequencies are left, and only the mean for full invariance. S2 prints sinc(2ka), "
     "which belongs to frequencies in cycles; convention = printed shows that it fails here.",

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from datassay.errors import SettingError
 from datassay.lab.checks import check_choice, check_count
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
@@ -90,6 +91,8 @@ def shift_equivariance(
     """
     check_count("n_images", n_images)
     check_count("size", size, 12)
+    if size % 2:
+        raise SettingError(f"size must be even, so that stride 2 fits around it; got {size}.")
     check_count("channels", channels)
     check_choice("padding", padding, ("circular", "zeros"))
     check_count("n_angles", n_angles, 2)

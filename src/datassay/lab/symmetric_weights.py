@@ -11,7 +11,7 @@ from datassay.lab.checks import check_choice, check_count, check_positive
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.orbits import GROUPS, pixel_orders
+from datassay.lab.orbits import GROUPS, check_share, pixel_orders
 from datassay.progress import Progress, silent
 
 SIDE = 8  # of the digits, pixels
@@ -87,7 +87,7 @@ def symmetric_weights(
     check_count("n_images", n_images)
     check_count("width", width)
     check_choice("group", group, GROUPS)
-    check_positive("share", share, 1.0 + 1e-9)
+    check_share(share)
     check_count("steps", steps)
     check_positive("step_size", step_size)
     rng = np.random.default_rng(seed)
