@@ -49,7 +49,7 @@ def halves_plots(result):
     figure = axes("x", "y")
     measured(figure, np.arange(len(result.values)), result.values, "half")
     theory(figure, [0, 1], [0, 0.5])
-    return (Plot("</script><b>title", finish(figure), "a line & more"),)
+    return (Plot("</script><b>title", finish(figure), "a line & more", wide=True),)
 
 
 HALVES = Experiment("halves", "Halves.", "x / 2", "A line.", "S2", halves, halves_plots)
@@ -156,8 +156,10 @@ def test_result_is_kept_and_read_again(tmp_path):
     again = kept(HALVES, {"size": 5}, tmp_path)
     assert again is not None and again.holds and again.agreement == record.agreement
     assert json.loads(json.dumps(again.parameters)) == json.loads(json.dumps(record.parameters))
-    assert [p[:2] for p in again.plots] == [p[:2] for p in record.plots]
-    assert [json.loads(p[2]) for p in again.plots] == [json.loads(p[2]) for p in record.plots]
+    assert len(again.plots) == len(record.plots) == 1
+    for ours, theirs in zip(again.plots, record.plots, strict=True):
+        assert json.loads(ours.figure) == json.loads(theirs.figure)
+        assert dataclasses.replace(ours, figure="") == dataclasses.replace(theirs, figure="")
     arrays = np.load(tmp_path / "halves" / "result.npz")
     np.testing.assert_array_equal(arrays["values"], np.arange(5) / 2)
     assert json.loads((tmp_path / "halves" / "summary.json").read_text())["result"]["label"] == "a"
@@ -221,11 +223,12 @@ def test_choice_is_checked(only_halves):
 
 
 def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
-    record = ran(tmp_path, scale=8.0, names="<i>evil</i>")
+    record = ran(tmp_path, scale=8.0, names="<i>evil</i>\nlines")
     page = render_gallery([record], lab_facts([record], "datassay lab halves"))
     body = page.split("<main", 1)[1].split("<footer", 1)[0]
     assert "<b>title" not in body and "&lt;b&gt;title" in body and "<i>evil" not in page
     assert "Does not hold.</b> A &lt;b&gt; of halves &amp; more: 2.00, at most 0.5" in body
+    assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
     assert 'href="#halves"' in body and 'class="told broken"' in body
 
 

@@ -49,11 +49,13 @@ class Plot:
         title: above it; a few words.
         figure: plotly's, with axes, units, and theory dashed over what was measured.
         text: what it shows, for who cannot see it.
+        wide: across the page instead of beside the next one.
     """
 
     title: str
     figure: Figure
     text: str
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,9 +57,9 @@ def render_gallery(records: Sequence[Record], facts: dict[str, str]) -> str:
             shown = _shown(experiment, by_name[experiment.name])
             chapters.setdefault(chapter, []).append(shown)
     figures = {
-        f"{r.name}-{place}": (spec, text)
+        f"{r.name}-{place}": (plot.figure, plot.text)
         for r in records
-        for place, (_, text, spec) in enumerate(r.plots)
+        for place, plot in enumerate(r.plots)
     }
     context = {
         "brand": "datassay lab · why networks learn what they learn",
@@ -115,7 +115,8 @@ def _shown(experiment: Experiment, record: Record) -> dict[str, object]:
         "agreement": told,
         "problem": record.problem,
         "parameters": ", ".join(f"{n} {_value(v)}" for n, v in record.parameters.items()),
-        "plots": [(f"{record.name}-{i}", title) for i, (title, _, _) in enumerate(record.plots)],
+        "plots": [(f"{record.name}-{i}", p.title, p.wide) for i, p in enumerate(record.plots)],
+        "texts": {n: v for n, v in record.values.items() if isinstance(v, str) and "\n" in v},
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from datassay.errors import SettingError
-from datassay.lab.experiment import Agreement, Experiment
+from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.parameters import defaults
 from datassay.progress import Progress, silent
 from datassay.report.summary import standard_json
@@ -25,6 +25,23 @@ from datassay.report.write import write_files
 
 # Arrays up to this size stand in the summary too; all of them are in result.npz.
 MOST_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlot:
+    """One figure as it is kept.
+
+    Attributes:
+        title: above it.
+        text: what it shows, for who cannot see it.
+        figure: plotly's JSON.
+        wide: across the page.
+    """
+
+    title: str
+    text: str
+    figure: str
+    wide: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +55,7 @@ class Record:
         seconds: it took.
         digest: of the code, the parameters and the version: equal ones give equal results.
         values: numbers and texts of the result, and its small arrays.
-        plots: (title, text, plotly's JSON) of each figure.
+        plots: its figures.
         problem: why it could not run, or "".
     """
 
@@ -48,7 +65,7 @@ class Record:
     seconds: float
     digest: str
     values: dict[str, Any]
-    plots: tuple[tuple[str, str, str], ...]
+    plots: tuple[KeptPlot, ...]
     problem: str = ""
 
     @property
@@ -94,7 +111,7 @@ def run_experiment(
         seconds=seconds,
         digest=digest(experiment, parameters),
         values=shown,
-        plots=tuple((p.title, p.text, str(p.figure.to_json())) for p in experiment.plots(result)),
+        plots=tuple(_kept_plot(p) for p in experiment.plots(result)),
     )
     writers = {
         "result.npz": lambda to: np.savez(to, **arrays),
@@ -128,7 +145,7 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
             seconds=told["seconds"],
             digest=told["digest"],
             values=told["result"],
-            plots=tuple((d["title"], d["text"], json.dumps(d["figure"])) for d in drawn),
+            plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not there, or not ours: it is run again
@@ -192,6 +209,10 @@ def _agreement(told: dict[str, Any]) -> Agreement:
     return Agreement(**{**told, "value": value})
 
 
-def _write_figures(plots: tuple[tuple[str, str, str], ...], to: Path) -> None:
-    drawn = [{"title": t, "text": text, "figure": json.loads(spec)} for t, text, spec in plots]
+def _kept_plot(plot: Plot) -> KeptPlot:
+    return KeptPlot(plot.title, plot.text, str(plot.figure.to_json()), plot.wide)
+
+
+def _write_figures(plots: tuple[KeptPlot, ...], to: Path) -> None:
+    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in plots]
     to.write_text(json.dumps(drawn), "utf-8")
