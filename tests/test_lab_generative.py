@@ -6,7 +6,12 @@ import torch
 
 from datassay.data.load import load
 from datassay.errors import SettingError
+from datassay.lab import variational_bound as bounds
 from datassay.lab.autoencoder import autoencoder, autoencoder_plots
+from datassay.lab.variational_autoencoder import (
+    variational_autoencoder,
+    variational_autoencoder_plots,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +80,84 @@ def test_autoencoder_plots(encoded):
     plots = autoencoder_plots(encoded)
     assert len(plots) == 3
     assert dashed(plots)
+
+
+@pytest.fixture(scope="module")
+def variational():
+    return variational_autoencoder(steps=400, n_digits=12, seed=1)
+
+
+def test_gradients_go_through_the_sample(variational):
+    assert variational.agreement.holds
+    noisy = np.linalg.norm(variational.score - variational.exact)
+    assert noisy > 3 * np.linalg.norm(variational.through - variational.exact)
+
+
+def test_without_the_trick_the_encoder_feels_only_the_prior():
+    found = variational_autoencoder(steps=400, n_digits=12, trick=False)
+    assert not found.agreement.holds
+
+
+def test_the_bound_rises_and_stays_below(variational):
+    assert variational.bound[-1] > variational.bound[0] + 3
+    assert (variational.bound < variational.log_p).all()
+    closer = variational.log_p - variational.weighted
+    assert (closer < variational.log_p - variational.bound + 1e-3).all()
+
+
+def test_kl_is_that_of_draws():
+    generator = torch.Generator().manual_seed(0)
+    mean, log_variance = torch.tensor([0.7, -1.2]), torch.tensor([-0.5, 0.4])
+    z = mean + (log_variance / 2).exp() * torch.randn(200_000, 2, generator=generator)
+    zero = torch.zeros(2)
+    ratio = bounds.log_normal(z, mean, log_variance) - bounds.log_normal(z, zero, zero)
+    closed = float(bounds.kl_to_standard(mean, log_variance))
+    assert float(ratio.mean()) == pytest.approx(closed, abs=0.02)
+    normal = torch.distributions.Normal
+    library = torch.distributions.kl_divergence(
+        normal(mean, (log_variance / 2).exp()), normal(0.0, 1.0)
+    )
+    assert closed == pytest.approx(float(library.sum()), rel=1e-5)
+
+
+def test_log_p_less_the_bound_is_the_distance_to_the_posterior():
+    generator = torch.Generator().manual_seed(2)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = bounds.Variational(6).double()
+    x = torch.randint(0, 2, (5, 6), generator=generator).double()
+    with torch.no_grad():
+        log_p = bounds.evidence(model, x)
+        every = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 6).double()
+        assert float(bounds.evidence(model, every).exp().sum()) == pytest.approx(1, abs=1e-6)
+        noise = torch.randn(40_000, 5, 2, generator=generator, dtype=torch.float64)
+        bound = bounds.lower_bound(model, x, noise)
+        mean, log_variance = model.encode(x)
+        z = mean + (log_variance / 2).exp() * noise
+        zero = torch.zeros_like(z)
+        posterior = model.log_likelihood(x, z) + bounds.log_normal(z, zero, zero) - log_p
+        gap = (bounds.log_normal(z, mean, log_variance) - posterior).mean(0)
+        weighted = bounds.importance_bound(model, x, noise)
+    np.testing.assert_allclose(log_p - bound, gap, atol=0.02)
+    assert (gap > 0).all()
+    np.testing.assert_allclose(weighted, log_p, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"steps": 5}, "steps must be a whole number >= 12"),
+        ({"n_digits": 0}, "n_digits must"),
+        ({"draws": 1}, "draws must"),
+        ({"beta": 0.0}, "beta must be a number > 0"),
+    ],
+)
+def test_variational_autoencoder_refuses(wrong, said):
+    with pytest.raises(SettingError, match=said):
+        variational_autoencoder(**wrong)
+
+
+def test_variational_autoencoder_plots(variational):
+    plots = variational_autoencoder_plots(variational)
+    assert len(dashed(plots)) == 2
+    assert variational.decoded.shape == variational.sampled.shape == (100, 100)
