@@ -21,7 +21,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Symmetry in data": (),
     "What a network looks at": (),
     "Finding laws": ("pde-discovery", "simulated-laws", "network-dictionary"),
-    "Generative models": ("autoencoder", "variational-autoencoder"),
+    "Generative models": ("autoencoder", "variational-autoencoder", "gan", "optimal-discriminator"),
 }
 
 
