@@ -68,9 +68,9 @@ class Gan:
 
 def gan(
     *,
-    steps: int = 1500,
+    steps: int = 1200,
     inner: int = 5,
-    digit_steps: int = 1500,
+    digit_steps: int = 1200,
     loss: str = "saturating",
     seed: int = 0,
     progress: Progress = silent,
@@ -93,7 +93,7 @@ def gan(
     Raises:
         SettingError: a parameter is out of its range.
 
-    Cost: about 20 seconds; (inner + 1) · steps passes of two small networks.
+    Cost: about 15 seconds; (inner + 1) · steps passes of two small networks.
     Source: S2 class 6, "Training loop", with its inner loop for D and its descent on
         ln(1 − D(G(z))); Goodfellow et al. (2014). Ours: Adam with a falling step size; noise
         on all digits and dropout in their discriminator, without which one digit is all it makes.

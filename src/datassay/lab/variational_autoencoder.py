@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,15 +119,9 @@ def variational_autoencoder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Variational(x.shape[1]).double()
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     checks = np.unique(np.geomspace(max(1, steps / 100), steps, CHECKS).round().astype(int))
     curves = []
-    for step in range(1, steps + 1):
-        batch = x[torch.randint(len(x), (BATCH,), generator=generator)]
-        noise = _normal(generator, 1, BATCH)
-        optimizer.zero_grad()
-        (-lower_bound(model, batch, noise, trick=trick, beta=beta).mean()).backward()
-        optimizer.step()
+    for step in _training(model, x, steps, generator, trick, beta):
         if step in checks:
             curves.append(_bounds(model, x_new, generator))
             progress("training", step, steps)
@@ -184,6 +179,20 @@ def _black_and_white(x: np.ndarray) -> Float[np.ndarray, "n d"]:
 
 def _normal(generator: torch.Generator, draws: int, n: int) -> Float[Tensor, "m n 2"]:
     return torch.randn(draws, n, CODES, generator=generator, dtype=torch.float64)
+
+
+def _training(
+    model: Variational, x: Tensor, steps: int, generator: torch.Generator, trick: bool, beta: float
+) -> Iterator[int]:
+    """Train the model in place, and say after each step how many are done."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for step in range(1, steps + 1):
+        batch = x[torch.randint(len(x), (BATCH,), generator=generator)]
+        noise = _normal(generator, 1, BATCH)
+        optimizer.zero_grad()
+        (-lower_bound(model, batch, noise, trick=trick, beta=beta).mean()).backward()
+        optimizer.step()
+        yield step
 
 
 def _bounds(
