@@ -104,7 +104,7 @@ def autoencoder(
         curved = _curved(x, size, steps, seed)
         returned = [x_new @ subspace.T @ subspace, _through(linear, x_new), _through(curved, x_new)]
         lost.append([float(((out - x_new) ** 2).sum(1).mean()) for out in returned])
-        angles.append(_sine(subspace, linear[1].weight.detach().numpy()))
+        angles.append(_sine(subspace, linear.state_dict()["1.weight"].numpy()))
         back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
         codes = _through(curved[: len(curved) // 2], x_new) if not place else codes
         progress("bottlenecks", place + 1, len(bottlenecks))

@@ -71,7 +71,12 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "simulated-laws",
         "network-dictionary",
     ),
-    "Generative models": ("autoencoder",),
+    "Generative models": (
+        "autoencoder",
+        "variational-autoencoder",
+        "gan",
+        "optimal-discriminator",
+    ),
 }
 
 

@@ -125,9 +125,8 @@ def pde_discovery(
     found = []
     for law, solution in zip(LAWS, solutions, strict=True):
         versions = [noisy(solution, level, seed) for level in levels]
-        dictionaries = weak_form(law, versions, n_windows, seed)
-        dictionaries += [differences(law, version) for version in versions]
-        for dictionary in dictionaries:
+        weak = weak_form(law, versions, n_windows, seed)
+        for dictionary in weak + [differences(law, version) for version in versions]:
             found.append(found_law(law, dictionary, weight))
             progress("laws", len(found), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
