@@ -7,9 +7,9 @@ import torch
 from datassay.data.load import load
 from datassay.errors import SettingError
 from datassay.lab import variational_bound as bounds
-from datassay.lab.adversarial_training import value
 from datassay.lab.autoencoder import autoencoder, autoencoder_plots
 from datassay.lab.gan import best_value, gan, gan_plots
+from datassay.lab.gan_training import value
 from datassay.lab.optimal_discriminator import (
     optimal_discriminator,
     optimal_discriminator_plots,

@@ -1,24 +1,16 @@
-<<<<<<< HEAD
 """Training on adversarial samples: robustness, its price, and its exact form for a linear unit."""
-=======
-"""The training loop of a generative adversarial network, as S2 writes it down."""
->>>>>>> laws
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-<<<<<<< HEAD
 import numpy as np
-=======
->>>>>>> laws
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-<<<<<<< HEAD
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -255,110 +247,3 @@ EXPERIMENT = Experiment(
     run=adversarial_training,
     plots=adversarial_training_plots,
 )
-=======
-# Of Adam, both networks: less memory of past gradients, as is usual where the target moves.
-BETAS = (0.5, 0.9)
-
-
-@dataclass(frozen=True, slots=True)
-class AdversarialRecipe:
-    """How the two networks are trained.
-
-    Attributes:
-        steps: updates of the generator.
-        inner: updates of the discriminator before each of them.
-        batch: real samples, and as many fakes, an update.
-        rate: of the generator's Adam at the start; it falls to 0 in a straight line. The
-            discriminator's is twice that.
-        loss: what the generator descends: "saturating", ln(1 − D(G(z))), as S2 and the minimax
-            game have it, or "non-saturating", −ln D(G(z)).
-    """
-
-    steps: int
-    inner: int
-    batch: int
-    rate: float
-    loss: str
-
-
-def value(real: Float[Tensor, "..."], fake: Float[Tensor, "..."]) -> Float[Tensor, ""]:
-    """V = E ln D(x) + E ln(1 − D(G(z))), nats.
-
-    Args:
-        real: logits of D at real samples.
-        fake: logits of D at generated ones.
-
-    Returns:
-        The value, at most 0.
-
-    Cost: negligible.
-    Source: S2 class 6, "Value function". In S2's cross-entropy beside it, ŷ stands where y must
-        (−Σ ŷ ln ŷ …), and its minus is lost on the way to V.
-    """
-    return -softplus(-real).mean() - softplus(fake).mean()
-
-
-def train_adversaries(
-    generator: nn.Module,
-    discriminator: nn.Module,
-    draw_real: Callable[[int], Tensor],
-    draw_noise: Callable[[int], Tensor],
-    recipe: AdversarialRecipe,
-    observe: Callable[[int], None],
-) -> None:
-    """Inner loop for D by ascent on V, then one step for G, and again.
-
-    Args:
-        generator: G, trained in place.
-        discriminator: D's logit, [n, 1], trained in place.
-        draw_real: n → n real samples.
-        draw_noise: n → n inputs of the generator.
-        recipe: steps, batch, rates and loss.
-        observe: called after each step of the generator with the steps done.
-
-    Cost: steps · (inner + 1) passes of both networks.
-    Source: S2 class 6, "Training loop"; Goodfellow et al. (2014), algorithm 1.
-    """
-    fakers = torch.optim.Adam(generator.parameters(), lr=recipe.rate, betas=BETAS)
-    judges = torch.optim.Adam(discriminator.parameters(), lr=2 * recipe.rate, betas=BETAS)
-    schedules = [
-        torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, recipe.steps)
-        for optimizer in (fakers, judges)
-    ]
-    for step in range(recipe.steps):
-        for _ in range(recipe.inner):
-            with torch.no_grad():
-                fake = generator(draw_noise(recipe.batch))
-            judges.zero_grad()
-            loss = -value(discriminator(draw_real(recipe.batch)), discriminator(fake))
-            loss.backward()
-            judges.step()
-        fakers.zero_grad()
-        logits = discriminator(generator(draw_noise(recipe.batch)))
-        # ln(1 − D) is flat where D is near 0, at the start; −ln D is steep there.
-        descended = -softplus(logits) if recipe.loss == "saturating" else softplus(-logits)
-        descended.mean().backward()
-        fakers.step()
-        for schedule in schedules:
-            schedule.step()
-        observe(step + 1)
-
-
-def tanh_network(n_inputs: int, width: int, n_outputs: int) -> nn.Sequential:
-    """Two hidden layers of tanh units.
-
-    Args:
-        n_inputs: of a sample.
-        width: of each hidden layer.
-        n_outputs: of a sample.
-
-    Returns:
-        The network, its weights drawn from torch's global generator.
-
-    Cost: negligible.
-    """
-    return nn.Sequential(
-        nn.Linear(n_inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(),
-        nn.Linear(width, n_outputs),
-    )  # fmt: skip
->>>>>>> laws

@@ -105,7 +105,7 @@ def experiment(name: str) -> Experiment:
     """
     known = [n for names in CHAPTERS.values() for n in names]
     if name not in known:
-        near = difflib.get_close_matches(name, known, 3, 0.4)
+        near = difflib.get_close_matches(name, known, 3, 0.6)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise SettingError(
             f"experiment must be one of those that `datassay lab` lists, or all; got {name!r}. "

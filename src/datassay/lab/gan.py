@@ -11,15 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from datassay.data.load import load
-from datassay.lab.adversarial_training import (
+from datassay.lab.checks import check_choice, check_count
+from datassay.lab.curves import axes, finish, measured, pictures, theory
+from datassay.lab.experiment import Agreement, Experiment, Plot
+from datassay.lab.gan_training import (
     AdversarialRecipe,
     tanh_network,
     train_adversaries,
     value,
 )
-from datassay.lab.checks import check_choice, check_count
-from datassay.lab.curves import axes, finish, measured, pictures, theory
-from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
 
 LOSSES = ("saturating", "non-saturating")

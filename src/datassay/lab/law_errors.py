@@ -1,4 +1,4 @@
-"""How errors of found laws are drawn beside those of a published table."""
+"""How found laws are shown, and their errors drawn beside those of a published table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.lab.curves import COLOURS, axes, finish, theory
-from datassay.report.figure_style import VERMILION
+from datassay.report.figure_style import INK, VERMILION, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-LONGEST = 96
+LONGEST = 120
+ROW = 26  # height of a line in pixels
+WASH = "#f6f8fa"
 
 
 def error_bars(
@@ -49,11 +51,12 @@ def error_bars(
     labels = [f"{name}<br>{end}" for name in equations for end in ("clean", f"{100 * noise:g} %")]
     finish(figure)
     figure.update_xaxes(tickvals=columns, ticktext=labels, range=[-0.5, len(columns) - 0.5])
+    figure.update_layout(legend_y=-0.25)
     return figure
 
 
-def law_list(rows: Sequence[tuple[str, str, bool]]) -> Figure:
-    """The laws that were found, as text.
+def law_table(rows: Sequence[tuple[str, str, bool]]) -> Figure:
+    """The laws that were found.
 
     Args:
         rows: (case, law, whether its terms are right).
@@ -61,17 +64,19 @@ def law_list(rows: Sequence[tuple[str, str, bool]]) -> Figure:
     Returns:
         The figure: one line a law, wrong ones in red.
     """
-    figure = axes("", "", height=40 + 24 * len(rows))
-    figure.update_xaxes(visible=False, range=[0, 1])
-    figure.update_yaxes(visible=False, range=[len(rows) - 0.5, -0.5])
-    # An invisible point keeps the axes of a figure that holds text only.
-    figure.add_scatter(x=[0.0], y=[0.0], mode="markers", opacity=0, showlegend=False)
-    for place, (case, law, right) in enumerate(rows):
-        shown = law if len(law) <= LONGEST else law[: LONGEST - 1] + "…"
-        for x, text in ((0.0, case), (0.27, shown)):
-            figure.add_annotation(
-                x=x, y=place, text=text, showarrow=False, xanchor="left",
-                font={"size": 12} if right else {"size": 12, "color": VERMILION},
-            )  # fmt: skip
-    figure.update_layout(margin={"l": 8, "r": 8, "t": 8, "b": 8})
+    import plotly.graph_objects as go
+
+    cases, laws, right = zip(*rows, strict=True)
+    shown = [law if len(law) <= LONGEST else law[: LONGEST - 1] + "…" for law in laws]
+    colours = [INK if good else VERMILION for good in right]
+    figure = go.Figure()
+    figure.add_table(
+        columnwidth=[1, 3],
+        header={"values": ["data", "law found"], "align": "left", "fill": {"color": WASH},
+                "font": {"size": 12.5}, "line": {"width": 0}},
+        cells={"values": [cases, shown], "align": "left", "height": ROW, "line": {"width": 0},
+               "fill": {"color": "white"}, "font": {"size": 12.5, "color": [colours, colours]}},
+    )  # fmt: skip
+    style(figure, "", "")
+    figure.update_layout(height=ROW * (len(rows) + 2), margin={"l": 0, "r": 0, "t": 8, "b": 0})
     return figure

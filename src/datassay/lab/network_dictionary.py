@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import law_list
+from datassay.lab.law_errors import law_table
 from datassay.lab.pde_simulation import Solution, burgers
 from datassay.lab.sparse_law import law_text, sparsest
 from datassay.progress import Progress, silent
@@ -188,7 +188,7 @@ def network_dictionary_plots(result: NetworkDictionary) -> tuple[Plot, ...]:
     text = "u_tt of network and exact solution agree; differences of noisy data scatter around"
     return (
         Plot("A derivative of noisy data, by both routes", finish(figure), text),
-        Plot("Laws found", law_list(rows), "The law of each system by each route"),
+        Plot("Laws found", law_table(rows), "The law of each system by each route"),
     )
 
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.lab.adversarial_training import tanh_network, value
 from datassay.lab.checks import check_count
 from datassay.lab.curves import COLOURS, axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
+from datassay.lab.gan_training import tanh_network, value
 from datassay.progress import Progress, silent
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).

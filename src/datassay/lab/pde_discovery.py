@@ -13,7 +13,7 @@ from datassay.errors import SettingError
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import error_bars, law_list
+from datassay.lab.law_errors import error_bars, law_table
 from datassay.lab.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
 from datassay.lab.sparse_law import KnownLaw, differences, found_law, noisy, weak_form
 from datassay.progress import Progress, silent
@@ -163,9 +163,14 @@ def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
     text = "Mean coefficient errors of both forms beside those of S2's table, per equation"
     seen = pictures(result.fields, result.equations, columns=3, signed=True, side=260)
     return (
-        Plot("Errors of the coefficients, beside S2's table", bars, text),
-        Plot("Laws found", law_list(_rows(result)), "The law found in each case, right or wrong"),
-        Plot(f"The data: {result.data}", seen, "u over place (down) and time (right)"),
+        Plot("Errors of the coefficients, beside S2's table", bars, text, wide=True),
+        Plot(
+            "Laws found",
+            law_table(_rows(result)),
+            "The law found in each case, right or wrong",
+            wide=True,
+        ),
+        Plot(f"The data: {result.data}", seen, "u over place (down) and time (right)", wide=True),
     )
 
 

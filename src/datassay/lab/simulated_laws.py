@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import error_bars, law_list
+from datassay.lab.law_errors import error_bars, law_table
 from datassay.lab.pde_simulation import nonlinear_schrodinger, reaction_diffusion, schrodinger
 from datassay.lab.sparse_law import KnownLaw, found_law, noisy, weak_form
 from datassay.progress import Progress, silent
@@ -153,9 +153,10 @@ def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
     seen = pictures(result.fields, titles, columns=3, signed=True, side=260)
     return (
         Plot("Errors of the coefficients, beside S2's table", bars,
-             "Mean coefficient errors, ours and those of S2's table, per equation"),
-        Plot("Laws found", law_list(rows), "The law of each field in each case"),
-        Plot("The data: first field", seen, "Two quantum waves over time, and a spiral wave"),
+             "Mean coefficient errors, ours and those of S2's table, per equation", wide=True),
+        Plot("Laws found", law_table(rows), "The law of each field in each case", wide=True),
+        Plot("The data: first field", seen, "Two quantum waves over time, and a spiral wave",
+             wide=True),
     )  # fmt: skip
 
 
