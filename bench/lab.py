@@ -11,6 +11,10 @@ from record import record
 
 from datassay.lab.run import chosen, run_lab
 
+# Beside the one number: what `papers/README.md` quotes.
+LAWS = ("equations", "noise", "error", "spread", "right", "laws")
+WHOLE = {"pde-discovery": ("data", "forms", *LAWS), "simulated-laws": LAWS}
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for found in run_lab(chosen(sys.argv[1:] or ["all"], [], 0), Path(folder)):
@@ -24,4 +28,5 @@ if __name__ == "__main__":
                 limit=found.agreement.limit,
                 holds=found.holds,
                 seconds=found.seconds,
+                **{k: found.values[k] for k in WHOLE.get(found.name, ())},
             )

@@ -94,7 +94,8 @@ def table() -> str:
             )
         ],
     ]
-    rows += _attribution(r) + _papers(r) + _mixed(r) + _weighted(r) + _scale(r) + _polynomials(r)
+    rows += _attribution(r) + _papers(r) + _mixed(r) + _weighted(r) + _scale(r)
+    rows += _polynomials(r) + _lab(r)
     lines = ["| what | measured | bench |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {a} | {b} | `{c}` |" for a, b, c in rows)])
 
@@ -291,6 +292,27 @@ def _scale(r: dict[str, dict]) -> list[tuple[str, str, str]]:
             f"{worst['seconds'][0]:.2f} to {worst['seconds'][1]:.2f}, "
             f"{worst['peak'][0]:.2f} to {worst['peak'][1]:.2f}",
             "plan.py",
+        ),
+    ]
+
+
+def _lab(r: dict[str, dict]) -> list[tuple[str, str, str]]:
+    found = [line for bench, line in r.items() if bench.startswith("lab/")]
+    laws = r["lab/pde-discovery"]
+    errors = [f"{e[0][1]:.2f}" for e in laws["error"]]
+    return [
+        (
+            f"The course (S2): {len(found)} experiments at their defaults: statements that hold; "
+            "slowest experiment, all of them",
+            f"{sum(x['holds'] for x in found)}; {max(x['seconds'] for x in found):.0f} s, "
+            f"{sum(x['seconds'] for x in found):.0f} s",
+            "lab.py",
+        ),
+        (
+            "Laws of Burgers, KdV and Kuramoto-Sivashinsky from data with 1 % noise: mean error of "
+            "the coefficients in %, weak form (S2's table)",
+            f"{', '.join(errors)} (0.8, 7, 70)",
+            "lab.py",
         ),
     ]
 
