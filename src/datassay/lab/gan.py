@@ -133,14 +133,15 @@ def gan_plots(result: Gan) -> tuple[Plot, ...]:
     count = len(result.fakes)
     images = np.concatenate([result.fakes, result.nearest])
     names = [""] * len(images)
-    names[0], names[count] = "generated", "nearest sample"
+    names[0], names[count] = "generated", "nearest"
     return (
         Plot("The value falls to −2 ln 2", finish(values),
              "V of the best discriminator falls to −2 ln 2, that of the trained one is near it"),
         Plot("Generated samples on the line", finish(densities),
              "Density of generated samples early and late, and of the data"),
         Plot("Generated digits, and the nearest of the data",
-             pictures(images, names, columns=10, side=95), "Generated digits and nearest samples"),
+             pictures(images, names, columns=10, side=120), "Generated digits and nearest samples",
+             wide=True),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from datassay.report.figure_style import INK, VERMILION, style
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-LONGEST = 120
+LONGEST = 105
 ROW = 26  # height of a line in pixels
 WASH = "#f6f8fa"
 
@@ -71,12 +71,14 @@ def law_table(rows: Sequence[tuple[str, str, bool]]) -> Figure:
     colours = [INK if good else VERMILION for good in right]
     figure = go.Figure()
     figure.add_table(
-        columnwidth=[1, 3],
+        columnwidth=[2, 5],
         header={"values": ["data", "law found"], "align": "left", "fill": {"color": WASH},
                 "font": {"size": 12.5}, "line": {"width": 0}},
         cells={"values": [cases, shown], "align": "left", "height": ROW, "line": {"width": 0},
                "fill": {"color": "white"}, "font": {"size": 12.5, "color": [colours, colours]}},
     )  # fmt: skip
     style(figure, "", "")
-    figure.update_layout(height=ROW * (len(rows) + 2), margin={"l": 0, "r": 0, "t": 8, "b": 0})
+    # A law that needs two lines needs two rows.
+    lines = sum(1 + len(law) // 60 for law in shown)
+    figure.update_layout(height=ROW * (lines + 2), margin={"l": 0, "r": 0, "t": 8, "b": 0})
     return figure

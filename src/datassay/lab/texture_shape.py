@@ -121,7 +121,7 @@ def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
     Returns:
         Two plots.
     """
-    figure = axes("training", "share of answers on cue conflicts")
+    figure = axes("", "share of answers on cue conflicts")
     at = np.arange(len(result.networks))
     for name, share, colour in (
         ("texture's class", result.texture, VERMILION),
@@ -129,12 +129,13 @@ def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
     ):
         figure.add_bar(x=at, y=share, name=name, marker_color=colour)
     theory(figure, [-0.5, len(at) - 0.5], [0.25, 0.25], "chance")
-    figure.update_xaxes(tickvals=at, ticktext=list(result.networks), range=[-0.5, len(at) - 0.5])
+    labels = [name.replace(", ", ",<br>") for name in result.networks]
+    figure.update_xaxes(tickvals=at, ticktext=labels, range=[-0.5, len(at) - 0.5])
     figure.update_layout(bargap=0.4)
     shown = pictures(result.images, result.titles, columns=4, side=150)
     return (
         Plot("What decides when the cues conflict", finish(figure), "Bars by network"),
-        Plot("Agreeing cues above, conflicts below", shown, "Striped shapes"),
+        Plot("Agreeing cues above, conflicts below", shown, "Striped shapes", wide=True),
     )
 
 
