@@ -67,7 +67,8 @@ def _page(e: Experiment, line: dict | None) -> str:
     told = "Not recorded yet."
     if line is not None:
         told = (
-            f"Recorded: {line['what']} **{line['value']:.3g}**, must be {line['kind']} "
+            f"Recorded: {line['what']} **{line['value']:.3g}** ({line['range'][0]:.3g} to "
+            f"{line['range'][1]:.3g} over {line['seeds']} seeds), must be {line['kind']} "
             f"{line['limit']:.3g}; {line['seconds']:.1f} s."
         )
     module = e.name.replace("-", "_")

@@ -156,7 +156,7 @@ def test_pde_discovery_needs_the_weak_form_for_noise(discovery):
 def test_pde_discovery_plots(discovery):
     errors, laws, _ = pde_discovery_plots(discovery)
     assert any(trace.line.dash == "dash" for trace in errors.figure.data)
-    assert len(laws.figure.layout.annotations) == 24
+    assert len(laws.figure.data[0].cells["values"][1]) == 12
 
 
 def test_a_term_that_costs_too_much_is_not_found(monkeypatch):
@@ -192,7 +192,7 @@ def test_simulated_laws_finds_both_fields_of_each():
     assert "v_t = − 1 u V + 0.5 u_xx" in found.laws[0]
     errors, laws, seen = simulated_laws_plots(found)
     assert any(trace.line.dash == "dash" for trace in errors.figure.data)
-    assert len(laws.figure.layout.annotations) == 24
+    assert len(laws.figure.data[0].cells["values"][1]) == 12
     assert len(seen.figure.data) == 3
 
 
@@ -247,7 +247,7 @@ def test_network_dictionary_finds_what_differences_do_not(monkeypatch):
     assert torch.equal(torch.get_rng_state(), state)
     figure, laws = network_dictionary_plots(found)
     assert any(trace.line.dash == "dash" for trace in figure.figure.data)
-    assert len(laws.figure.layout.annotations) == 8
+    assert len(laws.figure.data[0].cells["values"][1]) == 4
 
 
 def test_a_network_that_has_hardly_learnt_finds_no_law(monkeypatch):
