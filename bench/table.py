@@ -302,8 +302,8 @@ def _lab(r: dict[str, dict]) -> list[tuple[str, str, str]]:
     errors = [f"{e[0][1]:.2f}" for e in laws["error"]]
     return [
         (
-            f"The course (S2): {len(found)} experiments, {found[0]['seeds']} seeds each: statements "
-            "that hold for all; slowest experiment, all of them once",
+            f"The course (S2): {len(found)} experiments, {found[0]['seeds']} seeds each: "
+            "statements that hold with all; slowest experiment, all of them once",
             f"{sum(x['holds'] for x in found)}; {max(x['seconds'] for x in found):.0f} s, "
             f"{sum(x['seconds'] for x in found):.0f} s",
             "lab.py",
