@@ -12,7 +12,14 @@ import datassay.lab.catalog as catalog_module
 from datassay.errors import DataError, SettingError
 from datassay.lab import run as run_module
 from datassay.lab.catalog import CHAPTERS, experiment, experiments
-from datassay.lab.checks import check_choice, check_count, check_positive, check_sizes, lab_library
+from datassay.lab.checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_positive,
+    check_sizes,
+    lab_library,
+)
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent, relative_error
@@ -248,6 +255,8 @@ def test_summary_holds_small_arrays_only(tmp_path):
         (check_sizes, ((4, 2), 1), "n must be 2 or more increasing numbers >= 1"),
         (check_sizes, ((0, 2), 1), "increasing numbers >= 1"),
         (check_sizes, ((3,), 1), "2 or more"),
+        (check_counts, ((1, 2.5), 1), "each of n must be a whole number >= 1; got 2.5"),
+        (check_counts, ((2, 1), 1), "n must be 2 or more increasing numbers"),
         (check_choice, ("c", ("a", "b")), "n must be one of a, b; got 'c'"),
     ],
 )

@@ -13,7 +13,7 @@ from datassay.collect.training import Recipe, train_networks
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.lab.checks import check_count, check_sizes
+from datassay.lab.checks import check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.latent_map import latent_map
@@ -86,7 +86,7 @@ def autoencoder(
         Baldi and Hornik (1989): every minimum of the linear one is the principal subspace, though
         its code is any basis of it, not the components themselves.
     """
-    check_sizes("bottlenecks", bottlenecks, 2)
+    check_counts("bottlenecks", bottlenecks, 2)
     if bottlenecks[0] != 2 or bottlenecks[-1] > MOST_CODES:
         raise SettingError(
             f"bottlenecks must start at 2 and end at {MOST_CODES} at most; got {bottlenecks!r}."

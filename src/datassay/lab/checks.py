@@ -63,6 +63,23 @@ def check_sizes(name: str, values: Sequence[float], least: float, count: int = 2
         )
 
 
+def check_counts(name: str, values: Sequence[float], least: int, count: int = 2) -> None:
+    """Refuse a sweep of whole numbers that `check_sizes` refuses, or with fractions in it.
+
+    Args:
+        name: of the parameter.
+        values: of the sweep.
+        least: smallest value that makes sense.
+        count: values that the experiment needs.
+
+    Raises:
+        SettingError: as `check_sizes`, or one is not a whole number.
+    """
+    check_sizes(name, values, least, count)
+    for value in values:
+        check_count(f"each of {name}", value, least)
+
+
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a word that is none of those allowed.
 

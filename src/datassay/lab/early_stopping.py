@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -90,7 +90,7 @@ def early_stopping(
     """
     check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
-    check_sizes("steps", steps, 1, count=3)
+    check_counts("steps", steps, 1, count=3)
     check_positive("step_size", step_size, 2)
     check_positive("noise", noise)
     hessian, moment, truth = _problem(n_features, n_samples, noise, seed)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from datassay.errors import SettingError
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -91,7 +91,7 @@ def finite_steps(
     check_count("width", width)
     check_count("n_samples", n_samples, 2)
     check_positive("duration", duration)
-    check_sizes("steps", steps, 2, count=3)
+    check_counts("steps", steps, 2, count=3)
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, n_samples)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=n_samples)

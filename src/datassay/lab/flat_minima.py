@@ -15,7 +15,7 @@ from datassay.collect.training import Recipe, TrainedNetworks, sample_losses, tr
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.models.networks import mlp
@@ -149,7 +149,7 @@ def _check(
     label_noise: float, networks: int,
 ) -> None:  # fmt: skip
     check_count("n_samples", n_samples, 10)
-    check_sizes("batch_sizes", batch_sizes, 1)
+    check_counts("batch_sizes", batch_sizes, 1)
     check_count("width", width)
     check_positive("learning_rate", learning_rate)
     check_count("updates", updates)

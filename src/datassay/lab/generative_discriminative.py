@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
@@ -89,7 +89,7 @@ def generative_discriminative(
     check_count("n_features", n_features, 4)
     check_positive("correlation", correlation, 1.0)
     check_positive("separation", separation)
-    check_sizes("sizes", sizes, 4, count=4)
+    check_counts("sizes", sizes, 4, count=4)
     check_count("repeats", repeats)
     rng = np.random.default_rng(seed)
     mean = np.full(n_features, separation / math.sqrt(n_features))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive, check_sizes
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
@@ -89,7 +89,7 @@ def input_noise(
     check_count("n_features", n_features, 2)
     check_count("n_samples", n_samples, n_features + 1)
     check_positive("largest_noise", largest_noise)
-    check_sizes("copies", copies, 1, count=1)
+    check_counts("copies", copies, 1, count=1)
     check_count("network_width", network_width)
     check_sizes("network_noise", network_noise, 1e-6)
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_choice, check_count, check_sizes
+from datassay.lab.checks import check_choice, check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -97,7 +97,7 @@ def lazy_training(
     """
     check_count("n_samples", n_samples, 2)
     check_count("n_inputs", n_inputs, 2)
-    check_sizes("widths", widths, 1)
+    check_counts("widths", widths, 1)
     check_count("steps", steps)
     check_count("repeats", repeats)
     check_choice("scaling", scaling, SCALINGS)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from datassay.lab.checks import check_choice, check_count, check_sizes
+from datassay.lab.checks import check_choice, check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -98,7 +98,7 @@ def linearized_training(
     """
     check_count("n_samples", n_samples, 10)
     check_count("n_inputs", n_inputs, 2)
-    check_sizes("widths", widths, 1)
+    check_counts("widths", widths, 1)
     check_count("steps", steps)
     check_count("repeats", repeats)
     check_choice("scaling", scaling, SCALINGS)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.errors import SettingError
-from datassay.lab.checks import check_count, check_positive, check_sizes, lab_library
+from datassay.lab.checks import check_count, check_counts, check_positive, lab_library
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
@@ -162,7 +162,7 @@ def _check(
 ) -> None:  # fmt: skip
     check_count("size", size, 3)
     check_count("rank", rank)
-    check_sizes("observed", observed, 1)
+    check_counts("observed", observed, 1)
     check_count("deepest", deepest, 2)
     check_positive("start", start)
     check_count("steps", steps)

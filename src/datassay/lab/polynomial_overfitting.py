@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_count, check_positive, check_sizes
+from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.progress import Progress, silent
@@ -87,7 +87,7 @@ def polynomial_overfitting(
     """
     check_count("n_samples", n_samples, 3)
     check_positive("noise", noise)
-    check_sizes("degrees", degrees, 0)
+    check_counts("degrees", degrees, 0)
     check_count("n_samples", n_samples, degrees[-1] + 1)
     check_positive("penalty", penalty)
     check_count("draws", draws)

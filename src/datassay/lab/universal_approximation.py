@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from datassay.lab.checks import check_choice, check_count, check_positive, check_sizes
+from datassay.lab.checks import check_choice, check_count, check_counts, check_positive, check_sizes
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent
@@ -93,7 +93,7 @@ def universal_approximation(
     """
     check_count("n_inputs", n_inputs)
     check_sizes("widths", widths, 1e-3, count=1)
-    check_sizes("units", units, 1)
+    check_counts("units", units, 1)
     check_choice("activation", activation, tuple(ACTIVATIONS))
     check_count("n_points", n_points, 2 * units[-1])
     check_count("repeats", repeats)

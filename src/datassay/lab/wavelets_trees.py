@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.collect.training import Recipe
-from datassay.lab.checks import check_choice, check_count, check_sizes
+from datassay.lab.checks import check_choice, check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
@@ -90,7 +90,7 @@ def wavelets_trees(
     Cost: 2 · draws · len(leaves) trees on 1200 x 64 numbers; a few seconds.
     Source: S2 class 5, "Wavelets", "Trees are highly interpretable"; Mallat (1989) for the basis.
     """
-    check_sizes("leaves", leaves, 10, count=1)
+    check_counts("leaves", leaves, 10, count=1)
     check_choice("basis", basis, ("haar", "random"))
     check_count("draws", draws)
     rng = np.random.default_rng(seed)
