@@ -9,7 +9,7 @@ import pytest
 DOCS = Path(__file__).parent.parent / "docs"
 SNIPPETS = [
     snippet
-    for name in ("methods.md", "long-runs.md")
+    for name in ("methods.md", "long-runs.md", "lab.md")
     for snippet in re.findall(
         r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), flags=re.DOTALL
     )
