@@ -27,7 +27,7 @@ def lab(
     ] = Path("lab"),
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE, a parameter of the experiment; may be repeated."),
+        typer.Option("--set", help="NAME=VALUE, a parameter that --json lists; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of every draw.")] = 0,
     fresh: Annotated[
