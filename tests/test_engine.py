@@ -4,6 +4,7 @@ import operator
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,6 +146,18 @@ def test_errors_of_workers_are_those_of_the_piece(processes):
         model[-1].weight[0, 0] = float("nan")
     with pytest.raises(ModelError, match="the model's outputs must be finite; samples s0, s1"):
         collect(model, train, val, projection=9, engine=processes)
+
+
+def late(_, piece):
+    time.sleep(0.2 if piece == 1 else 0)
+    if piece:
+        raise ModelError(f"piece {piece} is wrong.")
+    return piece
+
+
+def test_the_first_error_in_order_is_told_not_the_first_in_time(processes):
+    with pytest.raises(ModelError, match="piece 1 is wrong"):
+        list(processes.map(late, None, range(4)))
 
 
 def test_a_worker_that_dies_is_told(processes):
