@@ -11,10 +11,15 @@
     place.style.minHeight = spec.layout.height + "px"; // nothing moves when it is drawn
     return [place, spec];
   });
-  // One at a time: a page of a hundred figures can be read and scrolled while it fills.
+  // One at a time, what is on the screen first: a page of a hundred figures can be read at once.
+  const distance = ([place]) => {
+    const { top, bottom } = place.getBoundingClientRect();
+    return Math.max(top - window.innerHeight, -bottom, 0);
+  };
   (function draw() {
-    const [place, spec] = waiting.shift() || [];
-    if (!place) return;
+    if (!waiting.length) return;
+    const distances = waiting.map(distance);
+    const [place, spec] = waiting.splice(distances.indexOf(Math.min(...distances)), 1)[0];
     Plotly.newPlot(place, spec.data, spec.layout, { responsive: true, displayModeBar: false });
     setTimeout(draw);
   })();
