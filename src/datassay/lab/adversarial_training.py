@@ -19,6 +19,7 @@ from datassay.lab.curves import COLOURS, axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import relative_error
 from datassay.models.networks import linear, mlp
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -165,8 +166,7 @@ def _even_or_odd(samples: SampleSet) -> tuple[Float[Tensor, "n d"], Float[Tensor
 
 
 def _starts(n_pixels: int, width: int, seed: int) -> tuple[nn.Module, nn.Module, nn.Module]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         unit, network = linear((n_pixels,), 1).double(), mlp((n_pixels,), 1, width).double()
         same = linear((n_pixels,), 1).double()
     same.load_state_dict(unit.state_dict())

@@ -17,6 +17,7 @@ from datassay.lab.checks import check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.latent_map import latent_map
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 HIDDEN = 128
@@ -151,8 +152,7 @@ def _flat(samples: SampleSet) -> Float[np.ndarray, "n 64"]:
 
 def _linear(x: Float[np.ndarray, "n d"], size: int, iterations: int, seed: int) -> nn.Sequential:
     inputs = torch.tensor(x)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         network = nn.Sequential(nn.Linear(x.shape[1], size), nn.Linear(size, x.shape[1])).double()
     optimizer = torch.optim.LBFGS(
         network.parameters(), max_iter=iterations, max_eval=2 * iterations, history_size=50,
@@ -172,8 +172,7 @@ def _linear(x: Float[np.ndarray, "n d"], size: int, iterations: int, seed: int) 
 def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn.Sequential:
     """Encoder and decoder of five layers each, the code without activation between them."""
     d, half = x.shape[1], HIDDEN // 2
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         encoder = (nn.Linear(d, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, half), nn.ReLU())
         decoder = (nn.Linear(half, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, d))
         network = nn.Sequential(

@@ -16,6 +16,7 @@ from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.image_training import trained
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 DIGIT = 8  # pixels
@@ -101,8 +102,7 @@ def class_activation(
     recipe = Recipe(lr=0.01, steps=steps)
     first, last = slice(-TESTED), slice(-TESTED, None)
     model = trained(_network, images[first], labels[first], recipe, seed=seed, progress=progress)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         before = _network()
     maps, answers, error = _maps(model, images[last])
     shares = [_inside(m, boxes[last]) for m in (maps, _maps(before, images[last])[0])]

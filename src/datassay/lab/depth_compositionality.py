@@ -16,6 +16,7 @@ from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.wide_network import regression
 from datassay.models.networks import mlp
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -237,8 +238,7 @@ def _trained_error(
     progress: Progress,
 ) -> float:
     starts, steps, seed = how
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         models = [mlp((1,), 1, *kind) for _ in range(starts)]
     inputs = 2 * x[:, None] - 1
     recipe = Recipe("adam", 5e-3, steps, None, "mse")

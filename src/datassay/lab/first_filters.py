@@ -16,6 +16,7 @@ from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.digit_images import digit_images
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.image_training import accuracy, trained
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
 
 SIDE = 8  # of the digits, pixels
@@ -110,8 +111,7 @@ def first_filters(
         keep = np.arange(len(y)) % len(labels) < len(labels) - TESTED
         recipe = Recipe("sgd", lr=0.2, steps=steps)
         models.append(trained(build, x[keep], y[keep], recipe, seed=seed, progress=report))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         before = _filters(build())
     after, shuffled, mirrored = (_filters(model) for model in models)
     grown = np.argsort(-np.square(after).sum(axis=(1, 2)))[:SHOWN]

@@ -19,6 +19,7 @@ from datassay.lab.checks import check_count, check_counts, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.models.networks import mlp
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
@@ -175,8 +176,7 @@ def _rows(samples: SampleSet) -> SampleSet:
 
 
 def _starts(samples: SampleSet, width: int, networks: int, seed: int) -> list[nn.Module]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return [mlp(samples.input_shape, samples.n_classes, width) for _ in range(networks)]
 
 

@@ -20,6 +20,7 @@ from datassay.lab.gan_training import (
     train_adversaries,
     value,
 )
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 LOSSES = ("saturating", "non-saturating")
@@ -103,8 +104,7 @@ def gan(
     check_count("digit_steps", digit_steps)
     check_choice("loss", loss, LOSSES)
     recipe = AdversarialRecipe(steps, inner, 256, 2e-3, loss)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         checks, best, trained, (data, early, late) = _on_the_line(recipe, progress)
         recipe = AdversarialRecipe(digit_steps, DIGIT_INNER, 64, 5e-4, recipe.loss)
         fakes, nearest = _digits(recipe, progress)

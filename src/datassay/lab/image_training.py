@@ -11,6 +11,7 @@ from torch import nn
 
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 
@@ -41,8 +42,7 @@ def trained(
     names = tuple(str(c) for c in range(int(labels.max()) + 1))
     n = len(labels)
     samples = SampleSet(images[:, None].astype(np.float32), labels, np.arange(n), names, "image")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = build()
     everything = torch.arange(n)[None]
     found = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)

@@ -17,6 +17,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.law_errors import law_table
 from datassay.lab.pde_simulation import Solution, burgers
 from datassay.lab.sparse_law import law_text, sparsest
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 # Of the first layer: tanh units drawn as usual are too flat for a field with several waves.
@@ -221,8 +222,7 @@ def _surrogate(
 ) -> nn.Module:
     places, _ = _places(solution)
     values = torch.tensor(data.ravel())
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         first = nn.Linear(2, width)
         rest = (nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         network = nn.Sequential(first, *rest).double()

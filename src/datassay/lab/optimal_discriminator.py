@@ -13,6 +13,7 @@ from datassay.lab.checks import check_count
 from datassay.lab.curves import COLOURS, axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.gan_training import tanh_network, value
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).
@@ -97,8 +98,7 @@ def optimal_discriminator(
     p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
     for place, (real, fake) in enumerate(PAIRS.values()):
         generator = torch.Generator().manual_seed(seed * len(PAIRS) + place)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             network = tanh_network(1, width, 1)
         _train(network, (real, fake), steps, batch, generator)
         with torch.no_grad():

@@ -16,6 +16,7 @@ from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.intrinsic_dimension import IntrinsicDimension, intrinsic_dimension
 from datassay.models.networks import mlp
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 ACTIVATIONS = ("relu", "tanh")
@@ -98,8 +99,7 @@ def out_of_distribution(
     check_count("n_rays", n_rays)
     check_choice("activation", activation, ACTIVATIONS)
     train, test = load("digits", val_fraction=0.3, seed=seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = _network(train.input_shape, width, depth, activation)
     recipe = Recipe("adam", 3e-3, steps, 64, precision="float64")
     everything = torch.arange(len(train))[None]

@@ -15,6 +15,7 @@ from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import relative_error
 from datassay.models.equivariant import PermutationEquivariant
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
@@ -151,8 +152,7 @@ def _commutant(group: np.ndarray) -> int:
 
 
 def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[float, float]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(2**31)))
+    with seeded(int(rng.integers(2**31))):
         layer = PermutationEquivariant(channels, channels).double()
         dense = torch.nn.Linear(size * channels, size * channels, bias=False).double()
     x = torch.tensor(rng.normal(size=(20, size, channels)))

@@ -15,6 +15,7 @@ from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.wide_network import regression, spread_steps, tangent_kernel
 from datassay.models.networks import mlp
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
 
 INPUTS = ("coordinate", "waves")
@@ -167,8 +168,7 @@ def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
 
 
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return mlp((n_inputs,), 1, width, depth)
 
 

@@ -24,6 +24,7 @@ from datassay.lab.variational_bound import (
     kl_to_standard,
     lower_bound,
 )
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 BATCH = 64
@@ -116,8 +117,7 @@ def variational_autoencoder(
     train, held_out = load("digits")
     x, x_new = (torch.tensor(_black_and_white(part.x)) for part in (train, held_out))
     generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = Variational(x.shape[1]).double()
     checks = np.unique(np.geomspace(max(1, steps / 100), steps, CHECKS).round().astype(int))
     curves = []

@@ -15,6 +15,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS, Affine, standardize
 from datassay.models.reference import brief, imported_reference
+from datassay.models.seeded import seeded
 
 
 def build_model(
@@ -39,8 +40,7 @@ def build_model(
         ModelError: unknown name or option, a module that cannot be imported, weights that cannot
             be read or do not fit.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = _own_module(name) if _is_reference(name) else _named(name, train)
     if weights is not None:
         _load_weights(model, Path(weights))
