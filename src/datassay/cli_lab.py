@@ -63,10 +63,8 @@ def lab(
         return
     asked = chosen(names, set_ or [], seed)
     check_writable(out, GALLERY_FILES)
-    records: list[Record] = []
     with ProgressDisplay(err_console) as progress:
-        for record in run_lab(asked, out, fresh=fresh, progress=progress):
-            records.append(record)
+        records = list(run_lab(asked, out, fresh=fresh, progress=progress))
     page = write_gallery(records, lab_facts(records, command_line()), out)
     if as_json:
         out_console.print(lab_json(records), soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +24,9 @@ from datassay.progress import Progress, part_of, silent
 
 # Share of the kept samples on which a network's temperature is fitted.
 CALIBRATION = 0.1
+
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +235,7 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
     return float(np.exp(found.x))
 
 
-def first_network(model: nn.Module, networks: TrainedNetworks) -> nn.Module:
+def first_network(model: M, networks: TrainedNetworks) -> M:
     """The first of the networks that were trained, in the model's precision.
 
     Args:

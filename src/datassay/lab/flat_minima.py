@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
+from datassay.score.projection_quality import rank_correlation
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
@@ -113,7 +113,7 @@ def flat_minima(
         np.array(sizes, float),
         *(trace, top, loss, accuracy),
         2 / learning_rate,
-        _rank_correlation(np.repeat(np.array(sizes, float), networks), trace.ravel()),
+        float(rank_correlation(np.repeat(np.array(sizes, float), networks), trace.ravel())),
     )
 
 
@@ -214,13 +214,6 @@ def _largest(at: LossAt, seed: int) -> float:
     for _ in range(POWER_STEPS):
         vector = hessian_products(at, vector / vector.norm())
     return float(vector.norm())
-
-
-def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
-    from scipy.stats import spearmanr
-
-    rank: Callable[..., object] = spearmanr
-    return float(np.asarray(rank(x, y))[0])
 
 
 def _check_finite(trained: TrainedNetworks) -> None:

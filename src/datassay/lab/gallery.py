@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from datassay.lab.catalog import experiments
@@ -13,7 +12,7 @@ from datassay.report.group_tables import GroupRow
 from datassay.report.html import render
 from datassay.report.summary import standard_json
 from datassay.report.wording import count, number
-from datassay.report.write import write_files
+from datassay.report.write import write_pages
 
 COLUMNS = ["experiment", "measure of agreement", "measured", "must be", "statement", "seconds"]
 GALLERY_FILES = ("summary.json", "index.html")
@@ -35,9 +34,7 @@ def write_gallery(records: Sequence[Record], facts: dict[str, str], out: Path) -
     """
     page = render_gallery(records, facts)
     told = standard_json({"facts": facts, "experiments": [summary(r) for r in records]})
-    texts = dict(zip(GALLERY_FILES, (told, page), strict=True))
-    write_files({name: partial(_write_text, text) for name, text in texts.items()}, out)
-    return out / "index.html"
+    return write_pages(dict(zip(GALLERY_FILES, (told, page), strict=True)), out)
 
 
 def render_gallery(records: Sequence[Record], facts: dict[str, str]) -> str:
@@ -67,7 +64,6 @@ def render_gallery(records: Sequence[Record], facts: dict[str, str]) -> str:
         "lead": _lead(records),
         "facts": facts,
         "warnings": [f"{r.name}: {r.problem}" for r in records if r.problem],
-        "advice": [],
         "sections": [("overview", "Overview")]
         + [(f"chapter-{i}", c) for i, c in enumerate(chapters)],
         "columns": COLUMNS,
@@ -138,10 +134,6 @@ def _value(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return str(value) if value != "" else "–"
-
-
-def _write_text(text: str, to: Path) -> None:
-    to.write_text(text, encoding="utf-8")
 
 
 _METHOD = [

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.collect.fitter import first_network
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.models.seeded import seeded
@@ -46,8 +47,7 @@ def trained(
         model = build()
     everything = torch.arange(n)[None]
     found = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)
-    model.load_state_dict({name: values[0] for name, values in found.state.items()})
-    return model.eval().requires_grad_(False)
+    return first_network(model, found).eval().requires_grad_(False)
 
 
 def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:

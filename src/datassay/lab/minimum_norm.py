@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from datassay.lab.checks import check_choice, check_count, check_sizes
@@ -147,32 +147,18 @@ def _path(
     moments: np.ndarray,
     method: str,
 ) -> Float[np.ndarray, "k n"]:
-    step = _descent(a) if method == "descent" else _adam(a)
-    x, wanted, path = first.copy(), set(moments.tolist()), []
+    x = torch.tensor(first)
+    rates = {"descent": 1 / np.linalg.norm(a, 2) ** 2, "adam": ADAM_RATE}
+    kind = torch.optim.SGD if method == "descent" else torch.optim.Adam
+    optimizer = kind([x], lr=rates[method])
+    matrix, target = torch.from_numpy(a), torch.from_numpy(b)
+    wanted, path = set(moments.tolist()), []
     for done in range(int(moments[-1]) + 1):
         if done in wanted:
-            path.append(x)
-        x = x + step(a.T @ (a @ x - b))
+            path.append(x.numpy().copy())
+        x.grad = matrix.T @ (matrix @ x - target)
+        optimizer.step()
     return np.array(path)
-
-
-def _descent(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    rate = 1 / np.linalg.norm(a, 2) ** 2
-    return lambda gradient: -rate * gradient
-
-
-def _adam(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    first, second, taken = np.zeros(a.shape[1]), np.zeros(a.shape[1]), 0
-
-    def step(gradient: np.ndarray) -> np.ndarray:
-        nonlocal first, second, taken
-        taken += 1
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        scale = np.sqrt(second / (1 - 0.999**taken)) + 1e-8
-        return -ADAM_RATE * first / (1 - 0.9**taken) / scale
-
-    return step
 
 
 EXPERIMENT = Experiment(

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -197,11 +197,15 @@ def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
         SHA-256 of the files beside the experiment's, its parameters, and the versions of what
         computes it.
     """
-    folder = Path(inspect.getfile(experiment.run)).parent
-    source = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
+    source = _sources(Path(inspect.getfile(experiment.run)).parent)
     used = sorted({**defaults(experiment), **parameters}.items())
     versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]
     return hashlib.sha256(source + repr((used, versions)).encode()).hexdigest()
+
+
+@cache
+def _sources(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
 
 
 def _agreement(told: dict[str, Any]) -> Agreement:

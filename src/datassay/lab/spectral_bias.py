@@ -17,6 +17,7 @@ from datassay.lab.wide_network import regression, spread_steps, tangent_kernel
 from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
+from datassay.score.projection_quality import rank_correlation
 
 INPUTS = ("coordinate", "waves")
 LEARNED = 0.5  # share of a sine's amplitude
@@ -51,9 +52,7 @@ class SpectralBias:
     @property
     def agreement(self) -> Agreement:
         """Whether higher means later."""
-        from scipy.stats import spearmanr
-
-        rho = float(np.asarray(spearmanr(self.frequencies, self.typical))[0])
+        rho = float(rank_correlation(self.frequencies, self.typical))
         return Agreement(
             "rank correlation of frequency and time to learn it", rho, 0.85, "at least"
         )
