@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.collect.fitter import first_network
 from datassay.collect.training import Recipe, train_networks
@@ -17,6 +17,7 @@ from datassay.errors import SettingError
 from datassay.lab.checks import check_count, check_counts
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
+from datassay.lab.full_batch import fit_by_lbfgs
 from datassay.lab.latent_map import latent_map
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
@@ -155,18 +156,7 @@ def _linear(x: Float[np.ndarray, "n d"], size: int, iterations: int, seed: int) 
     inputs = torch.tensor(x)
     with seeded(seed):
         network = nn.Sequential(nn.Linear(x.shape[1], size), nn.Linear(size, x.shape[1])).double()
-    optimizer = torch.optim.LBFGS(
-        network.parameters(), max_iter=iterations, max_eval=2 * iterations, history_size=50,
-        tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe",
-    )  # fmt: skip
-
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = ((network(inputs) - inputs) ** 2).sum(1).mean()
-        value.backward()
-        return value
-
-    optimizer.step(loss)
+    fit_by_lbfgs(network, inputs, inputs, iterations)
     return network
 
 

@@ -1,9 +1,25 @@
-"""What experiments read off their measurements."""
+"""Where experiments measure, and what they read off it."""
 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+
+
+def spread_counts(first: float, last: float, count: int) -> Int[np.ndarray, " m"]:
+    """Whole numbers spread evenly over the logarithm.
+
+    Args:
+        first: the smallest, positive.
+        last: the largest.
+        count: at most so many; small ones that coincide are told once.
+
+    Returns:
+        [m], rising.
+
+    Cost: negligible.
+    """
+    return np.unique(np.geomspace(first, last, count).round().astype(int))
 
 
 def exponent(x: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> float:

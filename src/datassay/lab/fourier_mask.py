@@ -89,8 +89,9 @@ def fourier_mask(
 
     Cost: steps passes of a small network over 400 images; a few seconds.
     Source: S2 class 5, "How does a network make a decision? Fourier important features". Deviates:
-    the mean over images instead of the sum (λ scales with n), and M ≥ 0 with M(k) = M(−k), so
-    that masked images are real.
+    the mean over images instead of the sum (λ scales with n), M ≥ 0 with M(k) = M(−k), so that
+    masked images are real, and gaps ℓ − ℓ taken as at most 5 nats, beyond which e^{gap²} would
+    overflow.
     """
     check_positive("penalty", penalty)
     if not power >= 1:

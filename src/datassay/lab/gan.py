@@ -14,6 +14,7 @@ from datassay.data.load import load
 from datassay.lab.checks import check_choice, check_count
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
+from datassay.lab.fits import spread_counts
 from datassay.lab.gan_training import (
     AdversarialRecipe,
     tanh_network,
@@ -98,6 +99,8 @@ def gan(
     Source: S2 class 6, "Training loop", with its inner loop for D and its descent on
         ln(1 − D(G(z))); Goodfellow et al. (2014). Ours: Adam with a falling step size; noise
         on all digits and dropout in their discriminator, without which one digit is all it makes.
+        V of the best discriminator is read off histograms; what falls outside their range counts
+        in the outermost bins.
     """
     check_count("steps", steps, CHECKS)
     check_count("inner", inner)
@@ -167,7 +170,7 @@ def _on_the_line(
     recipe: AdversarialRecipe, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     generator, discriminator = tanh_network(1, HIDDEN, 1), tanh_network(1, HIDDEN, 1)
-    checks = np.unique(np.geomspace(1, recipe.steps, CHECKS).round().astype(int))
+    checks = spread_counts(1, recipe.steps, CHECKS)
     best, trained, seen = [], [], []
 
     def draw_noise(n: int) -> Tensor:

@@ -14,7 +14,10 @@ from torch import Tensor
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
+from datassay.lab.fits import spread_counts
 from datassay.progress import Progress, part_of, silent
+
+MARKS = 40  # updates at which the predictors are kept, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def linear_convolution(
     dense_excess = np.linalg.norm(ends[0]) / np.linalg.norm(expected[0]) - 1
     excess, cross_excess = (_fourier_norm(e) / _fourier_norm(expected[1]) - 1 for e in ends[::-1])
     return LinearConvolution(
-        _marks(steps).astype(float), ends[0], ends[1], expected[0], expected[1],
+        spread_counts(10, steps, MARKS).astype(float), ends[0], ends[1], expected[0], expected[1],
         cosines[0], cosines[1], cross, float(dense_excess), excess, cross_excess,
     )  # fmt: skip
 
@@ -195,15 +198,11 @@ def _convolution(weights: list[Tensor]) -> Float[Tensor, " D"]:
     return torch.fft.irfft(spectrum, n=len(weights[0]))
 
 
-def _marks(steps: int) -> np.ndarray:
-    return np.unique(np.geomspace(10, steps, 40).round().astype(int))
-
-
 def _descend(
     start: list[np.ndarray], product, signed: np.ndarray, steps: int, size: float, report: Progress
 ) -> Float[np.ndarray, "t D"]:
     weights = [torch.tensor(w, requires_grad=True) for w in start]
-    x, path, marks = torch.tensor(signed), [], set(_marks(steps).tolist())
+    x, path, marks = torch.tensor(signed), [], set(spread_counts(10, steps, MARKS).tolist())
     for step in range(1, steps + 1):
         # ∇ log Σ exp(−margin): the direction of the exponential loss without its underflow.
         loss = torch.logsumexp(-(x @ product(weights)), dim=0)

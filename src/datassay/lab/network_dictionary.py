@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import law_table
+from datassay.lab.full_batch import fit_by_lbfgs
+from datassay.lab.law_figures import law_table
 from datassay.lab.pde_simulation import Solution, burgers
 from datassay.lab.sparse_law import law_text, sparsest
 from datassay.models.seeded import seeded
@@ -221,25 +222,14 @@ def _surrogate(
     solution: Solution, data: np.ndarray, width: int, iterations: int, seed: int
 ) -> nn.Module:
     places, _ = _places(solution)
-    values = torch.tensor(data.ravel())
+    values = torch.tensor(data.reshape(-1, 1))
     with seeded(seed):
         first = nn.Linear(2, width)
         rest = (nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         network = nn.Sequential(first, *rest).double()
     with torch.no_grad():
         first.weight *= FIRST_LAYER_SCALE
-    optimizer = torch.optim.LBFGS(
-        network.parameters(), max_iter=iterations, max_eval=2 * iterations, history_size=50,
-        tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe",
-    )  # fmt: skip
-
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = ((network(places)[:, 0] - values) ** 2).mean()
-        value.backward()
-        return value
-
-    optimizer.step(loss)
+    fit_by_lbfgs(network, places, values, iterations)
     return network
 
 

@@ -13,7 +13,7 @@ from datassay.errors import SettingError
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import error_bars, law_table
+from datassay.lab.law_figures import error_bars, field_picture, law_table
 from datassay.lab.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
 from datassay.lab.sparse_law import KnownLaw, differences, found_law, noisy, weak_form
 from datassay.progress import Progress, silent
@@ -141,7 +141,7 @@ def pde_discovery(
         laws=tuple(law.text for law in found),
         published=np.array([law.published for law in LAWS]),
         published_spread=np.array([law.published_spread for law in LAWS]),
-        fields=np.array([_picture(solution.values[..., 0]) for solution in solutions]),
+        fields=np.array([field_picture(s.values[..., 0], PICTURE) for s in solutions]),
     )
 
 
@@ -206,11 +206,6 @@ def _stored(place: Path, file: str, field: str, times: str) -> Solution:
     stored = loadmat(str(place / file), variable_names=[field, "x", times])
     values = np.real(stored[field]).astype(float)
     return Solution(stored["x"].ravel(), stored[times].ravel(), values[..., None])
-
-
-def _picture(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "h w"]:
-    rows, columns = (np.linspace(0, n - 1, PICTURE).astype(int) for n in values.shape)
-    return values[np.ix_(rows, columns)] / np.abs(values).max()
 
 
 def _rows(result: PdeDiscovery) -> list[tuple[str, str, bool]]:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from datassay.lab.checks import check_count, check_positive, lab_library
 from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.law_errors import error_bars, law_table
+from datassay.lab.law_figures import error_bars, field_picture, law_table
 from datassay.lab.pde_simulation import nonlinear_schrodinger, reaction_diffusion, schrodinger
 from datassay.lab.sparse_law import KnownLaw, found_law, noisy, weak_form
 from datassay.progress import Progress, silent
@@ -112,7 +112,8 @@ def simulated_laws(
     levels, found, fields = (0.0, noise), [], []
     for law in LAWS:
         solution = law.simulate()
-        fields.append(_picture(solution.values[..., 0]))
+        field = solution.values[..., 0]
+        fields.append(field_picture(field if field.ndim == 2 else field[..., -1], PICTURE))
         versions = [noisy(solution, level, seed) for level in levels]
         for dictionary in weak_form(law, versions, n_windows, seed):
             found.append(found_law(law, dictionary, weight))
@@ -158,12 +159,6 @@ def simulated_laws_plots(result: SimulatedLaws) -> tuple[Plot, ...]:
         Plot("The data: first field", seen, "Two quantum waves over time, and a spiral wave",
              wide=True),
     )  # fmt: skip
-
-
-def _picture(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "h w"]:
-    image = values if values.ndim == 2 else values[..., -1]
-    rows, columns = (np.linspace(0, n - 1, PICTURE).astype(int) for n in image.shape)
-    return image[np.ix_(rows, columns)] / np.abs(image).max()
 
 
 EXPERIMENT = Experiment(

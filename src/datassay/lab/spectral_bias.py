@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from datassay.collect.training import Recipe, train_networks
+from datassay.collect.training import Recipe
 from datassay.lab.checks import check_choice, check_count, check_positive
 from datassay.lab.curves import axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.wide_network import regression, spread_steps, tangent_kernel
+from datassay.lab.wide_network import regression, spread_steps, tangent_kernel, watch
 from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
@@ -121,7 +120,8 @@ def spectral_bias(
         model = _network(x.shape[1], width, depth, int(rng.integers(2**31)))
         rates += _rates(tangent_kernel(model, x)[0], angles) / repeats
         part = part_of(progress, "train networks", repeat * steps, repeats * steps)
-        found[repeat] = _spectra(model, x, y, recipe, looks, part)[:, k]
+        outputs = watch(model, regression(x, y), recipe, looks, progress=part).outputs
+        found[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
     times = np.array([_times(a, looks + 1) for a in found])
     scale = np.exp((np.log(times).mean(axis=0) + np.log(rates)).mean())
     mean = np.exp(np.log(found.clip(1e-6)).mean(axis=0))
@@ -169,19 +169,6 @@ def spectral_bias_plots(result: SpectralBias) -> tuple[Plot, ...]:
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:
     with seeded(seed):
         return mlp((n_inputs,), 1, width, depth)
-
-
-def _spectra(model, x, y, recipe: Recipe, looks, progress: Progress) -> np.ndarray:
-    """Amplitudes of the outputs at all frequencies: [t, n // 2 + 1]."""
-    wanted, step, seen = set(looks.tolist()), iter(range(recipe.steps)), []
-
-    def observe(_positions: Tensor, outputs: Tensor) -> None:
-        if next(step) in wanted:
-            seen.append(outputs[0, :, 0].double().numpy().copy())
-
-    subset = torch.arange(len(x))[None]
-    train_networks([model], regression(x, y), subset, recipe, observe=observe, progress=progress)
-    return np.abs(np.fft.rfft(np.array(seen), axis=1)) * 2 / len(x)
 
 
 def _rates(kernel: np.ndarray, angles: np.ndarray) -> Float[np.ndarray, " k"]:

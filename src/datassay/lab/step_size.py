@@ -12,7 +12,7 @@ from datassay.errors import SettingError
 from datassay.lab.checks import check_count, check_positive
 from datassay.lab.curves import COLOURS, axes, finish, measured, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.fits import exponent
+from datassay.lab.fits import exponent, spread_counts
 from datassay.progress import Progress, silent
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
@@ -104,7 +104,7 @@ def step_size(
     values = np.geomspace(1, 1 / condition, n_features)
     first = 10 * noise * rng.normal(size=n_features)
     rules = schedules(small, large, steps, condition)
-    moments = np.unique(np.geomspace(1, steps, KEPT).round().astype(int))
+    moments = spread_counts(1, steps, KEPT)
     loss = []
     for place, rule in enumerate(rules):
         loss.append(_run(values, first, noise, rule, moments, runs, rng))

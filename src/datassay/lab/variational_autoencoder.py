@@ -14,7 +14,7 @@ from datassay.data.load import load
 from datassay.lab.checks import check_count, check_positive
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
-from datassay.lab.fits import relative_error
+from datassay.lab.fits import relative_error, spread_counts
 from datassay.lab.latent_map import latent_map
 from datassay.lab.variational_bound import (
     CODES,
@@ -119,7 +119,7 @@ def variational_autoencoder(
     generator = torch.Generator().manual_seed(seed)
     with seeded(seed):
         model = Variational(x.shape[1]).double()
-    checks = np.unique(np.geomspace(max(1, steps / 100), steps, CHECKS).round().astype(int))
+    checks = spread_counts(max(1, steps / 100), steps, CHECKS)
     curves = []
     for step in _training(model, x, steps, generator, trick, beta):
         if step in checks:

@@ -13,7 +13,9 @@ from torch.nn.utils import skip_init
 from datassay.collect.collect import collect
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
+from datassay.lab.fits import spread_counts
 from datassay.models.networks import Affine
+from datassay.progress import Progress, silent
 
 SCALINGS = ("ntk", "mean field")
 OUTPUT_WEIGHTS = ("normal", "cauchy")
@@ -193,15 +195,39 @@ def train_watched(
     kept = len(x) if n_train is None else n_train
     steps = int(looks[-1]) + 1  # each look sees the outputs before its step's update
     recipe = Recipe("sgd", rate * kept, steps, None, "mse", precision="float64")
-    wanted, seen = set(looks.tolist()), []
-    step = iter(range(steps))
+    return watch(model, regression(x, y), recipe, looks, n_train=kept)
+
+
+def watch(
+    model: nn.Module,
+    samples: SampleSet,
+    recipe: Recipe,
+    looks: np.ndarray,
+    *,
+    n_train: int | None = None,
+    progress: Progress = silent,
+) -> Trajectory:
+    """Train a network of one output by full-batch steps and keep its outputs at some of them.
+
+    Args:
+        model: where it starts; is copied.
+        samples: n of them.
+        recipe: of full batches.
+        looks: [t] rising step numbers, below the recipe's; outputs are those before the update.
+        n_train: trained on the first so many; the others are only watched.
+        progress: called with the updates done.
+
+    Returns:
+        Outputs at these steps, and the trained weights.
+    """
+    wanted, step, seen = set(looks.tolist()), iter(range(recipe.steps)), []
 
     def observe(_positions: Tensor, outputs: Tensor) -> None:
         if next(step) in wanted:
-            seen.append(outputs[0, :, 0].numpy().copy())
+            seen.append(outputs[0, :, 0].double().numpy().copy())
 
-    subset = torch.arange(kept)[None]
-    networks = train_networks([model], regression(x, y), subset, recipe, observe=observe)
+    subset = torch.arange(len(samples) if n_train is None else n_train)[None]
+    networks = train_networks([model], samples, subset, recipe, observe=observe, progress=progress)
     return Trajectory(looks, np.array(seen), networks)
 
 
@@ -215,4 +241,4 @@ def spread_steps(last: int, count: int = 60) -> np.ndarray:
     Returns:
         Rising whole numbers from 0 to `last`.
     """
-    return np.unique(np.append(0, np.geomspace(1, last, count).round().astype(int)))
+    return np.append(0, spread_counts(1, last, count))

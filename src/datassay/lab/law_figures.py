@@ -55,6 +55,20 @@ def error_bars(
     return figure
 
 
+def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarray, "h w"]:
+    """A field, thinned to at most size x size places and scaled to ±1.
+
+    Args:
+        values: [n, m].
+        size: rows and columns of the picture.
+
+    Returns:
+        [size, size].
+    """
+    rows, columns = (np.linspace(0, n - 1, size).astype(int) for n in values.shape)
+    return values[np.ix_(rows, columns)] / np.abs(values).max()
+
+
 def law_table(rows: Sequence[tuple[str, str, bool]]) -> Figure:
     """The laws that were found.
 
