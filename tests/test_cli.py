@@ -165,6 +165,30 @@ def test_attribution_joins_training_to_validation_samples(here):
     assert signs == {"raises": {1.0}, "lowers": {-1.0}}
 
 
+def test_trained_networks_are_explained_on_the_page(here):
+    options = ["--model", "mlp:width=8", "--curve-seeds", 1, "--attribution-at", "trained"]
+    succeed("run", "iris", *options, "--out", "out")
+    page = Path("out/index.html").read_text()
+    assert "in the networks trained on all samples minus its value without" in page
+    assert "gauss_newton, damping 0.01" in page
+    assert set(columns("out/attribution.parquet")["of"]) == {"margin"}
+
+
+def test_a_check_by_retraining_is_shown_and_kept(here):
+    options = ["--model", "mlp:width=64", "--steps", 50, "--check", 5, "--curve-seeds", 0]
+    succeed("run", "iris", *options, "--store", "kept", "--out", "out")
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert len(summary["check"]["ids"]) == 5
+    assert -1 <= summary["check"]["interval"][0] <= summary["check"]["pearson"] <= 1
+    page = Path("out/index.html").read_text()
+    assert "Checked by retraining" in page and "5 of the samples, drawn at random" in page
+    kept = {file.name for file in Path("kept/without_one").glob("without-*")}
+    assert len(kept) == 5
+    succeed("run", "iris", *options, "--store", "kept", "--out", "again")
+    again = json.loads(Path("again/summary.json").read_text())
+    assert again["check"] == summary["check"]
+
+
 def test_attribution_can_be_left_out(here):
     succeed("score", "iris", *SMALL, "--attribution", "none", "--out", "out")
     assert columns("out/attribution.parquet") == {

@@ -466,3 +466,18 @@ def test_some_samples_alone_give_their_rows(method):
     )
     np.testing.assert_allclose(some.effect, every.effect[[7, 2]], rtol=1e-6, atol=1e-9)
     assert some.ids.tolist() == every.ids[[7, 2]].tolist()
+
+
+def test_a_projection_of_the_jacobian_keeps_large_effects():
+    train, val = samples(60, 3), samples(20, 3, m_seed=1)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 32), nn.Tanh(), nn.Linear(32, 3)).double()
+    whole = influence(model, train, val, of="margin").effect
+    drawn = [
+        influence(model, train, val, of="margin", projection=64, seed=s).effect for s in (0, 1)
+    ]
+    assert not np.allclose(*drawn)
+    for effect in drawn:
+        assert np.corrcoef(effect.ravel(), whole.ravel())[0, 1] > 0.8
+    both = influence([model, model], train, val, of="margin", projection=64).effect
+    np.testing.assert_allclose(both, np.mean(drawn, 0))  # each model draws its own

@@ -8,7 +8,8 @@ import torch
 
 import datassay as da
 from datassay.collect.step_bytes import step_bytes
-from datassay.plan import forward_work, matrix_rate, plan
+from datassay.machine import matrix_rate
+from datassay.plan import forward_work, plan
 from datassay.run import RunSettings
 
 DIGITS = da.load("digits")
@@ -114,6 +115,25 @@ def test_attribution_is_counted_only_where_it_is_asked_for():
     product = 2 * 1438 * 10 * 1438 * 359
     assert steps["attribution"].flops == product
     assert without["leave one out"].flops == steps["leave one out"].flops + product
+
+
+def test_effects_at_trained_networks_are_a_step_after_training():
+    steps = plan(*DIGITS, replace(SETTINGS, attribution_at="trained")).steps
+    names = [s.name for s in steps]
+    assert "attribution" not in names
+    assert names[-3:] == ["retrain", "trained effects", "page"]
+    whole = replace(SETTINGS, attribution_at="trained", projection=None)
+    effects = {s.name: s for s in plan(*DIGITS, whole).steps}["trained effects"]
+    assert "14380 features an output" in effects.detail
+    assert effects.flops > 5 * steps[-2].flops
+
+
+def test_a_check_is_a_step_of_so_many_networks():
+    small = replace(SETTINGS, check=19, steps=100)
+    steps = {s.name: s for s in plan(*DIGITS, small).steps}
+    parameters = 38_410 - 522  # biases are added, not multiplied
+    assert steps["check"].flops == pytest.approx(20 * 100 * 1438 * 6 * parameters)
+    assert "check" not in [s.name for s in plan(*DIGITS, SETTINGS).steps]
 
 
 def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():

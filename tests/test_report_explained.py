@@ -23,6 +23,7 @@ from datassay.report.queries import (
     N_QUERIES,
     N_WRONG,
     chosen_queries,
+    effect_sentence,
     effect_words,
     predicted_class,
     query_data,
@@ -122,6 +123,22 @@ def test_the_words_follow_what_was_attributed(of):
     found = make_findings()
     found = replace(found, attribution=replace(found.attribution, of=of))
     assert of in effect_words(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ("output", "the logit of the predicted class"),
+        ("margin", "the margin by which the logit of the given label leads"),
+        ("loss", "the loss of the given label"),
+    ],
+)
+def test_the_words_name_trained_networks(of, words):
+    found = make_findings()
+    found = replace(found, attribution=replace(found.attribution, of=of), attribution_at="trained")
+    assert effect_words(found)[0] == words
+    assert effect_sentence(found).endswith("to second order, averaged over the networks.")
+    assert "One Newton step from the trained weights" in render_page(found)
 
 
 def test_hostile_texts_stay_inside_the_data():

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import datassay as da
+from datassay.act.removal_curve import train_all
+from datassay.collect.fitter import taken_network
+from datassay.collect.retrain import retrain
 from datassay.comparison import FEWEST_SUSPECTS
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.run import (
@@ -92,6 +95,53 @@ def test_each_validation_sample_is_attributed(noisy, findings):
     assert list(found.groups) == ["class"]
 
 
+def test_trained_networks_can_be_explained_instead(noisy, findings):
+    train, val = noisy
+    found = run(train, val, replace(SETTINGS, attribution_at="trained"))
+    assert (found.attribution_at, found.attribution.of) == ("trained", "margin")
+    np.testing.assert_allclose(found.query_outputs.sum(1), 1)
+    assert np.array_equal(found.prediction_change, findings[0].prediction_change)
+    # By hand: the same networks again, the effects of each, and their mean.
+    models = starting_networks(train, SETTINGS)
+    networks = train_all(models, train, seed=SETTINGS.seed)
+    each = [
+        da.influence(taken_network(models[0], networks, s), train, val, of="margin", seed=5 + s,
+                     projection=2048).effect
+        for s in range(2)
+    ]  # fmt: skip
+    mean = np.mean(each, 0)
+    np.testing.assert_allclose(
+        found.attribution.top.raising_effect[:, 0], mean.max(0), rtol=1e-6, atol=1e-9
+    )
+    assert not np.array_equal(found.attribution.top.raising, findings[0].attribution.top.raising)
+
+
+def test_a_check_retrains_the_real_network(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, curve_seeds=0, check=6, steps=50)
+    found = run(train, val, settings)
+    check = found.check
+    assert len(set(check.removed.tolist())) == 6
+    assert np.array_equal(check.linearised, found.prediction_change[check.removed])
+    (model,) = starting_networks(train, settings)
+    lin = da.collect(model, train, val, outputs="averaged")
+    step = da.leave_one_out(lin, steps=50).run.step
+    real = retrain(model, train, val, lr=step, steps=50, reduction="sum", removed=check.removed)
+    np.testing.assert_allclose(check.retrained, real.prediction_change, rtol=1e-4)
+    mean = run(train, val, replace(settings, lr=step * 300, reduction="mean")).check
+    real = retrain(model, train, val, lr=step * 300, steps=50, removed=check.removed)
+    np.testing.assert_allclose(mean.retrained, real.prediction_change, rtol=1e-4)
+    assert found.warnings == () or "another order" not in found.warnings[-1]
+
+
+def test_a_check_that_fails_is_a_warning(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, model="mlp:width=4,depth=3", curve_seeds=0, check=8)
+    found = run(train, val, settings)
+    assert found.check.rank < 0.5
+    assert "in another order than the scores say" in found.warnings[-1]
+
+
 def test_attribution_changes_no_score(noisy, findings):
     bare = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
     assert bare.attribution is None
@@ -159,6 +209,13 @@ def test_keep_set_says_what_it_did():
         ({"memory": float("nan")}, "memory must be a positive .* got nan"),
         ({"lr": -0.1}, "lr must be finite and positive"),
         ({"steps": 0}, "steps must be .* got 0"),
+        ({"check": 3}, "check must be at least 5 samples, or 0 for none; got 3"),
+        ({"check": 5, "dynamics": "converged"}, "check retrains by as many updates as"),
+        ({"attribution_at": "end"}, "attribution_at must be start or trained; got 'end'"),
+        (
+            {"attribution_at": "trained", "curve_seeds": 0},
+            "attribution_at trained needs networks that were trained; got curve_seeds 0",
+        ),
         ({"attribution": "logit"}, "attribution must be one of auto, none, output, margin, loss"),
         ({"smoothing": "sgd"}, "batch_size must be given for smoothing='sgd'"),
         ({"sigma": 0.0}, "sigma must be finite and positive; got 0.0"),

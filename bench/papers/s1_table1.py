@@ -105,7 +105,7 @@ def network(task: Task) -> nn.Module:
 
 
 class InParts(nn.Sequential):
-    """The same network, a hundred samples at a time and channels last: half the time a step."""
+    """The same network, a hundred samples at a time and channels last: 1.5 to 2 times as fast."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Outputs [n, 1]."""
@@ -114,16 +114,19 @@ class InParts(nn.Sequential):
 
 
 def quick(model: nn.Module) -> nn.Module:
-    """The four-layer CNN for training on a CPU: its last convolution, 3 x 3 on 3 x 3, is dense."""
+    """A CNN for training on a CPU: in parts, and a last convolution of one place as dense."""
     layers = list(model)
-    if not any(isinstance(layer, nn.Unflatten) for layer in layers):
+    convolutions = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d)]
+    if not convolutions:
         return model
-    last = max(i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d))
-    dense = nn.Linear(layers[last].weight[0].numel(), layers[last].out_channels)
-    with torch.no_grad():
-        dense.weight.copy_(layers[last].weight.flatten(1))
-        dense.bias.copy_(layers[last].bias)
-    image, *body = [*layers[:last], nn.Flatten(), dense, *layers[last + 1 :]]
+    last = convolutions[-1]
+    if len(convolutions) == 4:  # S1's: 3 x 3 on 3 x 3
+        dense = nn.Linear(layers[last].weight[0].numel(), layers[last].out_channels)
+        with torch.no_grad():
+            dense.weight.copy_(layers[last].weight.flatten(1))
+            dense.bias.copy_(layers[last].bias)
+        layers[last : last + 1] = [nn.Flatten(), dense]
+    image, *body = layers
     return nn.Sequential(image, InParts(*body))
 
 

@@ -25,7 +25,9 @@ from datassay.options import (
     Adversarial,
     AllowTrained,
     Attribution,
+    AttributionAt,
     BatchSize,
+    Check,
     CurveSeeds,
     Data,
     DataOption,
@@ -117,6 +119,7 @@ def run(
     sigma: Sigma = 1.0,
     batch_size: BatchSize = None,
     attribution: Attribution = "auto",
+    attribution_at: AttributionAt = "start",
     top: Top = 5,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
@@ -125,6 +128,7 @@ def run(
     device: Device = "cpu",
     memory: Memory = None,
     curve_seeds: CurveSeeds = 5,
+    check: Check = 0,
     target: Target = None,
     ids: Ids = None,
     source: SourceColumn = None,
@@ -149,6 +153,10 @@ def run(
       datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
 
       datassay run reviews.csv --target sentiment --ids review_id --source shop
+
+      datassay run digits --model mlp:width=32,depth=2 --attribution-at trained
+
+      datassay run digits --model mlp:width=256 --check 20 --store kept
 
       datassay run mnist/ --model cnn --store kept
 

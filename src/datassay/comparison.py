@@ -12,7 +12,7 @@ from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe,
 from datassay.act.rivals import Contest, detection_contest, removal_contest
 from datassay.act.summarize import suspects_first
 from datassay.collect.result_store import ResultStore
-from datassay.collect.training import sample_losses
+from datassay.collect.training import TrainedNetworks, sample_losses
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
@@ -36,12 +36,14 @@ class RetrainedNetworks:
         baselines: loss and margin of the networks trained on all samples.
         curve: what removing samples costs.
         contests: our rankings beside their rivals.
+        networks: those trained on all samples, one a seed.
         facts: how the networks were trained.
     """
 
     baselines: Baselines | None = None
     curve: RemovalCurve | None = None
     contests: tuple[Contest, ...] = ()
+    networks: TrainedNetworks | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
 
@@ -105,7 +107,7 @@ def retrain_and_compare(
     if adversarial is not None and adversarial.any() and not adversarial.all():
         contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
-    return RetrainedNetworks(rivals, curve, tuple(contests), {"Retraining": updates})
+    return RetrainedNetworks(rivals, curve, tuple(contests), trained, {"Retraining": updates})
 
 
 def _label_contests(

@@ -43,6 +43,10 @@ Attribution = Annotated[
     str,
     typer.Option(help="Effect on each validation output, margin or loss; auto or none."),
 ]
+AttributionAt = Annotated[
+    str,
+    typer.Option(help="Effects in the linearised network: start; at trained ones: trained."),
+]
 Top = Annotated[int, typer.Option(help="Samples kept a validation sample and direction.")]
 Model = Annotated[str, typer.Option(help=MODEL_HELP)]
 Weights = Annotated[
@@ -81,6 +85,10 @@ Address = Annotated[
 ]
 Workers = Annotated[
     int | None, typer.Option(help="Of processes, or of a Ray started here (default: by cores).")
+]
+Check = Annotated[
+    int,
+    typer.Option(help="Samples to really retrain without, to check the scores by; 0 is none."),
 ]
 CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
 BlockModel = Annotated[

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,11 +14,13 @@ from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.location import FEATURES, inside
+from datassay.collect.retrain import BATCH_BYTES
 from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
 from datassay.data.samples import SampleSet
+from datassay.machine import held_bytes, matrix_rate
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
-from datassay.run_scores import attribution_of
+from datassay.run_scores import attribution_of, trained_features
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
@@ -35,6 +34,7 @@ EIGEN_WORK = 15.0
 # convolution kernels of its own: many small convolutions instead of one.
 JACOBIAN_SHARE = 0.25
 TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
+CHECK_SHARE = 0.6
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
@@ -123,7 +123,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         DatassayError: what the run itself would raise before it collects.
     """
     check_settings(settings)
-    program = _held_bytes() + LOADED_BYTES
+    program = held_bytes() + LOADED_BYTES
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
@@ -132,49 +132,20 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     n, m = len(train), len(val)
     attributed = attribution_of(settings, form, n, m, train.is_classification)
     settings = replace(settings, attribution=attributed)
+    trained = settings.attribution_at == "trained"
+    at_start = replace(settings, attribution="none") if trained else settings
     steps = [
         *_comparison_step(form, model, train, val, work, rate, settings),
         _collect_step(form, work, n + m, rate),
         *_store_step(form, settings.store),
         *_engine_step(settings.engine),
-        *_score_steps(form, n, m, rate, settings),
+        *_score_steps(form, n, m, rate, at_start),
         *_training_step(form, work, train, settings, rate["float32"]),
+        *_trained_effects_step(form, n, m, settings, rate["float64"]),
+        *_check_step(form, work, n, settings, rate["float32"]),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS + n * PAGE_SAMPLE_SECONDS),
     ]
     return Plan(tuple(steps), program, available_memory(), form)
-
-
-def _held_bytes() -> float:
-    """What this process holds now; where the system does not tell, the most it has held."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return float(line.split()[1]) * 1024
-    import resource  # not on every system
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak) * (1 if sys.platform == "darwin" else 1024)
-
-
-def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
-    """Operations a second of a matrix product, the best of five after one to warm up.
-
-    Args:
-        dtype: of the matrices.
-        size: their order.
-
-    Returns:
-        Additions and multiplications a second.
-    """
-    a = torch.ones(size, size, dtype=dtype)
-    product = torch.empty_like(a)
-    seconds = []
-    for _ in range(6):
-        start = time.perf_counter()
-        torch.matmul(a, a, out=product)
-        seconds.append(time.perf_counter() - start)
-    return 2 * size**3 / min(seconds[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,3 +355,31 @@ def _training_step(
     flops = passes * (work.products + work.convolutions)
     detail = f"{networks} networks, {recipe.steps} updates of {batch} samples each"
     return [PlanStep("retrain", detail, 16.0 * form.n_parameters * at_once, flops, seconds)]
+
+
+def _trained_effects_step(
+    form: Form, n: int, m: int, settings: RunSettings, rate: float
+) -> list[PlanStep]:
+    if settings.attribution_at != "trained" or settings.attribution == "none":
+        return []
+    k, networks = form.n_outputs, settings.curve_seeds
+    features = trained_features(settings.projection, n * k, form.n_parameters)
+    p = features or min(n * k, form.n_parameters)
+    # H, two triangular solves, its factor, and the effects.
+    flops = networks * (4.0 * (n + m) * k * p**2 + p**3 / 3 + 2.0 * n * m * k * p)
+    values = 4.0 * (n + m) * k * p + networks * (n * p + m * k * p + p**2)
+    detail = f"{networks} networks, {p} features an output"
+    return [PlanStep("trained effects", detail, 8.0 * values, flops, flops / rate)]
+
+
+def _check_step(
+    form: Form, work: ForwardWork, n: int, settings: RunSettings, rate: float
+) -> list[PlanStep]:
+    if not settings.check:
+        return []
+    networks = settings.check + 1  # and that of all samples
+    passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
+    one = work.seconds(CHECK_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
+    flops = passes * (work.products + work.convolutions)
+    detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
+    return [PlanStep("check", detail, BATCH_BYTES + 16.0 * form.n_parameters, flops, passes * one)]

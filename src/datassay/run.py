@@ -17,9 +17,11 @@ from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.engine import engine_named
+from datassay.collect.fitter import taken_network
 from datassay.collect.linearization import Linearization
 from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.result_store import ResultStore
+from datassay.collect.training import TrainedNetworks
 from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
@@ -31,12 +33,16 @@ from datassay.run_projection import chosen_projection
 from datassay.run_scores import (
     LEFT_OUT,
     attribution_of,
+    check_of,
+    check_warning,
     influence_facts,
     influence_of,
     removals_of,
+    trained_effects,
 )
 from datassay.run_settings import RunSettings, check_settings
 from datassay.score.aggregate import Aggregate, aggregate
+from datassay.score.attribution import RemovalScores
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
@@ -73,19 +79,18 @@ def run(
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
     lin = _collected(models[0], train, val, settings, progress)
-    is_classes = train.is_classification
-    attributed = attribution_of(settings, lin.form, len(train), len(val), is_classes)
-    removed = removals_of(lin, replace(settings, attribution=attributed), progress)
+    attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
+    asked = replace(settings, attribution=attributed)
+    removed = removals_of(lin, asked, progress)
     loo = removed.leave_one_out
     information = sample_information(lin, loo=loo, **settings.smoothing_settings)
     issues = label_issues(lin, progress=progress)
     influence = influence_of(lin, issues, settings.seed, progress)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
+    checked = check_of(models[0], train, val, loo, settings, progress)
     facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
-    facts |= chosen.facts | influence_facts(influence)
-    if attributed != settings.attribution and attributed == "none":
-        facts["Left out"] = LEFT_OUT
+    facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
@@ -95,18 +100,36 @@ def run(
         weight_change=loo.weight_change,
         issues=issues,
         learning_curve=learning_curve(lin, loo.run),
-        attribution=removed.attribution,
-        query_outputs=removed.query_outputs,
+        attribution_at=settings.attribution_at,
+        **_explained(removed, retrained.networks, models[0], train, val, asked, progress),
         influence=influence,
         groups=groups(train, information, settings.seed),
         adversarial=replaced,
+        check=checked,
         baselines=retrained.baselines,
         projection_quality=chosen.quality,
         removal_curve=retrained.curve,
         contests=retrained.contests,
         facts=facts,
-        warnings=lin.warnings + chosen.warnings,
+        warnings=lin.warnings + chosen.warnings + check_warning(checked),
     )
+
+
+def _explained(
+    removed: RemovalScores,
+    networks: TrainedNetworks | None,
+    model,
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Effects on single predictions and the predictions: of the start, or of trained networks."""
+    found, outputs = removed.attribution, removed.query_outputs
+    trained = settings.attribution_at == "trained" and settings.attribution != "none"
+    if trained and networks is not None:
+        found, outputs = trained_effects(model, networks, train, val, settings, progress)
+    return {"attribution": found, "query_outputs": outputs}
 
 
 def _retrained(
@@ -175,7 +198,7 @@ def with_adversarial(
     check_adversarial(train, fraction, epsilon)
     (model,) = starting_networks(train, replace(settings, curve_seeds=1))
     networks = train_all([model], train, seed=settings.seed, progress=progress)
-    model.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
+    model = taken_network(model, networks)
     return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
 
 
@@ -308,6 +331,10 @@ def _facts(
     if settings.command:
         facts["Command"] = settings.command
     return facts
+
+
+def _left_out(settings: RunSettings, attributed: str) -> dict[str, str]:
+    return {"Left out": LEFT_OUT} if settings.attribution != attributed == "none" else {}
 
 
 def _precision(lin: Linearization) -> str:

@@ -6,19 +6,36 @@ single predictions grow with it times the number of queries.
 
 from __future__ import annotations
 
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from datassay.collect.fitter import taken_network
 from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
+from datassay.collect.location import WITHOUT_ONE, inside, is_local
+from datassay.collect.output_loss import task_loss
+from datassay.collect.retrain import retrain
+from datassay.collect.training import TrainedNetworks
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress
 from datassay.run_settings import RunSettings
-from datassay.score.attribution import RemovalScores, removal_scores
+from datassay.score.attribution import Attribution, RemovalScores, removal_scores
+from datassay.score.influence import influence
 from datassay.score.label_issues import LabelIssues
-from datassay.score.leave_one_out import leave_one_out
+from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear_influence import SampleInfluence, linear_influence
+from datassay.score.retraining_check import RetrainingCheck, retraining_check
 
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries.
 MOST_EFFECTS_WORK = 5e11
+# Of trained networks "auto" keeps so many features a sample and output; fewer are kept exactly.
+TRAINED_FEATURES = 2048
+# A rank correlation with really retraining below which the page warns.
+FOLLOWS = 0.5
 LEFT_OUT = (
     "effects on single predictions, which take samples times validation samples; "
     "--attribution output computes them"
@@ -38,17 +55,20 @@ def attribution_of(
         is_classification: whether the targets are classes.
 
     Returns:
-        "output", of several targets "loss", or "none" where n m effects would take minutes.
+        "output", of several targets "loss", or "none" where n m effects would take minutes. At
+        trained weights "margin" of classes: softmax fixes its logits only up to a common shift.
     """
     if settings.attribution != "auto":
         return settings.attribution
     if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
         return "none"
+    if is_classification and settings.attribution_at == "trained":
+        return "margin"
     return "output" if is_classification or form.n_outputs == 1 else "loss"
 
 
 def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """One pass over all removals, with or without the effects on each validation sample.
+    """One pass over all removals, with or without effects on each validation sample (at the start).
 
     Args:
         lin: the linearisation.
@@ -58,7 +78,7 @@ def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -
     Returns:
         The leave-one-outs and, where asked for, the effects.
     """
-    if settings.attribution == "none":
+    if settings.attribution == "none" or settings.attribution_at == "trained":
         loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
         return RemovalScores(loo, None, None)
     return removal_scores(
@@ -68,6 +88,114 @@ def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -
         progress=progress,
         **settings.dynamics_settings,
     )
+
+
+def trained_effects(
+    model: nn.Module,
+    networks: TrainedNetworks,
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress,
+) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
+    """Effects on single predictions of trained networks, averaged over them.
+
+    Args:
+        model: of their architecture.
+        networks: trained on all samples, by the loss that their targets call for.
+        train: the training samples.
+        val: the queries.
+        settings: of the run; its attribution as `attribution_of` gives it.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The effects, and what the networks say of the queries: probabilities of classes by their
+        mean outputs, or those of targets.
+    """
+    outputs = networks.outputs(torch.as_tensor(val.x).float()).double().mean(0)
+    trained = [taken_network(model, networks, s) for s in range(_count(networks))]
+    n_parameters = sum(p.numel() for p in model.parameters())
+    projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
+    loss = task_loss(train)
+    found = influence(
+        trained, train, val, loss=loss, of=settings.attribution, top=settings.top,
+        seed=settings.seed, progress=progress, projection=projection,
+    )  # fmt: skip
+    if loss == "cross_entropy":
+        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
+    return found, outputs.numpy()
+
+
+def check_of(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    loo: LeaveOneOut,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainingCheck | None:
+    """Train the real network without some samples, as the linearised one was, and compare.
+
+    Args:
+        model: at the weights that were linearised.
+        train: the training samples.
+        val: the queries.
+        loo: of the linearised network.
+        settings: of the run.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The comparison, of samples drawn at random; None where none was asked for.
+    """
+    if not settings.check:
+        return None
+    n, place = len(train), settings.store
+    found = retrain(
+        model, train, val, lr=loo.run.step * (n if settings.reduction == "mean" else 1),
+        steps=loo.run.steps, weight_decay=settings.weight_decay, reduction=settings.reduction,
+        removed=np.sort(np.random.default_rng(settings.seed).permutation(n)[: settings.check]),
+        store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
+        progress=progress,
+    )  # fmt: skip
+    return retraining_check(loo, found, seed=settings.seed)
+
+
+def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
+    """What the reader must know where the real network does not follow the linearised one.
+
+    Args:
+        check: of the run, or None.
+
+    Returns:
+        One warning, or none.
+    """
+    if check is None or check.rank >= FOLLOWS:
+        return ()
+    return (
+        f"retraining without {len(check.ids)} samples changed the network's predictions in another "
+        f"order than the scores say (rank correlation {check.rank:.2f}): information and effects "
+        "are those of the linearised network, not of the trained one.",
+    )
+
+
+def trained_features(projection: int | str | None, n_rows: int, n_parameters: int) -> int | None:
+    """What the setting "auto" stands for where Jacobians are taken at trained weights.
+
+    Args:
+        projection: of the settings.
+        n_rows: samples times outputs.
+        n_parameters: of the network.
+
+    Returns:
+        Features a sample and output; None keeps the Jacobian whole.
+    """
+    if not isinstance(projection, str):
+        return projection
+    return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
+
+
+def _count(networks: TrainedNetworks) -> int:
+    return len(next(iter(networks.state.values())))
 
 
 def influence_of(

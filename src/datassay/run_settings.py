@@ -16,8 +16,10 @@ from datassay.score.dynamics import check_dynamics
 from datassay.score.information import check_smoothing
 from datassay.score.outcome import OUTCOMES
 from datassay.score.projection_quality import check_correlation
+from datassay.score.retraining_check import FEWEST
 
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
+ATTRIBUTED_AT = ("start", "trained")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,11 @@ class RunSettings:
         batch_size: of SGD, for smoothing "sgd" only.
         attribution: effect of each sample on what of each validation sample: "output", "margin",
             "loss", "auto" (the output, of several targets the loss) or "none".
+        attribution_at: "start", exactly in the linearised network, or "trained", to second order at
+            the networks trained on all samples.
         top: samples to keep a validation sample and direction.
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
+        check: samples to really retrain without, to check the scores by; 0 is none.
         seed: of weights, projection, batches and random rankings.
         store: folder or fsspec URL that keeps finished work, or None.
         engine: who computes: "in_process", "processes" or "ray".
@@ -73,8 +78,10 @@ class RunSettings:
     sigma: float = 1.0
     batch_size: int | None = None
     attribution: str = "auto"
+    attribution_at: str = "start"
     top: int = 5
     curve_seeds: int = 5
+    check: int = 0
     seed: int = 0
     store: str | None = None
     engine: str = "in_process"
@@ -128,13 +135,12 @@ def check_settings(settings: RunSettings) -> None:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
         )
+    _check_retraining(settings)
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
     check_device(settings.device)
-    if settings.attribution not in ATTRIBUTIONS:
-        names = ", ".join(ATTRIBUTIONS)
-        raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
+    _check_attribution(settings)
     if settings.rank_correlation is not None:
         check_correlation(settings.rank_correlation)
         if settings.projection != "auto":
@@ -150,3 +156,30 @@ def check_settings(settings: RunSettings) -> None:
     # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
     named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
     check_dynamics(sys.float_info.min, 2, **named)
+
+
+def _check_attribution(settings: RunSettings) -> None:
+    if settings.attribution not in ATTRIBUTIONS:
+        names = ", ".join(ATTRIBUTIONS)
+        raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
+    if settings.attribution_at not in ATTRIBUTED_AT:
+        raise SettingError(
+            f"attribution_at must be start or trained; got {settings.attribution_at!r}."
+        )
+    if settings.attribution_at == "trained" and not settings.curve_seeds:
+        raise SettingError(
+            "attribution_at trained needs networks that were trained; got curve_seeds 0. Set it to "
+            "at least 1, or attribution_at to start."
+        )
+
+
+def _check_retraining(settings: RunSettings) -> None:
+    if settings.check and settings.check < FEWEST:
+        raise SettingError(
+            f"check must be at least {FEWEST} samples, or 0 for none; got {settings.check}."
+        )
+    if settings.check and settings.dynamics == "converged":
+        raise SettingError(
+            "check retrains by as many updates as the linearised run has; a converged one has no "
+            "number. Take dynamics flow or descent."
+        )

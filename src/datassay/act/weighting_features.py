@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.fitter import first_network
+from datassay.collect.fitter import taken_network
 from datassay.collect.output_loss import task_loss
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
@@ -96,4 +96,4 @@ def trained_network(
         observe=observe,
         progress=lambda _, done, total: progress("train the network", done, total),
     )
-    return first_network(model, networks)
+    return taken_network(model, networks)

@@ -114,7 +114,7 @@ class NetworkFitter:
         n_aside = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
         aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
         networks = self._train(rest)
-        model = first_network(self.model, networks)
+        model = taken_network(self.model, networks)
         at = output_geometry(
             last_layer_only(model) if self.layers == "last" else model,
             self.samples,
@@ -131,7 +131,7 @@ class NetworkFitter:
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
         """The network trained on all the samples at `keep`."""
-        return first_network(self.model, self._train(keep))
+        return taken_network(self.model, self._train(keep))
 
     def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
         told = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
@@ -235,16 +235,17 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
     return float(np.exp(found.x))
 
 
-def first_network(model: M, networks: TrainedNetworks) -> M:
-    """The first of the networks that were trained, in the model's precision.
+def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:
+    """One of the networks that were trained, in the model's precision.
 
     Args:
         model: of their architecture; left untouched.
         networks: what was trained.
+        place: which of them.
 
     Returns:
         A copy with the trained weights.
     """
     copied = copy.deepcopy(model)
-    copied.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
+    copied.load_state_dict({name: stacked[place] for name, stacked in networks.state.items()})
     return copied

@@ -9,7 +9,7 @@ import fsspec
 from datassay.errors import SettingError
 
 # What a run keeps in its store.
-FEATURES, RETRAINED = "features", "retrained"
+FEATURES, RETRAINED, WITHOUT_ONE = "features", "retrained", "without_one"
 
 
 def normal(location: str | Path) -> str:

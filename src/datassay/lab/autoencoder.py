@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.collect.fitter import first_network
+from datassay.collect.fitter import taken_network
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
@@ -172,7 +172,7 @@ def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn
     samples = SampleSet(x=x.astype(np.float32), y=x, ids=np.arange(len(x)))
     recipe = Recipe(lr=2e-3, steps=steps, batch_size=64, loss="mse")
     trained = train_networks([network], samples, torch.arange(len(x))[None], recipe, seed=seed)
-    return first_network(network, trained).double()
+    return taken_network(network, trained).double()
 
 
 def _through(network: nn.Module, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:

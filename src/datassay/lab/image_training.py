@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.collect.fitter import first_network
+from datassay.collect.fitter import taken_network
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.models.seeded import seeded
@@ -47,7 +47,7 @@ def trained(
         model = build()
     everything = torch.arange(n)[None]
     found = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)
-    return first_network(model, found).eval().requires_grad_(False)
+    return taken_network(model, found).eval().requires_grad_(False)
 
 
 def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:

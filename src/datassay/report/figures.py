@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from datassay.report.check_figure import check_figure
 from datassay.report.findings import RANDOM, Findings
 from datassay.report.projection_figure import projection_figure
 from datassay.report.sample_figures import (
@@ -49,6 +50,9 @@ def figures(findings: Findings) -> dict[str, tuple[str, str]]:
     if quality is not None and quality.projection:
         text = "Rank correlation with exact scores against number of features"
         drawn["projection"] = (projection_figure(quality), text)
+    if findings.check is not None:
+        text = "Change of the predictions by retraining against that of the linearised network"
+        drawn["check"] = (check_figure(findings.check), text)
     curve = findings.removal_curve
     if curve is not None:
         rankings = ", ".join(curve.rankings)

@@ -19,6 +19,7 @@ from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.linear_influence import SampleInfluence
 from datassay.score.projection_quality import ProjectionQuality
+from datassay.score.retraining_check import RetrainingCheck
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
 LOWEST_FIRST = "lowest information first"
@@ -43,12 +44,16 @@ class Findings:
         learning_curve: the kernel's spectrum and which modes are learned when.
         attribution: effect of each sample on each validation sample; None where it was not asked
             for.
-        query_outputs: [m, k], output unit: of the validation samples, by the linearised network
-            trained on all samples; None as attribution.
+        attribution_at: "start", in the linearised network, or "trained", at the trained ones.
+        query_outputs: [m, k]: what the network trained on all samples says of the validation
+            samples. Of the linearised one in its output unit; of the trained ones probabilities of
+            classes, or targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
         groups: "class" and "source" → information summed up by it, where there are two or more.
         adversarial: [n], which inputs were replaced on purpose; None where none were.
         projection_quality: rank correlations with exact scores by number of features; None where
+            none was asked for.
+        check: some samples' changes beside those of really retraining without them; None where
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
         removal_curve: what removing samples costs; None where it was not measured.
@@ -65,11 +70,13 @@ class Findings:
     issues: LabelIssues
     learning_curve: LearningCurve
     attribution: Attribution | None = None
+    attribution_at: str = "start"
     query_outputs: Float[np.ndarray, "m k"] | None = None
     influence: SampleInfluence | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
     projection_quality: ProjectionQuality | None = None
+    check: RetrainingCheck | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None
     contests: tuple[Contest, ...] = ()

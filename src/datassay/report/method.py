@@ -38,8 +38,7 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
         ),
         (
             "Effect on a prediction",
-            "The value with a training sample minus the value without it, both in closed form. "
-            "Effects of several samples do not add up exactly: each is of removing one alone.",
+            _effect(findings),
         ),
         *_influence(findings),
         ("Validation samples", _validation(findings)),
@@ -54,6 +53,19 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             "A label issue score above 0. It is a reason to look, not a proof: rare and ambiguous "
             "samples are suspected too.",
         ),
+    )
+
+
+def _effect(findings: Findings) -> str:
+    alone = "Effects of several samples do not add up exactly: each is of removing one alone."
+    if findings.attribution is not None and findings.attribution_at == "trained":
+        return (
+            "One Newton step from the trained weights to those without the sample, with the "
+            "Gauss–Newton matrix and the sample's own leverage "
+            f"({findings.attribution.method}); nothing is retrained for it. {alone}"
+        )
+    return (
+        f"The value with a training sample minus the value without it, both in closed form. {alone}"
     )
 
 

@@ -12,7 +12,7 @@ from datassay.report.gallery import N_ISSUES, cards
 from datassay.report.group_tables import GROUP_COLUMNS, group_tables
 from datassay.report.html import advice_cards, card_kind, markup, render, script_json
 from datassay.report.method import method_notes
-from datassay.report.queries import effect_words, query_data, query_note
+from datassay.report.queries import effect_sentence, effect_words, query_data, query_note
 from datassay.report.wording import count, number
 
 SCRIPTS = ("figures.js", "gallery.js", "explain.js")
@@ -60,6 +60,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "removal_note": _removal_note(findings),
         "metric_title": metric[:1].upper() + metric[1:],
         "contests": [_contest(contest) for contest in findings.contests],
+        "check": findings.check,
         "quality": findings.projection_quality,
         "method": method_notes(findings),
     }
@@ -74,6 +75,7 @@ def _explained(findings: Findings) -> dict[str, object]:
         "queries": markup(script_json(query_data(findings))),
         "query_note": query_note(findings),
         "effect_of": what,
+        "effect_sentence": effect_sentence(findings),
         "raised": raised,
         "lowered": lowered,
     }
@@ -86,6 +88,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
         "groups": bool(findings.groups),
         "why": findings.attribution is not None,
         "contests": bool(findings.contests),
+        "check": findings.check is not None,
         "projection": bool(quality and quality.projection),
     }
     named = (
@@ -98,6 +101,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
         ("modes", "Learned when"),
         ("removal", "Removal"),
         ("contests", "Who won"),
+        ("check", "Checked"),
         ("projection", "How many features"),
         ("method", "Method"),
     )

@@ -234,16 +234,38 @@ def effect_words(findings: Findings) -> tuple[str, str, str]:
     """
     found, outputs = findings.attribution, findings.query_outputs
     assert found is not None and outputs is not None
-    names = findings.samples.class_names
+    names, trained = findings.samples.class_names, findings.attribution_at == "trained"
     if found.of == "loss":
         return "the loss of the given label", "Raised the loss", "Lowered the loss"
     if found.of == "margin":
-        what = "the margin by which the given label leads"
+        what = f"the margin by which {'the logit of ' if trained else ''}the given label leads"
         return what, "Raised the margin", "Lowered the margin"
     if len(names) == 2 and outputs.shape[1] == 1:
         what = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
+        if trained:
+            what = f"the networks' one logit, which is positive for {names[1]}"
         return what, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
     if names:
-        what = "the output of the predicted class"
+        what = f"the {'logit' if trained else 'output'} of the predicted class"
         return what, "Spoke for the predicted class", "Spoke against it"
     return "the predicted value", "Raised the prediction", "Lowered the prediction"
+
+
+def effect_sentence(findings: Findings) -> str:
+    """Of which networks each effect is the difference.
+
+    Args:
+        findings: one run's results, with an attribution.
+
+    Returns:
+        Plain text.
+    """
+    if findings.attribution_at == "trained":
+        return (
+            "Each effect is its value in the networks trained on all samples minus its value "
+            "without that sample, to second order, averaged over the networks."
+        )
+    return (
+        "Each effect is its value in the linearised network minus its value in the one that never "
+        "saw that sample."
+    )

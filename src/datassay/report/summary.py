@@ -31,6 +31,7 @@ def summary_json(findings: Findings) -> str:
         "groups": {by: found.to_table().to_pylist() for by, found in findings.groups.items()},
         "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
+        "check": _check(findings),
     }
     return standard_json(summary)
 
@@ -79,6 +80,14 @@ def _removal_curve(findings: Findings) -> dict[str, object] | None:
             for name, m, s in zip(curve.rankings, mean, spread, strict=True)
         ],
     }
+
+
+def _check(findings: Findings) -> dict[str, object] | None:
+    found = findings.check
+    if found is None:
+        return None
+    names = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "weights")
+    return {name: getattr(found, name) for name in names}
 
 
 def _plain(value: object) -> object:

@@ -58,10 +58,12 @@ def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[Outp
     lower = torch.linalg.cholesky(hessian)
     white = _whiten(lower, features)  # J L⁻ᵀ
     white_queries = _whiten(lower, queries)
+    del lin, features, queries, hessian  # several networks wait here side by side
     leverage = white @ white.mT  # H_ii, [n, k, k]
     inner = torch.eye(k, dtype=torch.float64) - curvature @ leverage
     step = torch.linalg.solve(inner, slope[..., None])  # (I − S H_ii)⁻¹ R
     moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
+    del white, leverage
     chunk = max(1, CHUNK_VALUES // white_queries[..., 0].numel())
     for start in range(0, n, chunk):
         part = moved[start : start + chunk]

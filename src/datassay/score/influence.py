@@ -62,9 +62,9 @@ def influence(
         train: n samples.
         val: the queries; None takes the training samples.
         method: "gauss_newton" (to second order, by each sample's leverage; small models or few
-            samples), "exact" (the whole Hessian, small models), "cg" (conjugate gradients:
-            `tolerance`, `iterations`), "lissa" (`depth`, `scale`, `batch_size`, `repeats`) or
-            "tracin" (no Hessian: `lr`, `checkpoints`).
+            samples, more with a `projection`), "exact" (the whole Hessian, small models), "cg"
+            (conjugate gradients: `tolerance`, `iterations`), "lissa" (`depth`, `scale`,
+            `batch_size`, `repeats`) or "tracin" (no Hessian: `lr`, `checkpoints`).
         loss: what the model was trained with, "cross_entropy" (one output: binary) or "mse".
         of: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.
@@ -72,7 +72,7 @@ def influence(
         removed: positions of the samples to remove, one at a time; None is every one.
         top: keep only this many samples a query and direction, as in `attribution`.
         precision: "float64", or "float32" at half the memory and time.
-        seed: of the batches of "lissa".
+        seed: of the batches of "lissa" and of a projection; each further model has the next.
         progress: called with (step, units done, units in all).
         settings: the method's own.
 
@@ -101,7 +101,9 @@ def influence(
         at = loss_at(one, train, loss, precision)
         x = at.x if val is None else inputs(at.template, val)
         penalties = (float(damping), float(weight_decay))
-        problems.append(Problem(one, train, val, at, x, *penalties, precision, chosen, seed, told))
+        problems.append(
+            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, told)
+        )
     found = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
     measured = _outcome(of, loss, found, train if val is None else val)
     streams = [

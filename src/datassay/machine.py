@@ -1,0 +1,46 @@
+"""What this machine can do and what this process holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+
+def held_bytes() -> float:
+    """What this process holds now; where the system does not tell, the most it has held.
+
+    Returns:
+        Bytes.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return float(line.split()[1]) * 1024
+    import resource  # not on every system
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak) * (1 if sys.platform == "darwin" else 1024)
+
+
+def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
+    """Operations a second of a matrix product, the best of five after one to warm up.
+
+    Args:
+        dtype: of the matrices.
+        size: their order.
+
+    Returns:
+        Additions and multiplications a second.
+    """
+    a = torch.ones(size, size, dtype=dtype)
+    product = torch.empty_like(a)
+    seconds = []
+    for _ in range(6):
+        start = time.perf_counter()
+        torch.matmul(a, a, out=product)
+        seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / min(seconds[1:])
