@@ -14,7 +14,7 @@ from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.eigenbasis import Eigenbasis, check_not_null, eigenbasis
 from datassay.score.panels import Products, Rows, gram, operand, panels, transposed_product
 from datassay.score.removal import Blocks, held_out_residuals
 
@@ -101,6 +101,7 @@ def label_issues(
 
     Raises:
         SettingError: rounds or margin is negative or temperature is not positive.
+        ModelError: the kernel is 0: the outputs depend on no weight.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 66 n² k operations, and n³ a round. From features: 2 n b p² operations to
@@ -144,6 +145,7 @@ def _choose_ridge(
 ) -> tuple[Tensor, float, Float[Tensor, "n k"]]:
     """The offset (0 or f₀), penalty and held-out outputs of least leave-one-out error."""
     basis = eigenbasis(lin, progress)
+    check_not_null(basis)
     shifts = RIDGES * basis.largest
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
