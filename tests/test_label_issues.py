@@ -152,6 +152,18 @@ def test_regression_scores_outliers():
     assert (found.weight == 1).all()
 
 
+@pytest.mark.parametrize("seed", [0, 4, 5, 6])
+def test_rounding_is_no_outlier(seed):
+    """Held-out residuals of equal samples differ by rounding alone, and most of them by nothing."""
+    phi, y, _ = random_jacobians(1, 1, 1, 3, 2, seed=seed)
+    phi, y = phi.expand(9, 1, 3), 1e3 * y.repeat(9, 1, 1)
+    found = label_issues(linearization(phi, y, dual=True))
+    assert found.score.max() < 0
+    y[4] += 1
+    found = label_issues(linearization(phi, y, dual=True))
+    assert found.suspects.tolist() == [4] and found.score[4] < 1e15
+
+
 @pytest.mark.parametrize("dual", [True, False])
 @pytest.mark.parametrize("is_class", [True, False])
 def test_a_kernel_of_zeros_is_refused(dual, is_class):

@@ -38,7 +38,8 @@ class LabelIssues:
     Attributes:
         score: [n]; higher: more likely mislabelled. Classification: the largest other held-out
             output minus that of the given label minus the margin, output unit. Regression: the
-            held-out residual's modified z-score minus 3.5, unitless.
+            held-out residual's modified z-score minus 3.5, unitless; its spread is at least the
+            targets' rounding, so that where most residuals are equal only others stand out.
         suggested_label: [n]; class index of the largest held-out output (int64), or the held-out
             output itself (regression, target unit; [n, k] for several targets).
         is_issue: [n] bool, score > 0.
@@ -252,7 +253,10 @@ def _outliers(lin: Linearization, held_out: Tensor, weight: Tensor, ridge: float
     residual = lin.targets - held_out
     distance = (residual - residual.median(0).values).abs()
     spread = 1.4826 * distance.median(0).values
-    score = (distance / spread.clamp_min(torch.finfo(torch.float64).tiny)).amax(1) - OUTLIER_SCORE
+    # More than half of them equal, as of repeated samples: rounding must not be an outlier.
+    rounding = len(residual) * torch.finfo(torch.float64).eps * lin.targets.abs().amax(0)
+    spread = spread.maximum(rounding.double()).clamp_min(torch.finfo(torch.float64).tiny)
+    score = (distance / spread).amax(1) - OUTLIER_SCORE
     suggested = held_out[:, 0] if held_out.shape[1] == 1 else held_out
     return LabelIssues(
         score=score.numpy(),
