@@ -185,8 +185,8 @@ def _steady_state(
     covariances = []
     for error, start in zip(errors.unbind(2), residual.unbind(2), strict=True):
         noise = gradient_covariance(torch.einsum("nbp,nb->pn", turned, error))
-        first = gradient_covariance(torch.einsum("nbp,nb->pn", turned, start))
-        if not noise.trace() > INTERPOLATED * first.trace():
+        first = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
+        if not noise.trace() > INTERPOLATED * first:
             return None
         covariances.append(axes @ steady_state_covariance(noise, curvature, scale) @ axes.T)
     return axes @ weights, covariances
