@@ -240,6 +240,14 @@ def test_refusals(error, match, changed):
         fit_polynomial(x, y, given.pop("monomials"), **given)
 
 
+def test_targets_far_from_zero():
+    """Their spread is 1e-9 of their mean, as of times in seconds: nothing of that is rounding."""
+    x, y = data(80, q=1)
+    near = fit_polynomial(x, y, all_monomials(3, 2), ridge=0.1).polynomial.outputs(x)
+    far = fit_polynomial(x, y + 2.0**31, all_monomials(3, 2), ridge=0.1).polynomial.outputs(x)
+    np.testing.assert_allclose(far - 2.0**31, near, atol=1e-4)
+
+
 def test_samples_without_targets():
     with pytest.raises(DataError, match="the same samples; got 20 and 7"):
         sums.checked_samples(np.ones((20, 1)), np.ones((7, 1)), all_monomials(1, 2))
