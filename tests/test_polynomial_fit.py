@@ -240,11 +240,13 @@ def test_refusals(error, match, changed):
         fit_polynomial(x, y, given.pop("monomials"), **given)
 
 
-def test_targets_far_from_zero():
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_targets_far_from_zero(precision):
     """Their spread is 1e-9 of their mean, as of times in seconds: nothing of that is rounding."""
     x, y = data(80, q=1)
-    near = fit_polynomial(x, y, all_monomials(3, 2), ridge=0.1).polynomial.outputs(x)
-    far = fit_polynomial(x, y + 2.0**31, all_monomials(3, 2), ridge=0.1).polynomial.outputs(x)
+    how = {"monomials": all_monomials(3, 2), "ridge": 0.1, "precision": precision}
+    near = fit_polynomial(x, y, **how).polynomial.outputs(x)
+    far = fit_polynomial(x, y + 2.0**31, **how).polynomial.outputs(x)
     np.testing.assert_allclose(far - 2.0**31, near, atol=1e-4)
 
 

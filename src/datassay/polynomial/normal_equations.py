@@ -267,10 +267,13 @@ class _Sums:
 
     def add(self, features: np.ndarray, targets: np.ndarray, add: Add) -> None:
         add(self.gram, features)
-        # One product of the chunk's own precision, summed over chunks in float64.
-        right = np.column_stack([targets, np.ones(len(targets))]).astype(features.dtype)
+        # One product of the chunk's own precision, summed over chunks in float64. Targets far from 0
+        # would be rounded as their mean is: that is multiplied in float64.
+        mean = targets.mean(axis=0, dtype=np.float64)
+        far = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
+        right = np.column_stack([targets - far, np.ones(len(targets))]).astype(features.dtype)
         found = features.T @ right
-        self.cross += found[:, :-1]
+        self.cross += found[:, :-1] + np.outer(found[:, -1], far)
         self.feature_sum += found[:, -1]
 
 
