@@ -94,6 +94,8 @@ def test_binary_with_one_output():
 def test_refusals(mixed):
     with pytest.raises(da.SettingError, match=r"20 samples a block; 40 blocks of 650 samples"):
         da.partition(linear(mixed), mixed, n_blocks=40)
+    with pytest.raises(da.SettingError, match="n_blocks must be at least 1; got 0"):
+        da.partition(linear(mixed), mixed, n_blocks=0)
     with pytest.raises(da.ModelError, match="only one dense layer"):
         da.partition(nn.Sequential(nn.Linear(40, 3), nn.ReLU(), nn.Linear(3, 4)), mixed)
     with pytest.raises(da.SettingError, match="gate must be"):

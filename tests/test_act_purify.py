@@ -152,6 +152,7 @@ def test_networks_are_trained_anew_each_step():
         ({"stop": "late"}, "stop must be one of auto, held_out.*got 'late'"),
         ({"stop": "validation"}, "stop='validation' needs a validation set"),
         ({"max_fraction": 1.0}, r"max_fraction must lie in \(0, 1\); got 1.0"),
+        ({"threshold": float("nan")}, "threshold must be a finite number of nats.*got nan"),
         ({"step": 0}, "step must be at least 1; got 0"),
         ({"min_per_class": 0}, "min_per_class must be at least 1; got 0"),
         ({"beyond": -1}, "beyond must be at least 0; got -1"),

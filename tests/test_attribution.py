@@ -123,3 +123,13 @@ def test_table_has_one_row_a_query_direction_and_rank():
     table = attribution(linearization(phi, r, val, dual=True), top=3, **RUN).to_table()
     assert table.column_names == ["query", "direction", "rank", "id", "effect"]
     assert table.num_rows == 4 * 2 * 3
+
+
+def test_the_table_calls_nothing_raising_that_lowers():
+    phi, r, val = random_jacobians(5, 1, 1, 15, 4, seed=10)
+    found = attribution(linearization(phi, r, val, dual=True), **RUN)
+    rows = found.to_table().to_pylist()
+    assert len(rows) == 4 * 5  # each sample once a query, not in both lists
+    assert all((row["direction"] == "raises") == (row["effect"] > 0) for row in rows)
+    for row in rows:
+        assert row["effect"] == found.effect[row["id"], row["query"]]

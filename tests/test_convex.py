@@ -123,3 +123,14 @@ def test_bad_settings():
             fit_convex(SharedFeatures(x, 3), targets, "cross_entropy", ridge)
     with pytest.raises(SettingError, match="ridge must be large enough"):
         fit_convex(SharedFeatures(1e4 * x, 3), targets, "cross_entropy", 1e-300)
+
+
+def test_the_ridge_that_is_advised_is_enough():
+    """It was "got 0.0001. Try 0.0001." whatever the scale of the inputs."""
+    x, targets = draw(8, 3, 3, "cross_entropy", 6)
+    features = SharedFeatures(1e7 * x, 3)
+    with pytest.raises(SettingError, match="Scale the inputs to about 1, or try") as refused:
+        fit_convex(features, targets, "cross_entropy", 1e-4)
+    advised = float(str(refused.value).split("or try ")[1].rstrip("."))
+    assert advised > 1e-4
+    assert torch.isfinite(fit_convex(features, targets, "cross_entropy", advised).weights).all()

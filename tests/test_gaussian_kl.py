@@ -9,7 +9,7 @@ from scipy.stats import norm
 from test_leave_one_out import weights
 from test_smoothing import RUN, lyapunov
 
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.score.gaussian_kl import gaussian_kl, kl_information
 from datassay.score.information import sample_information
 
@@ -109,3 +109,10 @@ def test_too_few_samples_are_refused():
         kl_information(linearization(phi, r, val, dual=True), batch_size=2, dynamics="converged")
     with pytest.raises(SettingError, match="batch_size must be a whole number"):
         kl_information(linearization(phi, r, val, dual=True), batch_size=0)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_a_kernel_of_zeros_is_refused(dual):
+    phi, r, _ = random_jacobians(5, 1, 1, 3, 2, seed=4)
+    with pytest.raises(ModelError, match="must depend on the weights"):
+        kl_information(linearization(0 * phi, r, dual=dual), batch_size=2)

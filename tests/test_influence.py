@@ -428,6 +428,7 @@ def test_divergence_names_scale():
         ({"method": "tracin", "checkpoints": []}, "checkpoints must hold at least 1"),
         ({"damping": -0.1}, "damping must be at least 0"),
         ({"damping": float("nan")}, "damping must be at least 0"),
+        ({"damping": float("inf")}, "damping must be at least 0 and finite; got inf"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
         ({"loss": "hinge"}, "loss must be cross_entropy or mse"),
         ({"of": "logit"}, "of must be"),

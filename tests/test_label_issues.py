@@ -11,7 +11,7 @@ from datassay.act.rivals import auroc
 from datassay.collect.collect import collect
 from datassay.data.load import load
 from datassay.data.noise import add_label_noise
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.label_issues import MARGIN, RIDGES, label_issues
 
@@ -150,6 +150,28 @@ def test_regression_scores_outliers():
     assert found.score.argmax() == 7 and found.is_issue[7] and found.is_issue.sum() <= 3
     assert found.suggested_label[7] == pytest.approx(float(y[7, 0, 0]) - 5, abs=0.5)
     assert (found.weight == 1).all()
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5, 6])
+def test_rounding_is_no_outlier(seed):
+    """Held-out residuals of equal samples differ by rounding alone, and most of them by nothing."""
+    phi, y, _ = random_jacobians(1, 1, 1, 3, 2, seed=seed)
+    phi, y = phi.expand(9, 1, 3), 1e3 * y.repeat(9, 1, 1)
+    found = label_issues(linearization(phi, y, dual=True))
+    assert found.score.max() < 0
+    y[4] += 1
+    found = label_issues(linearization(phi, y, dual=True))
+    assert found.suspects.tolist() == [4] and found.score[4] < 1e15
+
+
+@pytest.mark.parametrize("dual", [True, False])
+@pytest.mark.parametrize("is_class", [True, False])
+def test_a_kernel_of_zeros_is_refused(dual, is_class):
+    """As of a network whose units are all dead: the ridges are fractions of λ_max = 0."""
+    phi, given, _, targets = class_problem()
+    lin = linearization(0 * phi, targets, dual=dual, labels=given if is_class else None)
+    with pytest.raises(ModelError, match=r"must depend on the weights.*0 for all 24"):
+        label_issues(lin)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from linearizations import close, linearization, random_jacobians
 
 from datassay.errors import SettingError
+from datassay.score.dynamics import check_dynamics
 from datassay.score.leave_one_out import leave_one_out
 
 
@@ -237,6 +238,15 @@ def test_bad_settings(setting, message):
     phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
     with pytest.raises(SettingError, match=message):
         leave_one_out(linearization(phi, r, val, dual=True), **setting)
+
+
+@pytest.mark.parametrize("steps", [2.5, float("nan"), float("inf")])
+def test_steps_are_whole(steps):
+    """Where types are not checked, 2.5 would train for 2 steps in silence."""
+    run = {"lr": "auto", "weight_decay": 0.0, "reduction": "sum", "kind": "flow"}
+    with pytest.raises(SettingError, match=f"steps must be a whole number .*; got {steps}"):
+        check_dynamics(1.0, 5, steps=steps, **run)
+    assert check_dynamics(1.0, 5, steps=1e3, **run).steps == 1000
 
 
 def test_flow_has_no_step_limit():

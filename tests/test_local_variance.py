@@ -40,6 +40,16 @@ def test_definition(name, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_short_floats(dtype):
+    """No warning of an overflow, which pytest makes an error, and none of them infinite unseen."""
+    y = TARGETS["numbers"].astype(dtype)
+    wide = local_variance(X, y.astype(np.float64), 7)
+    np.testing.assert_array_equal(local_variance(X, y, 7).variance, wide.variance)
+    with pytest.raises(DataError, match="1 of 80 targets are not, the first at position 3"):
+        local_variance(X, np.where(np.arange(80) == 3, np.inf, y).astype(dtype), 7)
+
+
 def test_units():
     y = TARGETS["columns"]
     a, b = local_variance(X, y, 7), local_variance(5 * X, 3 * y + 1, 7)

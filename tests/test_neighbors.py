@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from datassay.errors import DataError, SettingError
 from datassay.score import nearest_approximate, nearest_exact, neighbors
-from datassay.score.neighbors import nearest_neighbors
+from datassay.score.neighbors import check_n_neighbors, nearest_neighbors
 
 G = np.random.default_rng(0)
 
@@ -142,3 +142,9 @@ def test_without_faiss(monkeypatch):
 def test_bad_input(x, k, search, error, message):
     with pytest.raises(error, match=message):
         nearest_neighbors(x, k, search=search)
+
+
+def test_a_number_of_neighbours_is_whole():
+    """scikit-learn refused 2.5 as "Got 8.5 instead": it is asked for more than k."""
+    with pytest.raises(SettingError, match=r"whole, and below the number of samples, 9; got 2\.5"):
+        check_n_neighbors(2.5, 9)

@@ -240,6 +240,24 @@ def test_refusals(error, match, changed):
         fit_polynomial(x, y, given.pop("monomials"), **given)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_targets_far_from_zero(precision):
+    """Their spread is 1e-9 of their mean, as of times in seconds: nothing of that is rounding."""
+    x, y = data(80, q=1)
+    how = {"monomials": all_monomials(3, 2), "ridge": 0.1, "precision": precision}
+    near = fit_polynomial(x, y, **how).polynomial.outputs(x)
+    far = fit_polynomial(x, y + 2.0**31, **how).polynomial.outputs(x)
+    np.testing.assert_allclose(far - 2.0**31, near, atol=1e-4)
+
+
+@pytest.mark.parametrize(("precision", "scale"), [("float32", 1e10), ("float64", 1e77)])
+def test_products_beyond_the_largest_number(precision, scale):
+    x, y = data(80, q=1)
+    refused = pytest.raises(DataError, match=f"must stay below .* the largest {precision}")
+    with np.errstate(over="ignore", invalid="ignore"), refused:
+        fit_polynomial(scale * x, y, all_monomials(3, 2), precision=precision)
+
+
 def test_samples_without_targets():
     with pytest.raises(DataError, match="the same samples; got 20 and 7"):
         sums.checked_samples(np.ones((20, 1)), np.ones((7, 1)), all_monomials(1, 2))

@@ -10,6 +10,7 @@ from scipy.linalg import solve_continuous_lyapunov
 from test_leave_one_out import weights
 
 from datassay.errors import SettingError
+from datassay.score.gaussian_kl import kl_information
 from datassay.score.information import sample_information
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.smoothing import (
@@ -184,12 +185,24 @@ def test_simulated_sgd_has_the_factor_n_squared():
 def test_interpolation_is_refused():
     phi, r, val = random_jacobians(10, 1, 1, 30, 4, seed=9)
     lin = linearization(phi, r, val, dual=True)
-    with pytest.raises(SettingError, match="every sample is fitted exactly; got Λ = 0"):
+    with pytest.raises(SettingError, match=r"every sample is fitted exactly, .* got Λ = 0"):
         sample_information(lin, smoothing="sgd", batch_size=2, dynamics="converged")
     found = sample_information(
         lin, smoothing="sgd", batch_size=2, dynamics="converged", weight_decay=1.0
     )
     assert np.isfinite(found.information).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dual", [True, False])
+def test_equal_samples_are_refused(dual, seed):
+    """All gradients are one, before and after training: Λ is rounding both times."""
+    phi, r, _ = random_jacobians(1, 2, 1, 8, 4, seed=seed)
+    lin = linearization(phi.expand(6, 2, 8), r.expand(6, 2, 1), dual=dual)
+    with pytest.raises(SettingError, match="or all are the same; got Λ = 0"):
+        sample_information(lin, smoothing="sgd", batch_size=2)
+    with pytest.raises(SettingError, match="noise must reach every direction"):
+        kl_information(lin, batch_size=2)
 
 
 def test_no_noise_at_all_is_refused():

@@ -323,7 +323,8 @@ def _variance(at: OutputGeometry, ridge: float, damping: float) -> float:
 def _check_settings(
     n_blocks: int | None, max_blocks: int, gate: str, restarts: int, held_out: float
 ) -> None:
-    for name, value in (("n_blocks", n_blocks or 1), ("max_blocks", max_blocks)):
+    given = 1 if n_blocks is None else n_blocks
+    for name, value in (("n_blocks", given), ("max_blocks", max_blocks)):
         if value < 1:
             raise SettingError(f"{name} must be at least 1; got {value}.")
     if restarts < 1:

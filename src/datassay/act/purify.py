@@ -294,6 +294,10 @@ def _check(
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     if settings.stop == "validation" and val is None:
         raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
+    if settings.threshold is not None and not np.isfinite(settings.threshold):
+        raise SettingError(
+            f"threshold must be a finite number of nats, or None; got {settings.threshold}."
+        )
     if not 0 < settings.max_fraction < 1:
         raise SettingError(f"max_fraction must lie in (0, 1); got {settings.max_fraction}.")
     for name, value, least in (

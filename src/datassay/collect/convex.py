@@ -143,9 +143,12 @@ def _newton_step(
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
     factor, failed = torch.linalg.cholesky_ex(hessian)
     if failed.any():
+        largest = float(hessian.diagonal(dim1=-2, dim2=-1).max())
+        rounding = hessian.shape[-1] * torch.finfo(hessian.dtype).eps * largest
         raise SettingError(
             "ridge must be large enough that the Hessian is positive definite to rounding; got "
-            f"{problem.ridge:g}. Try 0.0001."
+            f"{problem.ridge:g} beside a curvature of {largest:.1g}. Scale the inputs to about 1, "
+            f"or try {10 * rounding:.1g}."
         )
     step = -torch.cholesky_solve(gradient[..., None], factor)[..., 0]
     slope = (gradient * step).sum(1)

@@ -93,7 +93,7 @@ def normal_equations(
         The sums.
 
     Raises:
-        DataError: wrong shapes, or numbers that are not finite.
+        DataError: wrong shapes, or numbers that are not finite or whose products are not.
         SettingError: an unknown precision, a chunk below 1, or a store of other samples, features
             or precision.
 
@@ -116,6 +116,7 @@ def normal_equations(
         if kept is not None and (done % KEEP_EVERY < chunk or done == len(x)):
             kept.put("sums", {**sums.arrays, "probes": probes.sums, "done": np.array(done)})
         progress(STEP, done, len(x))
+    _check_sums(sums)
     order = np.random.default_rng([seed, seen]).random(len(x))
     rows = np.sort(np.argsort(order)[-n_rows:])
     return NormalEquations(
@@ -267,10 +268,13 @@ class _Sums:
 
     def add(self, features: np.ndarray, targets: np.ndarray, add: Add) -> None:
         add(self.gram, features)
-        # One product of the chunk's own precision, summed over chunks in float64.
-        right = np.column_stack([targets, np.ones(len(targets))]).astype(features.dtype)
+        # One product of the chunk's own precision, summed over chunks in float64. Targets far from
+        # 0 would be rounded as their mean is: that is multiplied in float64.
+        mean = targets.mean(axis=0, dtype=np.float64)
+        far = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
+        right = np.column_stack([targets - far, np.ones(len(targets))]).astype(features.dtype)
         found = features.T @ right
-        self.cross += found[:, :-1]
+        self.cross += found[:, :-1] + np.outer(found[:, -1], far)
         self.feature_sum += found[:, -1]
 
 
@@ -350,6 +354,17 @@ def _resumed(kept, sums: _Sums, probes: _Probes) -> int:
     sums.cross, sums.feature_sum = found["cross"], found["feature_sum"]
     probes.sums = found["probes"]
     return int(found["done"])
+
+
+def _check_sums(sums: _Sums) -> None:
+    # The diagonal of a Gram matrix bounds it.
+    if not (np.isfinite(sums.gram.diagonal()).all() and np.isfinite(sums.cross).all()):
+        kind = sums.gram.dtype
+        raise DataError(
+            f"squares of features must stay below {np.finfo(kind).max:.2g}, the largest {kind}; "
+            "the inputs or targets are too large. Scale them (sklearn's StandardScaler), or take "
+            "precision='float64'."
+        )
 
 
 def _check(precision: str, chunk: int) -> None:

@@ -34,9 +34,9 @@ class TopEffects:
 
     Attributes:
         raising: [m, t], positions of the training samples whose presence raises the query's
-            outcome most, largest first.
+            outcome most, largest first; also where it lowers it, if there are too few.
         raising_effect: [m, t], their effects.
-        lowering: [m, t], those whose presence lowers it most, most negative first.
+        lowering: [m, t], those whose presence lowers it most, most negative first; likewise.
         lowering_effect: [m, t], their effects.
     """
 
@@ -76,18 +76,21 @@ class Attribution:
 
     def to_table(self) -> pa.Table:
         """One row per query and top sample: query (position), direction, rank, id, effect."""
+        # Either direction ends where the sign does: of few samples the last that raises may lower.
         t = self.top
-        m, k = t.raising.shape
-        both = [(t.raising, t.raising_effect, "raises"), (t.lowering, t.lowering_effect, "lowers")]
+        both = [
+            (t.raising, t.raising_effect, t.raising_effect > 0, "raises"),
+            (t.lowering, t.lowering_effect, t.lowering_effect < 0, "lowers"),
+        ]
         return pa.concat_tables([
             pa.table({
-                "query": np.repeat(np.arange(m), k),
-                "direction": [word] * (m * k),
-                "rank": np.tile(np.arange(1, k + 1), m),
-                "id": self.ids[samples.ravel()],
-                "effect": effects.ravel(),
+                "query": np.nonzero(kept)[0],
+                "direction": pa.array([word] * int(kept.sum()), pa.string()),
+                "rank": np.nonzero(kept)[1] + 1,
+                "id": self.ids[samples[kept]],
+                "effect": effects[kept],
             })
-            for samples, effects, word in both
+            for samples, effects, kept, word in both
         ])
 
 

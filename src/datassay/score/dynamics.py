@@ -57,7 +57,7 @@ def check_dynamics(
     n_samples: int,
     *,
     lr: float | str,
-    steps: int,
+    steps: float,
     weight_decay: float,
     reduction: str,
     kind: str,
@@ -69,7 +69,7 @@ def check_dynamics(
         n_samples: n.
         lr: the learning rate of the loss as reduced; "auto" is 0.5 / (λ_max + λ) for a sum loss, n
             times that for a mean loss.
-        steps: t, at least 1.
+        steps: t, a whole number of at least 1.
         weight_decay: penalty of the loss as reduced.
         reduction: "sum": η = lr, λ = weight_decay. "mean": η = lr / n, λ = n weight_decay.
         kind: "flow", "descent" or "converged".
@@ -82,7 +82,7 @@ def check_dynamics(
             unstable: η (λ_max + λ) ≥ 2.
     """
     _check_names(kind, reduction)
-    if steps < 1:
+    if not (1 <= steps < math.inf and steps == int(steps)):
         raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
     if not (math.isfinite(weight_decay) and weight_decay >= 0):
         raise SettingError(f"weight_decay must be finite and at least 0; got {weight_decay}.")

@@ -19,7 +19,7 @@ from torch import Tensor
 from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.panels import (
     Products,
@@ -296,6 +296,23 @@ def _eigh(
     eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
     progress("decompose", 1, 1)
     return eigenvalues.cpu(), vectors.cpu()
+
+
+def check_not_null(basis: Eigenbasis) -> None:
+    """Refuse a kernel that is 0, where a score has no scale without one.
+
+    Args:
+        basis: the eigenbasis.
+
+    Raises:
+        ModelError: every eigenvalue is 0.
+    """
+    if basis.rank == 0:
+        raise ModelError(
+            "the outputs must depend on the weights at some sample; the kernel is 0 for all "
+            f"{len(basis.rows)}, as where every unit is dead or every input is 0. Start from other "
+            "weights, or scale the inputs."
+        )
 
 
 def null_to_zero(

@@ -14,7 +14,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.dynamics import Dynamics, filter_values
-from datassay.score.eigenbasis import null_to_zero
+from datassay.score.eigenbasis import check_not_null, null_to_zero
 from datassay.score.smoothing import (
     NULL_FRACTION,
     gradient_covariance,
@@ -116,12 +116,14 @@ def kl_information(
     Raises:
         SettingError: batch_size is not a whole number of at least 1, SGD's noise on all samples
             does not reach every direction of the weights, or a setting is out of range.
+        ModelError: the kernel is 0: the outputs depend on no weight.
 
     Cost: n times (2 n b p² + (10 + 30 c) p³) operations: for p up to a few hundred.
     Source: S1 Prop. 5.1 and eq. 21, before its assumption that Σ₋ᵢ = Σ. The limit of small steps.
     """
     check_batch_size(batch_size)
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    check_not_null(training.basis)
     moves = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
     full = _steady_state(rows, training.residual, training.run, batch_size)
@@ -183,8 +185,8 @@ def _steady_state(
     covariances = []
     for error, start in zip(errors.unbind(2), residual.unbind(2), strict=True):
         noise = gradient_covariance(torch.einsum("nbp,nb->pn", turned, error))
-        first = gradient_covariance(torch.einsum("nbp,nb->pn", turned, start))
-        if not noise.trace() > INTERPOLATED * first.trace():
+        first = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
+        if not noise.trace() > INTERPOLATED * first:
             return None
         covariances.append(axes @ steady_state_covariance(noise, curvature, scale) @ axes.T)
     return axes @ weights, covariances

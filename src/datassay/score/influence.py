@@ -134,8 +134,8 @@ def _check(
         rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
         raise SettingError(f"method {method!r} {rule}; got {', '.join(unknown)}.")
     for name, value in (("damping", damping), ("weight_decay", weight_decay)):
-        if not value >= 0:
-            raise SettingError(f"{name} must be at least 0; got {value}.")
+        if not 0 <= value < float("inf"):
+            raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
     if not models:
         raise SettingError("model must be a network or a list of them; got an empty list.")
     if len(models) > 1 and settings.get("checkpoints") is not None:

@@ -14,7 +14,7 @@ from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.eigenbasis import Eigenbasis, eigenbasis
+from datassay.score.eigenbasis import Eigenbasis, check_not_null, eigenbasis
 from datassay.score.panels import Products, Rows, gram, operand, panels, transposed_product
 from datassay.score.removal import Blocks, held_out_residuals
 
@@ -38,7 +38,8 @@ class LabelIssues:
     Attributes:
         score: [n]; higher: more likely mislabelled. Classification: the largest other held-out
             output minus that of the given label minus the margin, output unit. Regression: the
-            held-out residual's modified z-score minus 3.5, unitless.
+            held-out residual's modified z-score minus 3.5, unitless; its spread is at least the
+            targets' rounding, so that where most residuals are equal only others stand out.
         suggested_label: [n]; class index of the largest held-out output (int64), or the held-out
             output itself (regression, target unit; [n, k] for several targets).
         is_issue: [n] bool, score > 0.
@@ -101,6 +102,7 @@ def label_issues(
 
     Raises:
         SettingError: rounds or margin is negative or temperature is not positive.
+        ModelError: the kernel is 0: the outputs depend on no weight.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 66 n² k operations, and n³ a round. From features: 2 n b p² operations to
@@ -144,6 +146,7 @@ def _choose_ridge(
 ) -> tuple[Tensor, float, Float[Tensor, "n k"]]:
     """The offset (0 or f₀), penalty and held-out outputs of least leave-one-out error."""
     basis = eigenbasis(lin, progress)
+    check_not_null(basis)
     shifts = RIDGES * basis.largest
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
@@ -250,7 +253,10 @@ def _outliers(lin: Linearization, held_out: Tensor, weight: Tensor, ridge: float
     residual = lin.targets - held_out
     distance = (residual - residual.median(0).values).abs()
     spread = 1.4826 * distance.median(0).values
-    score = (distance / spread.clamp_min(torch.finfo(torch.float64).tiny)).amax(1) - OUTLIER_SCORE
+    # More than half of them equal, as of repeated samples: rounding must not be an outlier.
+    rounding = len(residual) * torch.finfo(torch.float64).eps * lin.targets.abs().amax(0)
+    spread = spread.maximum(rounding.double()).clamp_min(torch.finfo(torch.float64).tiny)
+    score = (distance / spread).amax(1) - OUTLIER_SCORE
     suggested = held_out[:, 0] if held_out.shape[1] == 1 else held_out
     return LabelIssues(
         score=score.numpy(),

@@ -95,7 +95,8 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
     if y.ndim == 2 and y.dtype.kind == "U":
         raise DataError(f"y must be [n] where it holds strings; got shape {list(y.shape)}.")
     if y.dtype.kind == "f":
-        bad = ~(np.abs(y.reshape(len(y), -1)) < 1e150).all(1)
+        # In float64: 1e150 is no float32, and NumPy would warn of each set of float32 targets.
+        bad = ~(np.abs(y.reshape(len(y), -1).astype(np.float64)) < 1e150).all(1)
         if bad.any():
             raise DataError(
                 f"y must be finite and below 1e150; {bad.sum()} of {len(y)} targets are not, the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
     return x
 
 
-def check_n_neighbors(n_neighbors: int, n_samples: int) -> None:
+def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
     """Refuse a number of neighbours that leaves nothing to compare, or takes everyone.
 
     Args:
@@ -121,12 +122,12 @@ def check_n_neighbors(n_neighbors: int, n_samples: int) -> None:
         n_samples: n.
 
     Raises:
-        SettingError: k is below 2, or not below n.
+        SettingError: k is no whole number, below 2, or not below n.
     """
-    if not 2 <= n_neighbors < n_samples:
+    if not (isinstance(n_neighbors, Integral) and 2 <= n_neighbors < n_samples):
         raise SettingError(
-            "n_neighbors must be at least 2, the sample itself among them, and below the number "
-            f"of samples, {n_samples}; got {n_neighbors}."
+            "n_neighbors must be at least 2, the sample itself among them, whole, and below the "
+            f"number of samples, {n_samples}; got {n_neighbors}."
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
@@ -55,9 +56,9 @@ class PairInformation:
 
 def pair_information(
     lin: Linearization,
-    pairs: Int[np.ndarray, "q 2"] | None = None,
+    pairs: ArrayLike | None = None,
     *,
-    among: Int[np.ndarray, " s"] | None = None,
+    among: ArrayLike | None = None,
     top: int | None = None,
     smoothing: str = "functional",
     sigma: float = 1.0,
@@ -80,9 +81,9 @@ def pair_information(
         Nats, one row a pair.
 
     Raises:
-        SettingError: not exactly one of pairs, among and top is given, a position does not exist,
-            a pair names one sample twice, there are fewer than three samples, or a setting is out
-            of range.
+        SettingError: not exactly one of pairs, among and top is given, positions are no whole
+            numbers of that shape or do not exist, a pair names one sample twice, there are fewer
+            than three samples, or a setting is out of range.
 
     Cost: one decomposition, shared; then about 4 p (m b + 60 b) operations a pair and column.
     Source: METHODS §3; S1 §7 names it as open. Exact for the linearised network. The sign follows
@@ -91,6 +92,7 @@ def pair_information(
     """
     check_smoothing(smoothing, sigma)
     n = len(lin)
+    pairs, among = _positions("pairs", pairs, (-1, 2)), _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
     single = np.full(n, np.nan)
@@ -113,6 +115,21 @@ def pair_information(
         smoothing=smoothing,
         sigma=float(sigma),
     )
+
+
+def _positions(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Positions as an array, checked but for their range; −1 in the shape stands for any length."""
+    if given is None:
+        return None
+    found = np.asarray(given)
+    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
+    if not fits or not np.issubdtype(found.dtype, np.integer):
+        rule = "[q, 2]" if len(shape) == 2 else "[s]"
+        raise SettingError(
+            f"{name} must be {rule} whole positions; got shape {list(found.shape)} and type "
+            f"{found.dtype}."
+        )
+    return found.astype(np.int64)
 
 
 def _check_choice(n: int, pairs, among, top) -> None:

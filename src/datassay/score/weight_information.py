@@ -23,7 +23,8 @@ from datassay.score.smoothing import (
 )
 from datassay.score.training_run import TrainingRun
 
-# Λ beside that of the starting weights: below, every sample is fitted to rounding.
+# n tr Λ beside Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding, or
+# all have one gradient.
 INTERPOLATED = 1e-20
 # Values of one chunk of removals, 256 MiB in float64.
 CHUNK_VALUES = 2**25
@@ -133,7 +134,7 @@ def steady_state_information(
 
     Raises:
         SettingError: batch_size is not a whole number of at least 1, or the run fits every sample
-            exactly, so that SGD has no noise.
+            exactly or all are the same, so that SGD has no noise.
 
     Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 4 p²
     operations a sample and column; c p² values held.
@@ -206,12 +207,13 @@ def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     basis, residual = training.basis, training.residual
     found = _products(basis, training.moved() - residual)
     start = _products(basis, -residual)
-    noise, first = (sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in grads)
-                    for grads in (found, start))  # fmt: skip
+    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in found)
+    first = sum(float(g.square().sum()) for g in start)
     if not noise > INTERPOLATED * first:
         raise SettingError(
             "smoothing='sgd' needs a fit with errors left, for SGD has no noise where every sample "
-            "is fitted exactly; got Λ = 0. Set weight_decay above 0, or train for fewer steps."
+            "is fitted exactly, or all are the same; got Λ = 0. Set weight_decay above 0, or train "
+            "for fewer steps."
         )
     return found
 
