@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.logging import RichHandler
 
+import datassay
 from datassay.cli_blocks import partition, purify
 from datassay.cli_complexity import complexity
 from datassay.cli_lab import lab
@@ -88,8 +89,22 @@ app = typer.Typer(
 KEPT_FILES = ("keep.parquet", "keep.json")
 
 
+def _show_version(wanted: bool) -> bool:
+    if wanted:
+        out_console.print(f"datassay {datassay.__version__}")
+        raise typer.Exit
+    return wanted
+
+
 @app.callback()
-def _configure() -> None:
+def _configure(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("datassay").setLevel(logging.INFO)
