@@ -281,9 +281,7 @@ def summarize(
       datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
     """
     settings = _settings(locals())
-    import pyarrow.parquet as pq
-
-    from datassay.report.write import check_writable, write_files
+    from datassay.report.write import check_writable, write_pages
     from datassay.run import keep_set
     from datassay.terminal import ProgressDisplay, kept_table
 
@@ -293,9 +291,8 @@ def summarize(
         kept, facts = keep_set(
             train, val, settings, fraction, iterative, drop_suspects, progress=progress
         )
-    table, text = kept.to_table(), json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    writers = (lambda to: pq.write_table(table, to), lambda to: to.write_text(text, "utf-8"))
-    write_files(dict(zip(KEPT_FILES, writers, strict=True)), out)
+    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    write_pages(dict(zip(KEPT_FILES, (kept.to_table(), text), strict=True)), out)
     out_console.print(*kept_table(train, kept, facts["warnings"]), sep="\n")
     out_console.print(str(out / KEPT_FILES[0]), soft_wrap=True)
 
