@@ -10,7 +10,12 @@ from datassay.collect.training import Recipe
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
 from datassay.complexity.learners import Estimators, Networks, named_learner
-from datassay.complexity.needed_samples import extrapolate, forecast
+from datassay.complexity.needed_samples import (
+    _shared_luck,
+    _variance,
+    extrapolate,
+    forecast,
+)
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
@@ -90,6 +95,32 @@ def test_intervals_hold_about_as_often_as_they_say():
         needed += one.low <= 4 * SIZES[-1] <= one.high
     assert held >= 16  # 90 %: 18 expected
     assert abs(held - needed) <= 1
+
+
+def test_a_curve_varies_by_its_repeats_a_tolerance_and_one_validation_sample():
+    curve = simulated(5, m=50)
+    error = curve.errors.mean(2)
+    between = error.var(1, ddof=1) / 8
+    np.testing.assert_allclose(
+        _variance(curve), between + (0.02 * error.mean(1)) ** 2 + 1 / 50**2, rtol=1e-12
+    )
+
+
+def test_the_luck_that_repeats_share_grows_as_their_samples_overlap(monkeypatch):
+    """log of the factor: a Brownian path in n/N, its end as wide as small sizes' repeats."""
+    curve = simulated(6)
+    error = curve.errors.mean(2)
+    wide = np.median((error.std(1, ddof=1) / error.mean(1))[:4])
+    log = np.log(_shared_luck(curve, 4000, np.random.default_rng(0)))
+    share = SIZES / SIZES[-1]
+    np.testing.assert_allclose(log.std(0), wide * np.sqrt(share), rtol=0.05)
+    np.testing.assert_allclose(np.corrcoef(log[:, -1], log[:, -2])[0, 1], np.sqrt(0.5), atol=0.03)
+    settings, last = {"draws": 200, "resample_validation": False}, np.array([2560.0])
+    with_luck = extrapolate(curve, **settings).draws.errors(last).std()
+    curve.errors[:] = curve.errors[:, :1]  # repeats that agree have no luck to share
+    assert (_shared_luck(curve, 10, np.random.default_rng(0)) == 1).all()
+    monkeypatch.setattr("datassay.complexity.needed_samples._shared_luck", lambda *_: 1.0)
+    assert extrapolate(simulated(6), **settings).draws.errors(last).std() < 0.7 * with_luck
 
 
 def test_score_and_needed_samples_agree():

@@ -155,6 +155,17 @@ def test_removal_contest_pairs_the_seeds():
     assert swapped.outcome == "lost" and "A rival won" in swapped.verdict
 
 
+def test_removal_contest_is_a_tie_within_students_interval():
+    """Four seeds: half the interval is 3.18 deviations of the difference over the root of 4."""
+    difference = np.array([1.0, -1.0, 1.0, -1.0]) / np.sqrt(4 / 3)  # deviation 1
+    for factor, outcome in ((0.9, "tie"), (1.1, "won")):
+        ours = 0.8 + 0.01 * difference + factor * 3.182 * 0.01 / 2
+        score = np.stack([ours, np.full(4, 0.8), np.full(4, 0.5)])[:, None].repeat(2, 1)
+        curve = RemovalCurve(np.array([0.0, 0.5]), ("ours", "loss", RANDOM), score, "accuracy")
+        found = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
+        assert found.outcome == outcome
+
+
 def test_baselines_average_over_networks():
     outputs = np.array([[[3.0, 1.0, 0.0]], [[1.0, 2.0, 0.0]]])
     found = baselines(

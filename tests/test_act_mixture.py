@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from sklearn.metrics import adjusted_rand_score
 
 from datassay.act.held_out import fold_numbers, held_out_log_likelihood
-from datassay.act.mixture import Problem, fit_mixture
+from datassay.act.mixture import Problem, fit_mixture, log_densities
 from datassay.collect.convex import fit_convex
 from datassay.collect.output_features import SharedFeatures
 from datassay.data.mixtures import routable_mixture
@@ -47,6 +48,14 @@ def test_responsibilities_and_likelihood_are_bayes_rule(task, is_gated):
     torch.testing.assert_close(
         found.joint(features, targets, loss, x if is_gated else None).exp(), joint.T
     )
+
+
+def test_densities_of_targets_are_those_of_the_normal_law():
+    g = torch.Generator().manual_seed(0)
+    outputs, targets = (torch.randn(*shape, generator=g).double() for shape in ((2, 5, 3), (5, 3)))
+    noise = torch.tensor([0.4, 2.0]).double()
+    expected = norm.logpdf(targets, outputs, noise.sqrt()[:, None, None]).sum(2)
+    np.testing.assert_allclose(log_densities(outputs, targets, "mse", noise), expected, rtol=1e-12)
 
 
 def test_it_rests_where_each_model_is_the_fit_under_its_responsibilities():

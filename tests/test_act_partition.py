@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
 import datassay as da
 from datassay.act.agreement import agreement, oracle_agreement
 from datassay.act.influence_blocks import influence_blocks, reassigned
+from datassay.act.routing import fit_experts
 from datassay.collect.output_geometry import output_geometry
 from datassay.data.mixtures import routable_mixture, sd_mixture
 from datassay.data.samples import SampleSet
@@ -118,3 +120,21 @@ def test_results_repeat():
     one = da.partition(linear(samples), samples, **kind)
     two = da.partition(linear(samples), samples, **kind)
     np.testing.assert_array_equal(one.responsibility, two.responsibility)
+
+
+def test_a_router_stays_only_where_it_beats_the_largest_block_by_two_errors():
+    """Blocks drawn by lot: their gain is above 0 now and then, above two errors hardly ever."""
+
+    def routed(seed, informative):
+        rng = np.random.default_rng(seed)
+        x, block = rng.normal(size=(120, 6)), rng.integers(0, 2, 120)
+        x[:, 0] += 3 * block * informative
+        y = rng.normal(size=120)
+        models = LinearRegression(), LogisticRegression()
+        return fit_experts(x, y, block, np.eye(2)[block], *models, seed=0)
+
+    lots = [routed(seed, False) for seed in range(40)]
+    assert np.mean([found.gain > 0 for found in lots]) > 0.25
+    assert np.mean([found.router is not None for found in lots]) < 0.15
+    assert all((f.router is not None) == (f.gain > 2 * f.gain_error) for f in lots)
+    assert routed(0, True).router is not None

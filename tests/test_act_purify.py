@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from datassay.act.purify import purify
+from datassay.collect.fitter import best_temperature, fitter
 from datassay.collect.training import Recipe
 from datassay.data.mixtures import sd_mixture
 from datassay.data.samples import SampleSet
@@ -125,7 +126,8 @@ def test_regression_outliers_go_and_normal_residuals_stay():
     assert len(purify(linear((3,), 1), regression(), ridge=1e-3).removed) == 0
 
 
-def test_networks_are_trained_anew_each_step():
+def noisy_pair():
+    """Two clouds and a small network; 40 of 240 labels are wrong."""
     rng = np.random.default_rng(0)
     truth = np.arange(240) % 2
     x = (rng.normal(size=(240, 2)) + np.where(truth, 3, -3)[:, None]).astype(np.float32)
@@ -134,7 +136,11 @@ def test_networks_are_trained_anew_each_step():
     y[flipped] = 1 - y[flipped]
     samples = SampleSet(x, y, np.arange(240), class_names=("left", "right"))
     torch.manual_seed(0)
-    model = mlp((2,), 1, width=8)
+    return samples, flipped, mlp((2,), 1, width=8)
+
+
+def test_networks_are_trained_anew_each_step():
+    samples, flipped, model = noisy_pair()
     before = {name: w.clone() for name, w in model.state_dict().items()}
     recipe = Recipe(lr=0.02, steps=120)
     found = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.1, step=8)
@@ -143,6 +149,28 @@ def test_networks_are_trained_anew_each_step():
     assert list(found.removed) == list(again.removed)
     assert all((before[name] == w).all() for name, w in model.state_dict().items())
     assert any((before[name] != w).any() for name, w in found.model.state_dict().items())
+
+
+def test_a_networks_surprise_is_that_of_its_calibrated_outputs():
+    samples, _, model = noisy_pair()
+    recipe = Recipe(lr=0.02, steps=120)
+    found = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.05, step=12)
+    fit = fitter(model, samples, loss="cross_entropy", ridge=0.0, recipe=recipe)
+    fitted = fit.fit(torch.as_tensor(found.keep))
+    logits = fitted.at.outputs[found.removed, 0] / fitted.temperature
+    wanted = torch.as_tensor(samples.y[found.removed]).to(logits)
+    expected = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+    assert abs(fitted.temperature - 1) > 0.1
+    assert found.trace.surprise[1] == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_temperature_undoes_what_logits_were_multiplied_by():
+    g = torch.Generator().manual_seed(0)
+    logits = torch.randn(4000, 3, generator=g)
+    drawn = torch.multinomial(logits.softmax(1), 1, generator=g)[:, 0]
+    targets = nn.functional.one_hot(drawn, 3).float()
+    for factor in (0.5, 3.0):
+        assert best_temperature(factor * logits, targets) == pytest.approx(factor, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -28,20 +28,23 @@ def test_it_converges_to_the_mean_over_all_subsets():
     np.testing.assert_allclose(ours.standard_error, spread, rtol=0.2)
 
 
-def test_each_draw_is_the_information_in_its_subset():
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_each_draw_is_the_information_in_its_subset(reduction):
     phi, r, val = random_jacobians(10, 2, 1, 30, 4, seed=1)
     lin = linearization(phi, r, val, dual=True)
-    ours = average_information(lin, fractions=(0.5, 0.8), draws=4, seed=3, sigma=0.5, **RUN)
+    run = {**RUN, "sigma": 0.5, "reduction": reduction}
+    ours = average_information(lin, fractions=(0.5, 0.8), draws=4, seed=3, **run)
     g = np.random.default_rng(3)
-    means = []
+    means, errors = [], []
     for size in (5, 8):
         found = np.full((4, 10), np.nan)
         for row, subset in zip(found, _balanced_subsets(g, 10, size, 4), strict=True):
-            part = lin.subset(subset)
-            row[subset] = sample_information(part, sigma=0.5, **RUN).information
+            row[subset] = sample_information(lin.subset(subset), **run).information
         means.append(np.nanmean(found, 0))
+        errors.append(np.nanstd(found, 0, ddof=1) / np.sqrt(np.isfinite(found).sum(0)))
     np.testing.assert_allclose(ours.by_fraction, means, rtol=1e-12)
     np.testing.assert_allclose(ours.information, np.mean(means, 0), rtol=1e-12)
+    np.testing.assert_allclose(ours.standard_error, np.hypot(*errors) / 2, rtol=1e-9)
 
 
 def test_draws_are_balanced_and_reproducible():

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,11 @@ def here(tmp_path, monkeypatch):
     Path("own_networks.py").write_text(OWN)
     yield tmp_path
     sys.modules.pop("own_networks", None)
+
+
+def test_version_is_told_without_a_command():
+    result = invoke("--version")
+    assert (result.exit_code, result.output) == (0, f"datassay {version('datassay')}\n")
 
 
 def test_run_writes_its_files_and_names_the_page_last(here):

@@ -37,6 +37,14 @@ def test_a_class_with_one_sample_stays_in_training():
         assert 2 in train.y and 2 not in val.y
 
 
+def test_only_a_part_that_was_split_off_says_so(tmp_path):
+    x, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    train, val = da.load((x, y))
+    assert (train.split_off, val.split_off) == (False, True)
+    np.savez(tmp_path / "given.npz", x=x, y=y, x_val=x[:6], y_val=y[:6])
+    assert not da.load(tmp_path / "given.npz")[1].split_off
+
+
 def test_the_seed_decides():
     first, again, other = (da.load("moons", seed=seed)[1].ids for seed in (3, 3, 4))
     assert np.array_equal(first, again)

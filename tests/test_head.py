@@ -1,6 +1,7 @@
 """The last layer: found by running, features, put together again, and its weighted training."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,12 +178,21 @@ def test_patience_returns_the_best_epoch_and_a_callback_may_stop():
     data, val = samples(80), samples(60, seed=5)
     sets = [(torch.tensor(s.x), torch.eye(3)[torch.as_tensor(s.y)]) for s in (data, val)]
     recipe = HeadRecipe(lr=0.3, epochs=40, patience=6)
-    weights = np.ones((2, 80))
+    weights = np.stack([np.ones(80), np.arange(80) < 12])
     found = train_heads(*sets[0], weights, "cross_entropy", recipe, val=sets[1])
     best = found.val_score.max(0).values
     accuracy = (found.outputs(sets[1][0]).argmax(-1) == torch.as_tensor(val.y)).float().mean(-1)
     torch.testing.assert_close(accuracy, best)
+    assert found.epoch[0, 0] != found.epoch[0, 1]
     assert len(found.val_score) == min(40, int(found.epoch.max()) + 6)
+    for layer, epoch in enumerate(found.epoch[0].tolist()):
+        tied = np.flatnonzero(found.val_score[:, 0, layer] == best[0, layer]) + 1
+        losses = {}
+        for e in tied.tolist():
+            brief = train_heads(*sets[0], weights, "cross_entropy", replace(recipe, epochs=e))
+            logits = brief.outputs(sets[1][0])[0, layer]
+            losses[e] = float(torch.nn.functional.cross_entropy(logits, sets[1][1]))
+        assert len(losses) > 1 and epoch == min(losses, key=losses.__getitem__)
     stop = train_heads(
         *sets[0], weights, "cross_entropy", HeadRecipe(), val=sets[1], on_epoch=lambda e, s: e == 3
     )

@@ -117,6 +117,20 @@ def test_the_margin_moves_scores_alike_and_fits_stay():
     assert np.array_equal(label_issues(lin).score, by_margin[MARGIN].score)
 
 
+@pytest.mark.parametrize("temperature", [0.1, 0.4])
+def test_suspects_weigh_less_by_the_logistic_curve_of_their_lead(temperature):
+    phi, given, _, targets = class_problem()
+    lin = linearization(phi, targets, dual=True, labels=given)
+    held_out = label_issues(lin, rounds=0).held_out
+    others = held_out.copy()
+    others[np.arange(len(given)), given] = -np.inf
+    lead = others.max(1) - held_out[np.arange(len(given)), given]
+    expected = 1 / (1 + np.exp(lead / temperature))
+    assert (expected < 1e-3).any() == (temperature == 0.1)  # what the floor holds
+    found = label_issues(lin, temperature=temperature)
+    np.testing.assert_allclose(found.weight, np.maximum(expected, 1e-3), rtol=1e-9)
+
+
 def test_outputs_of_the_start_are_used_only_where_they_help():
     phi, given, true, targets = class_problem(seed=5)
     good = torch.nn.functional.one_hot(torch.as_tensor(true), 3).double()
@@ -150,6 +164,10 @@ def test_regression_scores_outliers():
     assert found.score.argmax() == 7 and found.is_issue[7] and found.is_issue.sum() <= 3
     assert found.suggested_label[7] == pytest.approx(float(y[7, 0, 0]) - 5, abs=0.5)
     assert (found.weight == 1).all()
+    residual = y[:, 0, 0].numpy() - found.held_out[:, 0]
+    away = np.abs(residual - np.quantile(residual, 0.5, method="lower"))  # as torch's median
+    scaled = away / (1.4826 * np.quantile(away, 0.5, method="lower"))
+    np.testing.assert_allclose(found.score, scaled - 3.5, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 4, 5, 6])

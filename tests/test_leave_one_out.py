@@ -203,6 +203,17 @@ def test_reruns_are_bit_identical():
     assert np.array_equal(a.held_out, b.held_out)
 
 
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+def test_a_direction_that_others_barely_span_is_not_taken_for_the_samples_own(dual):
+    """Converged: the first sample's leverage is 1 − 1e-4, the second one's fit rests on it."""
+    phi, r, val = random_jacobians(6, 1, 1, 8, 4, seed=3)
+    phi[:, :, 7] = 0.0
+    phi[0], phi[1] = 0.0, 0.0
+    phi[0, 0, 7], phi[1, 0, 7] = 100.0, 1.0
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, brute_force(phi, r, val, "converged", 1.0, 1, 0.0), dynamics="converged")
+
+
 def test_chunks_do_not_matter(monkeypatch):
     phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
     lin = linearization(phi, r, val, dual=True)
@@ -219,6 +230,17 @@ def test_without_validation_the_training_inputs_serve():
         oracle = brute_force(phi, r, phi, "flow", 0.01, 10, 0.0)
         assert ours.on_training_inputs and ours.n_queries == 12
         assert close(ours.prediction_change, oracle[1])
+
+
+def test_descent_of_a_mean_loss_must_be_stable_without_a_sample_too():
+    """η λ_max is 1.8 on all four samples, and 2.4 on three of them, whose step is larger."""
+    phi, r, val = random_jacobians(4, 1, 1, 8, 3, seed=7)
+    lin = linearization(phi, r, val, dual=True)
+    limit = 3 * 2 / float(torch.linalg.eigvalsh(lin.kernel)[-1])
+    run = {"steps": 30, "dynamics": "descent", "reduction": "mean"}
+    with pytest.raises(SettingError, match=rf"lr must be below {limit:.4g} .*η·λ_max = 2.4"):
+        leave_one_out(lin, lr=1.2 * limit, **run)
+    assert np.isfinite(leave_one_out(lin, lr=0.99 * limit, **run).held_out).all()
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,10 @@ def test_batches_are_minimum_norm_fits_and_average():
             x, y, monomials, solver="batched", n_batches=n_batches, batch_size=20, val=(x, y)
         )
         batches = np.random.default_rng(0)
-        theirs = []
-        for _ in range(n_batches):
+        theirs, outside = [], np.ones((n_batches, 50, 1), bool)
+        for b in range(n_batches):
             at = batches.choice(50, 20, replace=False)
+            outside[b, at] = False
             coef = np.linalg.lstsq(design(x[at], monomials), y[at] - y[at].mean(0), rcond=1e-9)[0]
             constant = y[at].mean(0) - monomials.features(x[at])[:, 1:].mean(0) @ coef
             theirs.append(np.vstack([constant, coef]))
@@ -193,7 +194,10 @@ def test_batches_are_minimum_norm_fits_and_average():
     assert curve[1].in_sample[0] == 1  # 20 samples, 34 features: interpolated
     outputs = monomials.features(x) @ np.mean(theirs, 0)
     assert curve[3].cumulative[-1] == (outputs.argmax(1) == y.argmax(1)).mean()
-    assert 0 < curve[3].out_of_bag[-1] <= 1
+    unseen = (monomials.features(x) @ np.array(theirs) * outside).sum(0)  # by fits without them
+    some = outside.any(0)[:, 0]
+    right = (unseen.argmax(1) == y.argmax(1))[some].mean()
+    assert curve[3].out_of_bag[-1] == pytest.approx(right) and right < curve[3].in_sample[-1]
 
 
 def test_a_batch_with_the_same_sample_twice():

@@ -51,13 +51,25 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
         "id", "label", "class_name", "suggested_label", "is_issue", "label_issue_score",
         "information", "prediction_change", "weight_change", "loss", "margin", "true_label",
     ]  # fmt: skip
-    row = table.slice(7, 1).to_pylist()[0]
-    samples, issues = found.samples, found.issues
-    assert row["id"] == samples.ids[7]
-    assert row["class_name"] == samples.class_names[row["label"]]
-    assert row["suggested_label"] == samples.class_names[issues.suggested_label[7]]
-    assert row["true_label"] == samples.class_names[samples.true_y[7]]
-    assert row["information"] == found.information.information[7]
+    samples, issues, class_names = found.samples, found.issues, np.array(found.samples.class_names)
+    expected = {
+        "id": samples.ids,
+        "label": samples.y,
+        "class_name": class_names[samples.y],
+        "suggested_label": class_names[issues.suggested_label],
+        "is_issue": issues.is_issue,
+        "label_issue_score": issues.score,
+        "information": found.information.information,
+        "prediction_change": found.prediction_change,
+        "weight_change": found.weight_change,
+        "loss": found.baselines.loss,
+        "margin": found.baselines.margin,
+        "true_label": class_names[samples.true_y],
+    }
+    assert {name: table[name].to_pylist() for name in expected} == {
+        name: values.tolist() for name, values in expected.items()
+    }
+    assert (samples.y != issues.suggested_label).any()
     assert EVIL in table["class_name"].to_pylist()
 
 
@@ -105,6 +117,7 @@ def test_table_says_where_a_sample_came_from_and_what_was_done_to_it(tmp_path):
 
 def test_attribution_has_both_ids_and_the_sign_of_its_direction(tmp_path):
     found = make_findings(row_samples())
+    found = replace(found, validation=replace(found.validation, ids=1000 + np.arange(178)))
     write_results(found, tmp_path)
     table = pq.read_table(tmp_path / "attribution.parquet")
     assert table.num_rows == 178 * 2 * 5

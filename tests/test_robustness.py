@@ -66,6 +66,19 @@ def test_the_robust_model_is_the_one_that_uses_every_pixel():
     assert row["drop"] == pytest.approx(found.drop[1, 1])
 
 
+def test_half_widths_are_those_of_the_jackknife():
+    """Half of the images are right when clean: a drop's two accuracies vary together."""
+    rng = np.random.default_rng(1)
+    clean = rng.random(400) < 0.5
+    hits = np.stack([clean, clean & (rng.random(400) < 0.4)]).astype(float)[None]
+    found = Robustness("noise", ("a",), np.array([0.0, 1.0]), hits)
+    left = (hits.sum(2, keepdims=True) - hits)[0]  # without each sample
+    drops = 1 - left[1] / left[0]
+    error = np.sqrt(399 / 400 * np.square(drops - drops.mean()).sum())
+    assert found.drop_half_width[0, 1] == pytest.approx(1.96 * error, rel=0.01)
+    assert found.drop_half_width[0, 0] == 0
+
+
 def test_intervals_hold_the_truth_in_95_of_100_samples():
     rng = np.random.default_rng(0)
     p = np.array([[0.9, 0.6], [0.8, 0.7]])  # models, levels

@@ -201,6 +201,12 @@ def test_keep_set_says_what_it_did():
     assert facts["fraction"] == 0.25
 
 
+def test_only_the_suspects_that_go_count_as_dropped(noisy):
+    """More labels are suspect than samples may go."""
+    kept, facts = keep_set(*noisy, SETTINGS, 0.95, False, drop_suspects=True)
+    assert len(kept.removed) == facts["suspects_dropped"] == 15
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

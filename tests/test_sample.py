@@ -117,6 +117,8 @@ def test_rejection_gives_the_truncated_density():
     found, tries = truncated_draws(density, np.array([[0.0, 1.0]]), 4000)
     assert len(found) / tries == pytest.approx(0.3413, abs=0.01)
     assert found.mean() == pytest.approx(0.4599, abs=0.01)  # (φ(0) − φ(1)) / (Φ(1) − Φ(0))
+    few = sum(truncated_draws(density, np.array([[0.0, 1.0]]), 20, seed=s)[1] for s in range(40))
+    assert 800 / few == pytest.approx(0.3413, rel=0.1)  # draws beyond the last point do not count
 
 
 def test_a_density_that_rejects_everything_names_its_acceptance():

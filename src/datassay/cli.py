@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.logging import RichHandler
 
+import datassay
 from datassay.cli_blocks import partition, purify
 from datassay.cli_complexity import complexity
 from datassay.cli_lab import lab
@@ -90,8 +91,22 @@ app = typer.Typer(
 KEPT_FILES = ("keep.parquet", "keep.json")
 
 
+def _show_version(wanted: bool) -> bool:
+    if wanted:
+        out_console.print(f"datassay {datassay.__version__}")
+        raise typer.Exit
+    return wanted
+
+
 @app.callback()
-def _configure() -> None:
+def _configure(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("datassay").setLevel(logging.INFO)
@@ -274,9 +289,7 @@ def summarize(
       datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
     """
     settings = _settings(locals())
-    import pyarrow.parquet as pq
-
-    from datassay.report.write import check_writable, write_files
+    from datassay.report.write import check_writable, write_pages
     from datassay.run import keep_set
     from datassay.terminal import ProgressDisplay, kept_table
 
@@ -286,9 +299,8 @@ def summarize(
         kept, facts = keep_set(
             train, val, settings, fraction, iterative, drop_suspects, progress=progress
         )
-    table, text = kept.to_table(), json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    writers = (lambda to: pq.write_table(table, to), lambda to: to.write_text(text, "utf-8"))
-    write_files(dict(zip(KEPT_FILES, writers, strict=True)), out)
+    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    write_pages(dict(zip(KEPT_FILES, (kept.to_table(), text), strict=True)), out)
     out_console.print(*kept_table(train, kept, facts["warnings"]), sep="\n")
     out_console.print(str(out / KEPT_FILES[0]), soft_wrap=True)
 

@@ -267,7 +267,7 @@ def keep_set(
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = _collected(model, train, val, settings, progress)
     run_ = settings.dynamics_settings
-    issues = label_issues(lin) if drop_suspects else None
+    issues = label_issues(lin, progress=progress) if drop_suspects else None
     kept = summarize(lin, fraction, iterative=iterative, issues=issues, progress=progress, **run_)
     facts = {
         "command": settings.command,
@@ -276,7 +276,7 @@ def keep_set(
         "kept": len(kept.keep),
         "fraction": fraction,
         "iterative": iterative,
-        "suspects_dropped": 0 if issues is None else int(issues.is_issue.sum()),
+        "suspects_dropped": 0 if issues is None else int(issues.is_issue[kept.removed].sum()),
         "seed": settings.seed,
         "version": version("datassay"),
         "warnings": list(lin.warnings),

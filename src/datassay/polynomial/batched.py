@@ -124,7 +124,7 @@ def batched_fit(
         coef, rank = _fit(features(x[batch]), targets[batch])
         total += coef
         ranks.append(rank)
-        scores.append(_scores(views, coef, b + 1, ~np.isin(oob_rows, batch)))
+        scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
     single, cumulative, in_sample, out_of_bag = np.array(scores).T
     curve = BatchCurve(single, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
@@ -170,7 +170,7 @@ class _View:
 
 
 def _scores(
-    views: dict[str, _View], coef: np.ndarray, done: int, out_of_bag: Bool[np.ndarray, " s"]
+    views: dict[str, _View], coef: np.ndarray, out_of_bag: Bool[np.ndarray, " s"]
 ) -> tuple[float, float, float, float]:
     single = cumulative = np.nan
     if "val" in views:
