@@ -14,6 +14,7 @@ from datassay.collect.jacobian import frozen_copy
 from datassay.collect.manifest import (
     digest,
     digest_of_values,
+    frozen_fingerprint,
     machine_fingerprint,
     model_fingerprint,
 )
@@ -160,7 +161,7 @@ def _cause(
 ) -> dict[str, object]:
     """All that decides what networks learn, as plain JSON values."""
     return {
-        "models": [model_fingerprint(model) for model in models],
+        "models": [model_fingerprint(model) | frozen_fingerprint(model) for model in models],
         **machine_fingerprint(models[0]),
         "threads": torch.get_num_threads(),
         "samples": digest({"x": train.x, "y": train.y}),

@@ -59,6 +59,19 @@ def model_fingerprint(model: nn.Module) -> dict[str, object]:
     return {"model": re.sub(r" at 0x[0-9a-f]+", "", str(model)), "weights": digest(state)}
 
 
+def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
+    """Which of a network's parameters training leaves as they are.
+
+    Args:
+        model: with its requires_grad.
+
+    Returns:
+        Plain JSON values, one entry; none where all of them train.
+    """
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    return {"frozen tensors": frozen} if frozen else {}
+
+
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
     """What of library and machine may change the last bits of a network's derivatives.
 

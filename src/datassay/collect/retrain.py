@@ -84,7 +84,7 @@ def retrain(
     lr, steps, weight_decay and reduction describe the same run there (dynamics="descent").
 
     Args:
-        model: at the weights to start from; copied, run in evaluation mode.
+        model: at the weights to start from; copied, run in evaluation mode; frozen weights stay.
         train: n samples.
         val: the queries; None takes the training inputs.
         lr: learning rate of the loss as reduced.
