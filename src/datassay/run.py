@@ -17,6 +17,7 @@ from datassay.act.removal_curve import train_all
 from datassay.act.summarize import KeepSet, summarize
 from datassay.collect.collect import collect
 from datassay.collect.engine import engine_named
+from datassay.collect.fitter import first_network
 from datassay.collect.linearization import Linearization
 from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.result_store import ResultStore
@@ -175,8 +176,8 @@ def with_adversarial(
     check_adversarial(train, fraction, epsilon)
     (model,) = starting_networks(train, replace(settings, curve_seeds=1))
     networks = train_all([model], train, seed=settings.seed, progress=progress)
-    model.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
-    return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
+    trained = first_network(model, networks)
+    return add_adversarial(train, trained, fraction, epsilon=epsilon, seed=settings.seed)
 
 
 def _collected(

@@ -246,5 +246,9 @@ def first_network(model: M, networks: TrainedNetworks) -> M:
         A copy with the trained weights.
     """
     copied = copy.deepcopy(model)
-    copied.load_state_dict({name: stacked[0] for name, stacked in networks.state.items()})
+    # Not load_state_dict: it wants tied weights under each name, and no unsaved buffers.
+    own = dict(copied.named_parameters()) | dict(copied.named_buffers())
+    with torch.no_grad():
+        for name, stacked in networks.state.items():
+            own[name].copy_(stacked[0])
     return copied
