@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.result_store import ResultStore, fingerprint
+from datassay.collect.suitable import one_output
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -236,7 +237,7 @@ def _batch_size(model: nn.Module, train: SampleSet) -> int:
         if not list(module.children()):
             module.register_forward_hook(lambda _module, _input, out: sizes.append(out.numel()))
     with torch.no_grad():
-        frozen(torch.tensor(train.x[:1]).float())
+        one_output(frozen, torch.tensor(train.x[:1]).float())
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
 
 

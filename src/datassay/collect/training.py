@@ -17,9 +17,12 @@ from datassay.collect.dense_training import DenseGradients, DenseStack, dense_st
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.output_loss import check_loss
+from datassay.collect.suitable import one_output, vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+
+AT_ONCE = "run for many networks at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class TrainedNetworks:
 
     def outputs(self, x: Float[Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
         """Outputs of every network on the same inputs."""
-        with torch.no_grad():
+        with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
 
@@ -99,7 +102,8 @@ def train_networks(
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
             samples a network, or sample_weight does not suit it.
-        ModelError: nothing trains.
+        ModelError: nothing trains, the model does not suit the samples, or torch.func cannot
+            vectorise a layer.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
     two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
@@ -217,11 +221,12 @@ def _autograd(
 ) -> Float[Tensor, "S samples k"]:
     for w in weights.values():
         w.grad = None
-    outputs = _forward(template, {**weights, **fixed}, batch)
-    # Each network's loss touches its own weights only, so one backward pass serves all.
-    trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
-    losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
-    (losses * batch.weights).sum().backward()
+    with vectorized(AT_ONCE):
+        outputs = _forward(template, {**weights, **fixed}, batch)
+        # Each network's loss touches its own weights only, so one backward pass serves all.
+        trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        (losses * batch.weights).sum().backward()
     return outputs.detach()
 
 
@@ -258,7 +263,7 @@ def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
 
 def _n_outputs(model: nn.Module, x: Tensor) -> int:
     with torch.no_grad():
-        return model(x.clone()).shape[1]
+        return one_output(model, x).shape[1]
 
 
 def _train_targets(
