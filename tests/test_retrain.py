@@ -8,7 +8,7 @@ from torch import nn
 from datassay.collect.collect import collect
 from datassay.collect.retrain import retrain
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.networks import cnn, linear, mlp
 from datassay.score.leave_one_out import leave_one_out
 
@@ -237,3 +237,17 @@ def test_a_store_knows_what_was_frozen(tmp_path):
 def test_refuses_a_model_in_which_nothing_trains():
     with pytest.raises(ModelError, match="must have a trainable parameter; every one is frozen"):
         retrain(network().requires_grad_(False), samples(), **RUN)
+
+
+@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_refuses_outputs_that_do_not_fit_the_classes(loss, k):
+    """One output beside three classes would be broadcast against them in silence."""
+    three = SampleSet(np.eye(6, dtype=np.float32), np.arange(6) % 3, np.arange(6), ("a", "b", "c"))
+    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {k}"):
+        retrain(nn.Linear(6, k), three, loss=loss, **RUN)
+
+
+def test_refuses_validation_samples_of_another_kind():
+    with pytest.raises(DataError, match="must have inputs of one shape"):
+        retrain(network(), samples(), samples(shape=(4,)), **RUN)

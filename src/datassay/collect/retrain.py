@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from datassay.collect.collect import check_sets
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.result_store import ResultStore, fingerprint
 from datassay.collect.suitable import one_output
@@ -104,6 +105,8 @@ def retrain(
         The changes, in the order of `removed`.
 
     Raises:
+        DataError: too few samples, one class only, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, or the model cannot run for many networks.
         SettingError: a setting is out of range, a position is not in train, or the store belongs
             to another model, data or settings; the message names what differs.
 
@@ -112,6 +115,7 @@ def retrain(
     Source: S1 §6, "ground truth". float32 rounds differences of weights: changes below about
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """
+    check_sets(train, val)
     chosen = positions(removed, len(train))
     full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     kept = ResultStore(store, fingerprint(model, train, val, full))

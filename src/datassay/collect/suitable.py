@@ -30,9 +30,14 @@ def unwrapped(model: M) -> M:
         What is inside, the same weights.
 
     Raises:
-        ModelError: it is a TorchScript module, or a lazy layer has no weights yet.
+        ModelError: it is no torch module or a TorchScript one, or a lazy layer has no weights yet.
     """
-    model = getattr(model, "_orig_mod", model)
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
+            "logistic regression is nn.Linear(n_features, n_classes) with its coef_ and intercept_."
+        )
+    model = cast("M", getattr(model, "_orig_mod", model))
     if isinstance(model, nn.DataParallel | DistributedDataParallel):
         model = cast("M", model.module)
     if isinstance(model, torch.jit.ScriptModule):

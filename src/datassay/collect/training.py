@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from datassay.collect.batches import Batch, batches, weighted
+from datassay.collect.collect import network_targets
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
@@ -117,10 +118,9 @@ def train_networks(
     start, fixed = _stacked(copies)
     x = torch.as_tensor(samples.x).to(dtype)
     n_outputs = _n_outputs(template, x[:1])
+    network_targets(samples, n_outputs)  # refuses outputs that a loss would broadcast
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
-    if recipe.loss == "mse" and y.shape[1] != n_outputs:
-        stack = None
     link = ""
     if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
