@@ -97,6 +97,9 @@ def test_removal_curve_trains_on_what_each_ranking_keeps():
     assert np.array_equal(curve.score[0, 0], curve.score[1, 0])  # nothing removed: one training
     assert curve.at("class a first", 1 / 3).mean() < curve.at("spread", 1 / 3).mean() - 0.2
     assert curve.metric == "accuracy"
+    for row in curve.to_table().to_pylist():
+        assert row["score"] == curve.at(row["ranking"], row["fraction_removed"])[row["seed"]]
+    assert len(curve.to_table()) == 12
 
 
 def test_removal_curve_is_deterministic_and_refuses():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
 from torch import nn
@@ -50,6 +51,16 @@ class RemovalCurve:
     def at(self, ranking: str, fraction: float) -> Float[np.ndarray, " s"]:
         """Scores of one ranking at one fraction, one a seed."""
         return self.score[self.rankings.index(ranking), list(self.fractions).index(fraction)]
+
+    def to_table(self) -> pa.Table:
+        """One row a ranking, fraction and seed: ranking, fraction_removed, seed, score."""
+        ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
+        return pa.table({
+            "ranking": np.array(self.rankings)[ranking],
+            "fraction_removed": self.fractions[fraction],
+            "seed": seed,
+            "score": self.score.ravel(),
+        })
 
 
 def removal_curve(
