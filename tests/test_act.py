@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linearizations import linearization, random_jacobians
 from sklearn.metrics import roc_auc_score
+from torch import nn
 
 import datassay as da
 from datassay.act.removal_curve import RANDOM, RemovalCurve, removal_curve
@@ -13,7 +14,7 @@ from datassay.act.rivals import auroc, detection_contest, removal_contest
 from datassay.act.summarize import summarize, suspects_first
 from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.baselines import baselines
 from datassay.score.information import sample_information
@@ -96,6 +97,9 @@ def test_removal_curve_trains_on_what_each_ranking_keeps():
     assert np.array_equal(curve.score[0, 0], curve.score[1, 0])  # nothing removed: one training
     assert curve.at("class a first", 1 / 3).mean() < curve.at("spread", 1 / 3).mean() - 0.2
     assert curve.metric == "accuracy"
+    for row in curve.to_table().to_pylist():
+        assert row["score"] == curve.at(row["ranking"], row["fraction_removed"])[row["seed"]]
+    assert len(curve.to_table()) == 12
 
 
 def test_removal_curve_is_deterministic_and_refuses():
@@ -108,6 +112,10 @@ def test_removal_curve_is_deterministic_and_refuses():
         removal_curve(models, train, val, {}, fractions=[1.0])
     with pytest.raises(SettingError, match="models must hold one network a seed"):
         removal_curve([], train, val, {})
+    with pytest.raises(SettingError, match=r"'low' is none. Of scores pass scores.argsort\(\)"):
+        removal_curve(models, train, val, {"low": np.arange(len(train)) // 2})
+    with pytest.raises(ModelError, match="must have 3 outputs, one a class; got 1"):
+        removal_curve([nn.Linear(train.x.shape[1], 1)], train, val, {})
 
 
 def test_regression_is_judged_by_r2():

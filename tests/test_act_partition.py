@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
@@ -12,6 +13,7 @@ from datassay.act.routing import fit_experts
 from datassay.collect.output_geometry import output_geometry
 from datassay.data.mixtures import routable_mixture, sd_mixture
 from datassay.data.samples import SampleSet
+from datassay.models.build import build_model
 
 
 def linear(samples, n_outputs=None):
@@ -112,6 +114,13 @@ def test_refusals(mixed):
     without = SampleSet(mixed.x, mixed.y, mixed.ids, mixed.class_names)
     with pytest.raises(da.DataError, match="must have a source"):
         oracle_agreement(linear(mixed), without)
+
+
+def test_the_global_stream_stays_where_it_was(mixed):
+    model = build_model("logistic", mixed)
+    before = torch.get_rng_state()
+    da.partition(model, mixed, n_blocks=2, restarts=1)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_results_repeat():

@@ -126,6 +126,30 @@ def test_regression_outliers_go_and_normal_residuals_stay():
     assert len(purify(linear((3,), 1), regression(), ridge=1e-3).removed) == 0
 
 
+class TiedAndOffset(nn.Module):
+    """One weight under two names, and a buffer that a state dict leaves out."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+        self.second.weight = self.first.weight
+        self.register_buffer("offset", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        hidden = self.first(x + self.offset).relu()
+        return self.head(self.second(hidden))
+
+
+def test_tied_weights_and_unsaved_buffers():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    mixed = SampleSet(x, (x[:, 0] > 0).astype(np.int64), np.arange(60), ("a", "b"))
+    recipe = Recipe(steps=20)
+    found = purify(TiedAndOffset(), mixed, step=6, max_fraction=0.1, stop="none", recipe=recipe)
+    assert found.model.first.weight is found.model.second.weight
+    assert len(found.removed) == 6
+
+
 def noisy_pair():
     """Two clouds and a small network; 40 of 240 labels are wrong."""
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -80,6 +81,14 @@ def test_a_block_may_miss_classes():
     assert any(len(e.classes_) < 3 for e in ours.estimators_)
     assert ours.predict_proba(x).shape == (300, 3)
     assert ours.score(x, y) > 0.95
+
+
+def test_a_forest_a_block():
+    """An unfitted ensemble has a length that fails, so its truth must not be asked."""
+    samples = routable_mixture((80, 80))
+    forest = RandomForestClassifier(5, random_state=0)
+    model = da.PartitionedClassifier(forest, forest, n_blocks=2, restarts=1, random_state=0)
+    assert model.fit(samples.x, samples.y).score(samples.x, samples.y) > 0.8
 
 
 def test_refusals():

@@ -1,8 +1,10 @@
 """`import datassay` costs milliseconds: what is heavy is loaded where it is used."""
 
+import ast
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +52,17 @@ def test_dir_lists_the_public_names():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'leave_two_out'"):
         _ = datassay.leave_two_out
+
+
+def test_type_checkers_know_every_name():
+    """A typed package re-exports to a checker only what `__all__` holds or `as` names again."""
+    tree = ast.parse(Path(datassay.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.name: (node.module or "").removeprefix("datassay.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname or alias.name in datassay.__all__
+    }
+    assert told == datassay._HOMES

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_moons
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, HalvingRandomSearchCV
@@ -86,6 +87,11 @@ def test_in_pipelines_and_searches():
         model, grid, n_candidates=4, min_resources=40, cv=2, random_state=0
     )
     assert halving.fit(x, y).best_score_ > 0.7
+
+
+def test_an_unfitted_forest_has_probabilities():
+    assert hasattr(LocalVarianceClassifier(RandomForestClassifier()), "predict_proba")
+    assert not hasattr(LocalVarianceClassifier(SVC()), "predict_proba")
 
 
 def test_refusals():

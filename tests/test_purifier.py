@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -41,3 +42,10 @@ def test_regression_and_bad_settings():
     assert 85 <= len(kept) <= 92
     with pytest.raises(da.SettingError, match="order must be one of"):
         da.Purifier(order="best").fit(x, y)
+
+
+def test_the_global_stream_stays_where_it_was():
+    mixed = sd_mixture((160, 40), seed=0)
+    before = torch.get_rng_state()
+    da.Purifier(order="fixed", step=20, random_state=0).fit(mixed.x, mixed.y)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -8,7 +8,7 @@ from torch import nn
 from datassay.collect.collect import collect
 from datassay.collect.retrain import retrain
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.networks import cnn, linear, mlp
 from datassay.score.leave_one_out import leave_one_out
 
@@ -212,3 +212,42 @@ def test_a_store_of_something_else_is_refused(tmp_path):
 def test_bad_settings(settings, message):
     with pytest.raises(SettingError, match=message):
         retrain(network(), samples(), **{**RUN, **settings})
+
+
+def test_frozen_weights_stay():
+    """With its first layer frozen the network is linear in what trains, so both runs are one."""
+    train, val = samples(16), samples(6, seed=1)
+    model = network(width=9).double()
+    model[1].requires_grad_(False)
+    found = retrain(model, train, val, precision="float64", **RUN)
+    lin = collect(model, train, val, projection=None)
+    loo = leave_one_out(lin, reduction="mean", dynamics="descent", **RUN)
+    np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-6)
+    np.testing.assert_allclose(found.weight_change, loo.weight_change, rtol=1e-6)
+
+
+def test_a_store_knows_what_was_frozen(tmp_path):
+    train, model = samples(), network()
+    retrain(model, train, removed=[0], store=tmp_path, **RUN)
+    model[1].requires_grad_(False)
+    with pytest.raises(SettingError, match="another frozen tensors"):
+        retrain(model, train, removed=[0], store=tmp_path, **RUN)
+
+
+def test_refuses_a_model_in_which_nothing_trains():
+    with pytest.raises(ModelError, match="must have a trainable parameter; every one is frozen"):
+        retrain(network().requires_grad_(False), samples(), **RUN)
+
+
+@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_refuses_outputs_that_do_not_fit_the_classes(loss, k):
+    """One output beside three classes would be broadcast against them in silence."""
+    three = SampleSet(np.eye(6, dtype=np.float32), np.arange(6) % 3, np.arange(6), ("a", "b", "c"))
+    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {k}"):
+        retrain(nn.Linear(6, k), three, loss=loss, **RUN)
+
+
+def test_refuses_validation_samples_of_another_kind():
+    with pytest.raises(DataError, match="must have inputs of one shape"):
+        retrain(network(), samples(), samples(shape=(4,)), **RUN)

@@ -299,3 +299,18 @@ def test_bad_weights(weight, message):
         train_networks(
             networks(1, 3), samples(), subsets(1), Recipe(batch_size=None), sample_weight=weight
         )
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("frozen", ["1.weight", "3.bias"])
+def test_frozen_weights_stay_in_every_network(optimizer, frozen):
+    train, models = samples(), networks(2, 3)
+    for model in models:
+        model.get_parameter(frozen).requires_grad_(False)
+    recipe = Recipe(optimizer, 0.05, 5, None, weight_decay=0.1)
+    found = train_networks(models, train, subsets(2), recipe)
+    for name in dict(models[0].named_parameters()):
+        moved = [
+            not torch.equal(found.state[name][s], models[s].get_parameter(name)) for s in (0, 1)
+        ]
+        assert moved == [name != frozen] * 2

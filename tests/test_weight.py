@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_moons
 
 from datassay.act.weight import SampleWeights, local_variance_weights, sample_weights
@@ -28,6 +29,15 @@ def test_weights_do_not_depend_on_units_or_order():
     np.testing.assert_allclose(local_variance_weights(7 * x, 3.0 * y + 2, 9), weight, rtol=1e-9)
     order = np.random.default_rng(0).permutation(300)
     np.testing.assert_allclose(local_variance_weights(x[order], 1.0 * y[order], 9), weight[order])
+
+
+def test_tensors_and_lists_are_taken():
+    x, y = MOONS
+    expected = local_variance_weights(x, y)
+    np.testing.assert_array_equal(
+        local_variance_weights(torch.tensor(x), torch.tensor(y)), expected
+    )
+    np.testing.assert_array_equal(local_variance_weights(x.tolist(), y.tolist()), expected)
 
 
 @pytest.mark.parametrize("y", [np.zeros(30, int), np.full(30, 0.1), np.ones((30, 2))])

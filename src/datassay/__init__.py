@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datassay.act.partition import partition
     from datassay.act.purify import purify
+    from datassay.act.removal_curve import removal_curve as removal_curve
     from datassay.act.reweight import reweight
     from datassay.act.sample import taylor_sample
     from datassay.act.summarize import summarize
     from datassay.act.weight import local_variance_weights
     from datassay.collect.collect import collect
+    from datassay.collect.linearization import Linearization as Linearization
+    from datassay.collect.retrain import retrain as retrain
     from datassay.data.load import load
     from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
+    from datassay.errors import DataError as DataError
     from datassay.errors import DatassayError
+    from datassay.errors import ModelError as ModelError
+    from datassay.errors import SettingError as SettingError
     from datassay.estimators.local_variance import (
         LocalVarianceClassifier,
         LocalVarianceRegressor,
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from datassay.score.influence_moments import influence_moments
     from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
+    from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import leave_one_out
     from datassay.score.removal_effects import removal_effects
 

@@ -16,6 +16,7 @@ from datassay.collect.output_geometry import OutputGeometry
 from datassay.collect.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 
 # A block of fewer samples is no block: its own model and its variance mean nothing.
@@ -72,7 +73,8 @@ def _as_samples(at: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     """The geometry as a linear model and its samples, which is what `purify` takes."""
     assert isinstance(at.features, SharedFeatures)
     x, (n, k) = at.features.x, at.targets.shape
-    model = nn.Linear(x.shape[1], k, bias=False).double()
+    with seeded(0):  # fits start at 0: nothing follows from these weights
+        model = nn.Linear(x.shape[1], k, bias=False).double()
     names = tuple(map(str, range(max(2, k)))) if at.loss == "cross_entropy" else ()
     y = at.targets if not names else at.targets[:, 0] if k == 1 else at.targets.argmax(1)
     y = y.long() if names else y

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.collect.collect import check_sets
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.manifest import (
     digest,
     digest_of_values,
+    frozen_fingerprint,
     machine_fingerprint,
     model_fingerprint,
 )
@@ -49,6 +52,16 @@ class RemovalCurve:
         """Scores of one ranking at one fraction, one a seed."""
         return self.score[self.rankings.index(ranking), list(self.fractions).index(fraction)]
 
+    def to_table(self) -> pa.Table:
+        """One row a ranking, fraction and seed: ranking, fraction_removed, seed, score."""
+        ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
+        return pa.table({
+            "ranking": np.array(self.rankings)[ranking],
+            "fraction_removed": self.fractions[fraction],
+            "seed": seed,
+            "score": self.score.ravel(),
+        })
+
 
 def removal_curve(
     models: Sequence[nn.Module],
@@ -83,14 +96,17 @@ def removal_curve(
         Accuracy (or R²) by ranking, fraction and seed.
 
     Raises:
-        SettingError: no model, a fraction outside [0, 1) or too large to keep 2 samples.
+        DataError: too few samples, one class only, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, or a model cannot run for many networks.
+        SettingError: no model, a ranking that is no order of all samples, or a fraction outside
+            [0, 1) or too large to keep 2 samples.
 
     Cost: rankings · fractions · seeds trainings, batched by fraction.
     Source: S1 §6, "Data summarization"; the rivals beside it are ours.
     """
+    check_sets(train, val)
     fractions = sorted({0.0, *fractions})
-    if not models:
-        raise SettingError("models must hold one network a seed; got none.")
+    _check_choices(models, rankings, len(train))
     if not all(0 <= f < 1 and round(f * len(train)) <= len(train) - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
     recipe = recipe or task_recipe(train)
@@ -118,6 +134,20 @@ def removal_curve(
         score[:, f] = store.kept(f"scores-{name}", retrained)["score"].reshape(len(orders), -1)
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
+
+
+def _check_choices(
+    models: Sequence[nn.Module], rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
+) -> None:
+    if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
+        got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
+        raise SettingError(f"models must hold one network a seed; got {got}. Pass a list.")
+    for name, order in rankings.items():
+        if not np.array_equal(np.sort(order), np.arange(n)):
+            raise SettingError(
+                f"rankings must hold an order of all {n} samples, as positions, what goes first in "
+                f"front; {name!r} is none. Of scores pass scores.argsort()."
+            )
 
 
 def train_all(
@@ -160,7 +190,7 @@ def _cause(
 ) -> dict[str, object]:
     """All that decides what networks learn, as plain JSON values."""
     return {
-        "models": [model_fingerprint(model) for model in models],
+        "models": [model_fingerprint(model) | frozen_fingerprint(model) for model in models],
         **machine_fingerprint(models[0]),
         "threads": torch.get_num_threads(),
         "samples": digest({"x": train.x, "y": train.y}),

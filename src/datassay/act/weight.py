@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
+from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
 from datassay.score.local_variance import LocalVariance, local_variance
 
@@ -35,8 +37,8 @@ class SampleWeights:
 
 
 def local_variance_weights(
-    features: Shaped[np.ndarray, "n ..."],
-    y: Shaped[np.ndarray, "..."],
+    features: Any,
+    y: Any,
     n_neighbors: int = 20,
     max_ratio: float = 40,
     *,
@@ -47,8 +49,8 @@ def local_variance_weights(
     """Weights that grow with the local variance of the target: `sample_weights` without details.
 
     Args:
-        features: [n, ...], finite.
-        y: classes or targets, as `local_variance` takes them.
+        features: [n, ...], finite; an array, tensor, data frame or nested lists.
+        y: classes or targets, as `local_variance` takes them; the same types.
         n_neighbors: k, the sample itself among them: 2 ≤ k < n.
         max_ratio: m, the largest weight divided by the smallest possible, at least 1.
         search: as `nearest_neighbors` has it.
@@ -64,8 +66,8 @@ def local_variance_weights(
             search is unknown, or faiss is missing.
     """
     found = sample_weights(
-        features,
-        y,
+        to_numpy(features, "features"),
+        to_numpy(y, "y"),
         n_neighbors,
         max_ratio,
         search=search,

@@ -199,9 +199,11 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
         val: the validation samples, or None.
 
     Raises:
-        DataError: fewer than 2 samples, one class only, an empty val, or shapes or classes that
-            differ between the sets.
+        DataError: no SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
+            classes that differ between the sets.
     """
+    for name, samples in (("train", train), ("val", train if val is None else val)):
+        check_is_sample_set(name, samples)
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
@@ -221,6 +223,23 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
         raise DataError(
             f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
             f"{list(val.input_shape)}. Load both the same way."
+        )
+
+
+def check_is_sample_set(name: str, samples: object) -> None:
+    """Refuse arrays, tables and Datasets as they are: `load` makes samples of them.
+
+    Args:
+        name: of the argument.
+        samples: what was given for it.
+
+    Raises:
+        DataError: it is no SampleSet.
+    """
+    if not isinstance(samples, SampleSet):
+        raise DataError(
+            f"{name} must be a SampleSet; got a {type(samples).__name__}. load((x, y)) makes a "
+            "training and a validation set of arrays, load(path) or load(dataset) of those."
         )
 
 

@@ -6,8 +6,8 @@ Weights are flat here, [d], in the order of `named_parameters` that require a gr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -18,8 +18,9 @@ from torch.func import functional_call, grad, jvp, vmap
 
 from datassay.collect.collect import network_targets
 from datassay.collect.form import LARGEST_EIGENPROBLEM
-from datassay.collect.jacobian import FORWARD_ERRORS, frozen_copy, inspect_layers
+from datassay.collect.jacobian import frozen_copy, inspect_layers
 from datassay.collect.output_loss import check_loss, output_losses
+from datassay.collect.suitable import vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 
@@ -350,14 +351,5 @@ def _load_forward_mode() -> None:
         jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
-@contextmanager
-def _vectorized() -> Iterator[None]:
-    try:
-        yield
-    except FORWARD_ERRORS as error:
-        first = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
-        raise ModelError(
-            "every layer must be one that torch.func can differentiate forward and backward for "
-            f"many vectors at once; got {type(error).__name__}: {first}. Replace it by operations "
-            "on whole tensors, out of place."
-        ) from error
+def _vectorized() -> AbstractContextManager[None]:
+    return vectorized("differentiate forward and backward for many vectors at once")

@@ -45,12 +45,14 @@ def dense_stack(models: Sequence[nn.Module], x: Float[Tensor, "n ..."]) -> Dense
         x: one sample.
 
     Returns:
-        The stack, or None where anything else is in them, or their fixed layers differ.
+        The stack, or None where anything else is in them, a layer is frozen, or what precedes the
+        first differs.
     """
     modules = list(_flat("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
     own = [p for i in dense for p in modules[i][1].parameters()]
-    if not dense or len({id(p) for p in own}) < len(own):  # tied weights
+    tied = len({id(p) for p in own}) < len(own)
+    if not dense or tied or not all(p.requires_grad for p in own):
         return None
     before = nn.Sequential(*(m for _, m in modules[: dense[0]]))
     activations = []

@@ -17,6 +17,7 @@ from datassay.collect.convex import fit_convex
 from datassay.collect.output_features import OutputFeatures
 from datassay.collect.output_geometry import OutputGeometry, output_geometry, with_weights
 from datassay.collect.output_loss import output_losses
+from datassay.collect.suitable import unwrapped
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -246,6 +247,10 @@ def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:
     Returns:
         A copy with the trained weights.
     """
-    copied = copy.deepcopy(model)
-    copied.load_state_dict({name: stacked[place] for name, stacked in networks.state.items()})
+    copied = copy.deepcopy(unwrapped(model))
+    # Not load_state_dict: it wants tied weights under each name, and no unsaved buffers.
+    own = dict(copied.named_parameters()) | dict(copied.named_buffers())
+    with torch.no_grad():
+        for name, stacked in networks.state.items():
+            own[name].copy_(stacked[place])
     return copied

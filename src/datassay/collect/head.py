@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.suitable import unwrapped
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import Affine
@@ -128,6 +129,7 @@ def split_head(model: nn.Module, samples: SampleSet, layer: str | None = None) -
         ModelError: the network fails on the samples, its output is no [n, k] tensor or comes from
             no nn.Linear, or the layer named is none or does not produce the output.
     """
+    unwrapped(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
     calls = _linear_calls(frozen)
     x = _inputs(samples, slice(0, 2), frozen)

@@ -24,10 +24,14 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn.functional import unfold
 
 from datassay.collect.blocks import Block, ConvolutionFactors, DenseFactors
+from datassay.collect.suitable import (
+    FORWARD_ERRORS,
+    first_line,
+    one_output,
+    plain_attention,
+    unwrapped,
+)
 from datassay.errors import ModelError
-
-# What the forward code of somebody's network raises on inputs it does not take.
-FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
 def parameter_name(module: str, parameter: str) -> str:
@@ -75,9 +79,12 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         dtype: of the copy's floating-point parameters and buffers.
 
     Returns:
-        The copy.
+        The copy, of what is inside where torch.compile or a data-parallel wrapper is around it.
+
+    Raises:
+        ModelError: it is a TorchScript module, or a lazy layer has no weights yet.
     """
-    return copy.deepcopy(model).to(dtype).eval()
+    return copy.deepcopy(unwrapped(model)).to(dtype).eval()
 
 
 def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
@@ -107,16 +114,15 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
         for n, m in factored.items()
     ]
     try:
-        output = model(x.clone())
-    except FORWARD_ERRORS as error:
-        raise ModelError(
-            f"the model must accept samples of shape {list(x.shape[1:])}; it raised: "
-            f"{_first_line(error)} Reshape the samples, or change the model's first layer."
-        ) from error
+        output = one_output(model, x)
     finally:
         for hook in hooks:
             hook.remove()
-    _check_output(output)
+    if not output.requires_grad:
+        raise ModelError(
+            "the model's output must depend on its trainable parameters; no gradient reaches it. "
+            "Take torch.no_grad and detach out of its forward."
+        )
     in_order = {n: calls[n] for n in factored if n in calls}
     return _split_parameters(model, in_order, output)
 
@@ -125,20 +131,6 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
     """Shapes of a layer's input and output, where its input has a place in the call."""
     if args:
         calls[name] = (args[0].shape, output.shape)
-
-
-def _check_output(output: object) -> None:
-    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
-        got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        raise ModelError(
-            f"the model's output must be [n, k], one row a sample; got {got} for one sample. "
-            "Wrap the model so that it returns a matrix."
-        )
-    if not output.requires_grad:
-        raise ModelError(
-            "the model's output must depend on its trainable parameters; no gradient reaches it. "
-            "Take torch.no_grad and detach out of its forward."
-        )
 
 
 def _split_parameters(model, calls, output) -> Layers:
@@ -247,12 +239,13 @@ def factored_jacobian(
         jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True), in_dims=(None, None, 0)
     )
     try:
-        (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
+        with plain_attention():
+            (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
     except FORWARD_ERRORS as error:
         layer = running[-1] if running else "one layer's backward pass"
         raise ModelError(
             f"every layer must be one that torch.func can vectorise; {layer} is not: "
-            f"{_first_line(error)} Replace it by operations on whole tensors, out of place."
+            f"{first_line(error)} Replace it by operations on whole tensors, out of place."
         ) from error
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
@@ -309,8 +302,3 @@ def _tapped(
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {text[0].rstrip('.')}."

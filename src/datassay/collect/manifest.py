@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from datassay.collect.suitable import unwrapped
 from datassay.data.samples import SampleSet
 
 # Values longer than this say nothing to a reader: only their name is told.
@@ -54,9 +55,29 @@ def model_fingerprint(model: nn.Module) -> dict[str, object]:
     Returns:
         Plain JSON values, one entry a cause.
     """
-    state = {name: t.detach().cpu().numpy() for name, t in model.state_dict().items()}
+    model = unwrapped(model)
+    state = {name: _values(t.detach().cpu()) for name, t in model.state_dict().items()}
     # A function kept in a module prints with its place in memory.
     return {"model": re.sub(r" at 0x[0-9a-f]+", "", str(model)), "weights": digest(state)}
+
+
+def _values(tensor: Tensor) -> np.ndarray:
+    """As NumPy holds them: bfloat16 it does not know, every value of it is one of float32."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
+    """Which of a network's parameters training leaves as they are.
+
+    Args:
+        model: with its requires_grad.
+
+    Returns:
+        Plain JSON values, one entry; none where all of them train.
+    """
+    named = unwrapped(model).named_parameters()
+    frozen = [name for name, p in named if not p.requires_grad]
+    return {"frozen tensors": frozen} if frozen else {}
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from datassay.collect.jacobian import FORWARD_ERRORS, frozen_copy
+from datassay.collect.jacobian import frozen_copy
+from datassay.collect.suitable import FORWARD_ERRORS
 from datassay.errors import DataError
 from datassay.models.reference import brief
 

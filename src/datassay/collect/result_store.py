@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.manifest import differences, digest, model_fingerprint
+from datassay.collect.manifest import differences, digest, frozen_fingerprint, model_fingerprint
 from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -125,6 +125,7 @@ def fingerprint(
     """
     return {
         **model_fingerprint(model),
+        **frozen_fingerprint(model),
         "training samples": digest({"x": train.x, "y": train.y}),
         "validation inputs": "none" if val is None else digest({"x": val.x}),
         **asdict(recipe),

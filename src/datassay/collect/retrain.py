@@ -12,8 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from datassay.collect.collect import check_sets
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.result_store import ResultStore, fingerprint
+from datassay.collect.suitable import one_output
 from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -84,7 +86,7 @@ def retrain(
     lr, steps, weight_decay and reduction describe the same run there (dynamics="descent").
 
     Args:
-        model: at the weights to start from; copied, run in evaluation mode.
+        model: at the weights to start from; copied, run in evaluation mode; frozen weights stay.
         train: n samples.
         val: the queries; None takes the training inputs.
         lr: learning rate of the loss as reduced.
@@ -103,6 +105,8 @@ def retrain(
         The changes, in the order of `removed`.
 
     Raises:
+        DataError: too few samples, one class only, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, or the model cannot run for many networks.
         SettingError: a setting is out of range, a position is not in train, or the store belongs
             to another model, data or settings; the message names what differs.
 
@@ -111,6 +115,7 @@ def retrain(
     Source: S1 §6, "ground truth". float32 rounds differences of weights: changes below about
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """
+    check_sets(train, val)
     chosen = positions(removed, len(train))
     full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     kept = ResultStore(store, fingerprint(model, train, val, full))
@@ -236,7 +241,7 @@ def _batch_size(model: nn.Module, train: SampleSet) -> int:
         if not list(module.children()):
             module.register_forward_hook(lambda _module, _input, out: sizes.append(out.numel()))
     with torch.no_grad():
-        frozen(torch.tensor(train.x[:1]).float())
+        one_output(frozen, torch.tensor(train.x[:1]).float())
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
 
 

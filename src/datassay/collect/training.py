@@ -13,13 +13,17 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from datassay.collect.batches import Batch, batches, weighted
+from datassay.collect.collect import network_targets
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.output_loss import check_loss
+from datassay.collect.suitable import one_output, vectorized
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+
+AT_ONCE = "run for many networks at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class TrainedNetworks:
 
     def outputs(self, x: Float[Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
         """Outputs of every network on the same inputs."""
-        with torch.no_grad():
+        with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
 
@@ -78,7 +82,8 @@ def train_networks(
 
     Args:
         models: S networks of one architecture; their weights are the starting points. They are
-            copied and run in evaluation mode (batch norm frozen, dropout off), as linearised.
+            copied and run in evaluation mode (batch norm frozen, dropout off), as linearised;
+            weights that the first does not train (requires_grad False) stay as they are.
         samples: the training samples.
         subsets: positions in samples, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
@@ -98,6 +103,8 @@ def train_networks(
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
             samples a network, or sample_weight does not suit it.
+        ModelError: nothing trains, the model does not suit the samples, or torch.func cannot
+            vectorise a layer.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
     two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
@@ -108,14 +115,12 @@ def train_networks(
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
-    start, buffers = stack_module_state(copies)
-    start = {name: w.detach() for name, w in start.items()}
+    start, fixed = _stacked(copies)
     x = torch.as_tensor(samples.x).to(dtype)
     n_outputs = _n_outputs(template, x[:1])
+    network_targets(samples, n_outputs)  # refuses outputs that a loss would broadcast
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
-    if recipe.loss == "mse" and y.shape[1] != n_outputs:
-        stack = None
     link = ""
     if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
@@ -126,9 +131,9 @@ def train_networks(
     if stack is not None:
         trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
     else:
-        gradients = partial(_autograd, template, buffers, recipe)
+        gradients = partial(_autograd, template, fixed, recipe)
         trained = _descend(start, draw, gradients, recipe, observe, progress)
-    return TrainedNetworks(template, trained | buffers)
+    return TrainedNetworks(template, trained | fixed)
 
 
 def sample_losses(
@@ -146,6 +151,19 @@ def sample_losses(
     """
     y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
     return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+
+
+def _stacked(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights that train, and all else that the networks hold: frozen weights and buffers."""
+    weights, buffers = stack_module_state(list(models))
+    trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
+    if not trains:
+        raise ModelError(
+            "the model must have a trainable parameter; every one is frozen, or there is none. Set "
+            "requires_grad on those to train."
+        )
+    start = {name: weights.pop(name).detach() for name in trains}
+    return start, {name: w.detach() for name, w in weights.items()} | buffers
 
 
 def _descend(
@@ -196,18 +214,19 @@ def _descend_dense(
 
 def _autograd(
     template: nn.Module,
-    buffers: dict[str, Tensor],
+    fixed: dict[str, Tensor],
     recipe: Recipe,
     weights: dict[str, Tensor],
     batch: Batch,
 ) -> Float[Tensor, "S samples k"]:
     for w in weights.values():
         w.grad = None
-    outputs = _forward(template, {**weights, **buffers}, batch)
-    # Each network's loss touches its own weights only, so one backward pass serves all.
-    trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
-    losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
-    (losses * batch.weights).sum().backward()
+    with vectorized(AT_ONCE):
+        outputs = _forward(template, {**weights, **fixed}, batch)
+        # Each network's loss touches its own weights only, so one backward pass serves all.
+        trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        (losses * batch.weights).sum().backward()
     return outputs.detach()
 
 
@@ -244,7 +263,7 @@ def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
 
 def _n_outputs(model: nn.Module, x: Tensor) -> int:
     with torch.no_grad():
-        return model(x.clone()).shape[1]
+        return one_output(model, x).shape[1]
 
 
 def _train_targets(

@@ -17,7 +17,8 @@ from datassay.estimators.validation import validated, validated_classes
 
 def _inner_has(name: str) -> Any:
     def check(self: _LocalVariance) -> bool:
-        inner = getattr(self, "estimator_", None) or self.estimator or self._default()
+        inner = getattr(self, "estimator_", self.estimator)
+        inner = self._default() if inner is None else inner
         getattr(inner, name)  # its AttributeError says what is missing
         return True
 

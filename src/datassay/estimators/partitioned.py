@@ -56,10 +56,11 @@ class _Partitioned(BaseEstimator):
             seed=seed,
         )
         self.block_, responsibility = compact(self.partition_, len(X))
-        router = self.router or make_pipeline(
-            StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed)
-        )
-        estimator = self.estimator or self._default(seed)
+        router = self.router  # not `or`: the truth of an unfitted forest is an error
+        if router is None:
+            logistic = LogisticRegression(max_iter=1000, random_state=seed)
+            router = make_pipeline(StandardScaler(), logistic)
+        estimator = self._default(seed) if self.estimator is None else self.estimator
         routed = fit_experts(X, y, self.block_, responsibility, estimator, router, seed)
         self.n_blocks_ = len(routed.experts)
         self.estimators_ = list(routed.experts)

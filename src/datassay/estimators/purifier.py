@@ -16,6 +16,7 @@ from datassay.data.samples import SampleSet
 from datassay.estimators.validation import validated
 from datassay.models.build import n_outputs
 from datassay.models.networks import linear, standardize
+from datassay.models.seeded import seeded
 
 
 class Purifier(BaseEstimator):
@@ -81,7 +82,8 @@ class Purifier(BaseEstimator):
         settings = self.get_params(deep=False)
         seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
         scale = standardize(torch.as_tensor(samples.x).float())
-        model = nn.Sequential(scale, linear(samples.input_shape, n_outputs(samples)))
+        with seeded(seed):
+            model = nn.Sequential(scale, linear(samples.input_shape, n_outputs(samples)))
         self.purification_ = purify(model, samples, seed=seed, **settings)
         self.sample_indices_ = self.purification_.keep
         return self

@@ -91,7 +91,7 @@ def influence(
     Source: Koh and Liang (2017). Exact to first order in 1/n at a minimum with a positive definite
     Hessian; elsewhere damping decides. Deviates by damping alone.
     """
-    models = [model] if isinstance(model, nn.Module) else list(model)
+    models = list(model) if isinstance(model, Sequence) else [model]
     _check(method, settings, models, damping, weight_decay)
     check_sets(train, val)
     chosen = None if removed is None else tuple(positions(removed, len(train)))

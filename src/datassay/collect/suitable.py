@@ -1,0 +1,131 @@
+"""Somebody's network under torch.func: what stands in the way is taken out of it, or told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
+
+from datassay.errors import ModelError
+
+M = TypeVar("M", bound=nn.Module)
+
+# What the forward code of somebody's network raises on inputs it does not take.
+FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
+
+
+def unwrapped(model: M) -> M:
+    """The network itself, where torch.compile or a data-parallel wrapper was put around it.
+
+    Args:
+        model: the network, wrapped or not.
+
+    Returns:
+        What is inside, the same weights.
+
+    Raises:
+        ModelError: it is no torch module or a TorchScript one, or a lazy layer has no weights yet.
+    """
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
+            "logistic regression is nn.Linear(n_features, n_classes) with its coef_ and intercept_."
+        )
+    model = cast("M", getattr(model, "_orig_mod", model))
+    if isinstance(model, nn.DataParallel | DistributedDataParallel):
+        model = cast("M", model.module)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ModelError(
+            "the model must be a Python module; got a TorchScript one, which torch.func cannot "
+            "vectorise. Pass the module that it was made from."
+        )
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise ModelError(
+                f"the model must have its weights; {name!r} of a lazy layer has none yet. Call the "
+                "model once on a batch, then pass it."
+            )
+    return model
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Attention as products of tensors, as long as this lasts.
+
+    torch's fused kernels know neither many networks or samples at once nor forward derivatives.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def vectorized(task: str) -> Iterator[None]:
+    """Runs the network under torch.func and says so where a layer cannot.
+
+    Args:
+        task: what torch.func is to do, such as "run for many networks at once".
+
+    Raises:
+        ModelError: a layer cannot.
+    """
+    try:
+        with plain_attention():
+            yield
+    except FORWARD_ERRORS as error:
+        raise ModelError(
+            f"every layer must be one that torch.func can {task}; got {first_line(error)} Replace "
+            "it by operations on whole tensors, out of place."
+        ) from error
+
+
+def one_output(model: nn.Module, x: Tensor) -> Tensor:
+    """What the network gives for one sample.
+
+    Args:
+        model: the network.
+        x: [1, ...], in its precision.
+
+    Returns:
+        [1, k].
+
+    Raises:
+        ModelError: it fails on the sample, or its output is not [n, k].
+    """
+    try:
+        output = model(x.clone())
+    except FORWARD_ERRORS as error:
+        raise ModelError(
+            f"the model must accept samples of shape {list(x.shape[1:])}; it raised: "
+            f"{first_line(error)} Reshape the samples, or change the model's first layer."
+        ) from error
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
+        got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise ModelError(
+            f"the model's output must be [n, k], one row a sample; got {got} for one sample. "
+            "Wrap the model so that it returns a matrix."
+        )
+    return output
+
+
+def first_line(error: Exception) -> str:
+    """An error in one line.
+
+    Args:
+        error: of torch, or of somebody's network.
+
+    Returns:
+        Its type and the first line of what it says, as a sentence.
+    """
+    text = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {text[0].rstrip('.')}."
