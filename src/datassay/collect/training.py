@@ -16,7 +16,7 @@ from datassay.collect.batches import Batch, batches, weighted
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
-from datassay.collect.output_loss import check_loss
+from datassay.collect.output_loss import check_loss, check_n_outputs
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -95,6 +95,7 @@ def train_networks(
         The trained networks.
 
     Raises:
+        ModelError: the outputs fit neither the classes nor the regression targets.
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
             samples a network, or sample_weight does not suit it.
@@ -112,10 +113,9 @@ def train_networks(
     start = {name: w.detach() for name, w in start.items()}
     x = torch.as_tensor(samples.x).to(dtype)
     n_outputs = _n_outputs(template, x[:1])
+    check_n_outputs(samples, n_outputs)
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
-    if recipe.loss == "mse" and y.shape[1] != n_outputs:
-        stack = None
     link = ""
     if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
