@@ -27,7 +27,8 @@ def encode_targets(
 
     Raises:
         DataError: targets of a wrong shape or type, missing or infinite ones, fewer than two
-            classes, numbers that are all the same, or validation labels that no training sample has.
+            classes, numbers that are all the same, or validation labels that no training sample
+            has.
     """
     y = _column(y, "y")
     y_val = None if y_val is None else _column(y_val, "y_val")
