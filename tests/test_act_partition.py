@@ -96,6 +96,8 @@ def test_binary_with_one_output():
 
 
 def test_refusals(mixed):
+    with pytest.raises(da.DataError, match=r"needs at least 20 samples; got 19\. Add samples"):
+        da.partition(linear(mixed), mixed.subset(np.arange(19)))
     with pytest.raises(da.SettingError, match=r"20 samples a block; 40 blocks of 650 samples"):
         da.partition(linear(mixed), mixed, n_blocks=40)
     with pytest.raises(da.SettingError, match="n_blocks must be at least 1; got 0"):

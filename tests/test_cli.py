@@ -507,3 +507,14 @@ def test_interrupting_leaves_earlier_results(here):
     assert "Traceback" not in err
     assert {p: p.read_bytes() for p in out.iterdir()} == before
     assert not [p for p in here.iterdir() if p.name.startswith(".")]
+
+
+def test_labels_that_the_pipe_cannot_encode_end_no_run(here, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    colours = "grün", "red"
+    rows = "".join(f"{i % 7},{i % 5},{colours[i % 2]}\n" for i in range(30))
+    (here / "table.csv").write_text("a,b,label\n" + rows, encoding="utf-8")
+    process = command("score", "table.csv", *SMALL)
+    printed, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert r"gr\xfcn" in printed

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,14 @@ def test_image_sizes_that_differ(tmp_path):
     image_folder(tmp_path)
     Image.new("L", (7, 6)).save(tmp_path / "dog" / "wide.png")
     with pytest.raises(DataError, match=r"cat/0\.png is 5×4, but 1 of 7 .* dog/wide\.png with 7×6"):
+        da.load(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_file_names_that_are_no_utf8(tmp_path):
+    image_folder(tmp_path)
+    (tmp_path / "cat" / "0.png").rename(os.fsdecode(bytes(tmp_path) + b"/cat/\xff.png"))
+    with pytest.raises(DataError, match=r"names in UTF-8; got 'cat/\\udcff.png'. Rename"):
         da.load(tmp_path)
 
 

@@ -228,6 +228,7 @@ SPARSE = type("Sparse", (), {"toarray": None})()
         ((X, NAN[:, 0]), {}, "y must be finite; 1 of 20 .* position 3"),
         ((X, Y, X, INF[:, 0]), {}, "y_val must be finite"),
         ((X, Y * 0), {}, "one class only, 0"),
+        ((X, 3.5 + Y * 0), {"task": "regression"}, r"differ; all \d+ in y are 3\.5"),
         ((X[:1], Y[:1]), {"task": "regression"}, "at least 2 training samples"),
         ((X[:1], Y[:1], X, Y), {"task": "regression"}, "at least 2 training samples"),
         ((X[:0], Y[:0]), {}, "y must be .* got shape"),

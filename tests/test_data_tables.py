@@ -136,12 +136,13 @@ def test_lists_are_refused(tmp_path):
         ("a,b,c\n1,2,x\n3,4", r"shop\.csv cannot be read: .*Expected 3 columns"),
         ("a,a,y\n1,2,0\n1,2,1\n", "a occur more than once"),
         ("a;y\n1;0\n2;1\n", "separator"),
-        ("a,y\n", r"y must be .* got shape \(0,\)"),
+        ("a,y\n", r"must hold one sample a row; it holds column names alone"),
+        ("a,y\n1,ä\n2,ö\n", r"shop\.csv must be UTF-8 text.* Save it as UTF-8"),
         ("1,0\n1,0\n2.5,1\n", "line of column names; .* like a sample: 1, 0"),
         ("a film,1\nb film,0\nc film,1\n", "line of column names"),
         (",a,y\n0,5,1\n1,6,0\n", "every feature column must have a name"),
-        ("a,y\nä,1\nö,0\n", r"'a' must hold numbers.* got binary.* UTF-8"),
-        ("ä,y\n1,1\n2,0\n", r"shop\.csv cannot be read"),
+        ("a,y\nä,1\nö,0\n", r"shop\.csv must be UTF-8 text"),
+        ("ä,y\n1,1\n2,0\n", r"shop\.csv must be UTF-8 text.* Save it as UTF-8"),
     ],
 )
 def test_malformed_csv(tmp_path, content, message):
@@ -149,6 +150,13 @@ def test_malformed_csv(tmp_path, content, message):
     path.write_text(content, encoding="latin-1")
     with pytest.raises(DataError, match=message):
         da.load(path)
+
+
+def test_ids_that_are_no_utf8(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("key,a,y\nä,1,0\nö,2,1\n", encoding="latin-1")
+    with pytest.raises(DataError, match="must be UTF-8 text"):
+        da.load(path, ids="key")
 
 
 def test_numbered_columns_are_named(tmp_path):

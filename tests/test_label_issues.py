@@ -192,6 +192,14 @@ def test_a_kernel_of_zeros_is_refused(dual, is_class):
         label_issues(lin)
 
 
+def test_two_residuals_say_nothing_of_outliers():
+    phi, y, _ = random_jacobians(2, 1, 1, 6, 1, seed=0)
+    issues = label_issues(linearization(phi, y, dual=True))
+    # Lower median: one deviates by 0, the other by the gap, half of it on average.
+    assert np.allclose(np.sort(issues.score), [-3.5, 2 / 1.2533 - 3.5])
+    assert not issues.is_issue.any()
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

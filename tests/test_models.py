@@ -143,6 +143,9 @@ def broken():
 
 def gives_number():
     return 7
+
+def ends():
+    raise SystemExit(3)
 """
 
 
@@ -151,6 +154,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "datassay_own_net.py").write_text(OWN)
     (tmp_path / "datassay_own_bad.py").write_text("def f(:\n")
     (tmp_path / "datassay_own_fails.py").write_text("1 / 0\n")
+    (tmp_path / "datassay_own_script.py").write_text("raise SystemExit(2)\n")
     monkeypatch.chdir(tmp_path)
 
 
@@ -175,6 +179,9 @@ def test_the_users_own_factory_is_seeded(own):
         (":factory", "':factory' raised ValueError"),
         ("datassay_own_bad:f", "raised SyntaxError"),
         ("datassay_own_fails:f", "raised ZeroDivisionError: division by zero"),
+        ("datassay_own_script:f", "raised SystemExit: 2. Put what the script runs behind `if __na"),
+        ("datassay_own_net.py:factory", r"ModuleNotFoundError.* Name the module, not .*own_net\.$"),
+        ("datassay_own_net:ends", "calling it raised SystemExit: 3"),
         ("datassay_own_net:number", "function that needs no arguments.*TypeError: 'int' object"),
         ("datassay_own_net:sized", "needs no arguments.*missing 1 required.*Wrap it"),
         ("datassay_own_net:broken", "calling it raised OSError: no such checkpoint"),

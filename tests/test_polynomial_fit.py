@@ -262,6 +262,15 @@ def test_products_beyond_the_largest_number(precision, scale):
         fit_polynomial(scale * x, y, all_monomials(3, 2), precision=precision)
 
 
+def test_sums_beyond_the_memory_are_refused_before_they_are_taken(monkeypatch):
+    monkeypatch.setattr(sums, "available_memory", lambda: 700.0)
+    x, y = data()
+    with pytest.raises(SettingError, match=r"those of 10 features take .* Lower the degree"):
+        normal_equations(x, y, all_monomials(3, 2), precision="float64")
+    monkeypatch.setattr(sums, "available_memory", lambda: 800.0)
+    assert normal_equations(x, y, all_monomials(3, 2), precision="float64").n_samples == 60
+
+
 def test_samples_without_targets():
     with pytest.raises(DataError, match="the same samples; got 20 and 7"):
         sums.checked_samples(np.ones((20, 1)), np.ones((7, 1)), all_monomials(1, 2))

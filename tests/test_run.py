@@ -185,6 +185,25 @@ def test_without_retraining_there_is_no_curve(noisy):
     assert len(starting_networks(noisy[0], replace(SETTINGS, curve_seeds=0))) == 1
 
 
+@pytest.mark.parametrize(("n", "largest", "n_contests"), [(2, 0.0, 0), (4, 0.5, 1), (8, 0.75, 1)])
+def test_few_samples_are_removed_as_far_as_two_remain(n, largest, n_contests):
+    x = np.arange(2.0 * (n + 2)).reshape(-1, 2) ** 0.5
+    y = np.arange(n + 2) % 2
+    train, val = da.load((x[:n], y[:n], x[n:], y[n:]))
+    found = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert found.removal_curve.fractions[-1] == largest
+    assert np.isfinite(found.removal_curve.score).all()
+    assert len(found.contests) == n_contests
+
+
+def test_one_validation_target_judges_no_regression():
+    x = np.arange(10.0).reshape(-1, 2)
+    train, val = da.load((x[:4], x[:4, 0], x[4:], np.ones(1)), task="regression")
+    found = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert found.removal_curve is None and found.contests == ()
+    assert found.facts["Retraining"] == "left out: R² needs validation targets that differ"
+
+
 def test_too_little_memory_is_logged_before_and_kept_after(caplog):
     train, val = da.load("iris")
     with caplog.at_level(logging.WARNING):

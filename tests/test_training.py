@@ -7,7 +7,7 @@ from torch import nn
 
 from datassay.collect.training import Recipe, sample_losses, train_networks
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.models.networks import mlp
 
 
@@ -214,6 +214,12 @@ def test_progress_counts_updates():
 def test_bad_settings(recipe, kept, message):
     with pytest.raises(SettingError, match=message):
         train_networks(networks(1, 3), samples(), kept, recipe)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2, 4])
+def test_outputs_must_fit_the_classes(n_outputs):
+    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {n_outputs}"):
+        train_networks(networks(1, n_outputs), samples(3), subsets(1), Recipe())
 
 
 def test_cross_entropy_needs_classes():

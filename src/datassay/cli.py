@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -346,6 +347,10 @@ app.command()(lab)
 
 def main() -> None:
     """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+    for stream in (sys.stdout, sys.stderr):
+        # A label that the terminal's (or the pipe's) encoding lacks must not end a finished run.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     app()

@@ -8,7 +8,13 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
-from datassay.act.removal_curve import RemovalCurve, removal_curve, task_recipe, train_all
+from datassay.act.removal_curve import (
+    RemovalCurve,
+    removal_curve,
+    task_recipe,
+    train_all,
+    usable_fractions,
+)
 from datassay.act.rivals import Contest, detection_contest, removal_contest
 from datassay.act.summarize import suspects_first
 from datassay.collect.result_store import ResultStore
@@ -95,12 +101,17 @@ def retrain_and_compare(
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     curve = removal_curve(
-        models, train, val, rankings, trained=trained, seed=seed, store=store, progress=progress
+        models,
+        train,
+        val,
+        rankings,
+        fractions=usable_fractions(len(train)),
+        trained=trained,
+        seed=seed,
+        store=store,
+        progress=progress,
     )
-    measure = f"{curve.metric} after removing half of the samples (higher is better)"
-    ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in rankings]
-    others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
-    contests = [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
+    contests = _removal_contests(curve)
     contests += _label_contests(
         models, train, val, issues, information, rivals, trained, seed, progress, store
     )
@@ -108,6 +119,16 @@ def retrain_and_compare(
         contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     return RetrainedNetworks(rivals, curve, tuple(contests), trained, {"Retraining": updates})
+
+
+def _removal_contests(curve: RemovalCurve) -> list[Contest]:
+    """Our rankings beside their rivals with half of the samples removed, where 2 then remain."""
+    if CONTEST_FRACTION not in curve.fractions:
+        return []
+    measure = f"{curve.metric} after removing half of the samples (higher is better)"
+    ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
+    others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
+    return [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
 
 
 def _label_contests(

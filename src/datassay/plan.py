@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from datassay.act.removal_curve import FRACTIONS, task_recipe
+from datassay.act.removal_curve import task_recipe, usable_fractions
 from datassay.collect.collect import plan_collection
 from datassay.collect.form import Form, available_memory
 from datassay.collect.jacobian import frozen_copy
@@ -347,7 +347,7 @@ def _training_step(
     batch = min(recipe.batch_size or len(train), len(train))
     at_once = RANKINGS * settings.curve_seeds
     # All samples, then every fraction; without known truth one more round judges the suspects.
-    rounds = len(FRACTIONS) + (train.true_y is None)
+    rounds = len(usable_fractions(len(train))) + (train.true_y is None)
     networks = settings.curve_seeds + at_once * (rounds - 1)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
     one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)

@@ -48,6 +48,8 @@ from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 
+NOT_JUDGED = "left out: R² needs validation targets that differ"
+
 
 def run(
     train: SampleSet,
@@ -144,6 +146,8 @@ def _retrained(
 ) -> RetrainedNetworks:
     if not settings.curve_seeds:
         return RetrainedNetworks()
+    if not train.is_classification and not (val.y != val.y[0]).any():
+        return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
     store, seed = result_store(settings.store), settings.seed
     return retrain_and_compare(
         models, train, val, information, issues, replaced, seed, progress, store

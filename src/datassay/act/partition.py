@@ -125,7 +125,7 @@ def partition(
 
     Raises:
         SettingError: a setting is out of range, or K blocks of 20 samples are more than there are.
-        DataError: one class, one target or one input only.
+        DataError: one class, one target or one input only, or fewer than 20 samples.
         ModelError: more than a dense layer at the end trains, or outputs do not fit the targets.
 
     Cost: for each K tried `fit_mixture` with and without a gate and 1/held_out warm fits; seconds
@@ -145,12 +145,16 @@ def partition(
             "requires_grad_(False)."
         )
     most = len(samples) // LEAST_IN_BLOCK
-    if (n_blocks or 1) > most or most < 1:
+    if most < 1:
+        raise DataError(
+            f"a partition needs at least {LEAST_IN_BLOCK} samples; got {len(samples)}. Add samples."
+        )
+    if n_blocks is not None and n_blocks > most:
         raise SettingError(
-            f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks or 1} blocks of "
+            f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
             f"{len(samples)} samples do not. Take at most {most}."
         )
-    counts = [n_blocks] if n_blocks else list(range(1, min(max_blocks, most) + 1))
+    counts = [n_blocks] if n_blocks is not None else list(range(1, min(max_blocks, most) + 1))
     folds = fold_numbers(at.targets, loss, round(1 / held_out), seed)
     return geometry_partition(
         at,
@@ -323,9 +327,8 @@ def _variance(at: OutputGeometry, ridge: float, damping: float) -> float:
 def _check_settings(
     n_blocks: int | None, max_blocks: int, gate: str, restarts: int, held_out: float
 ) -> None:
-    given = 1 if n_blocks is None else n_blocks
-    for name, value in (("n_blocks", given), ("max_blocks", max_blocks)):
-        if value < 1:
+    for name, value in (("n_blocks", n_blocks), ("max_blocks", max_blocks)):
+        if value is not None and value < 1:
             raise SettingError(f"{name} must be at least 1; got {value}.")
     if restarts < 1:
         raise SettingError(f"restarts must be at least 1; got {restarts}.")

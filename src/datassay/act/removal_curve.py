@@ -31,6 +31,18 @@ RANDOM = "random"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 
 
+def usable_fractions(n_samples: int) -> list[float]:
+    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 16 on.
+
+    Args:
+        n_samples: n.
+
+    Returns:
+        Ascending, starting at 0.
+    """
+    return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RemovalCurve:
     """Validation score of retrained networks against the fraction of samples removed.

@@ -20,10 +20,11 @@ from datassay.collect.jacobian import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
+from datassay.collect.output_loss import check_n_outputs
 from datassay.collect.projection import projector
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError, ModelError
+from datassay.errors import DataError
 from datassay.progress import Progress, silent
 
 if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
@@ -273,22 +274,14 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     Raises:
         ModelError: k suits neither the classes nor the regression targets.
     """
+    check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
-    if samples.is_classification:
-        y = y.long()
-        if n_outputs == samples.n_classes:
-            return torch.nn.functional.one_hot(y, n_outputs).double()
-        if n_outputs == 1 and samples.n_classes == 2:
-            return y.double()[:, None]
-        rule = f"{samples.n_classes} outputs, one a class" + (
-            " (or 1 for two classes)" if samples.n_classes == 2 else ""
-        )
-    else:
-        y = y.double().reshape(len(samples), -1)
-        if y.shape[1] == n_outputs:
-            return y
-        rule = f"{y.shape[1]} output{'s' * (y.shape[1] > 1)}, one a target"
-    raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
+    if not samples.is_classification:
+        return y.double().reshape(len(samples), -1)
+    y = y.long()
+    if n_outputs == 1 and samples.n_classes == 2:
+        return y.double()[:, None]
+    return torch.nn.functional.one_hot(y, n_outputs).double()
 
 
 def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:

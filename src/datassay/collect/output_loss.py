@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 
 LOSSES = ("cross_entropy", "mse")
 
@@ -40,6 +40,28 @@ def check_loss(loss: str, is_classification: bool) -> None:
         task = "classes" if is_classification else "a regression"
         names = " or ".join(allowed)
         raise SettingError(f"loss must be {names} for {task}; got {loss!r}.")
+
+
+def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
+    """Refuse a network whose outputs do not fit the targets.
+
+    Args:
+        samples: of the task.
+        n_outputs: k.
+
+    Raises:
+        ModelError: k is neither one a class (or 1 for two classes) nor one a target.
+    """
+    if samples.is_classification:
+        allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
+        rule = f"{samples.n_classes} outputs, one a class" + " (or 1 for two classes)" * (
+            len(allowed) - 1
+        )
+    else:
+        n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
+        allowed, rule = {n_targets}, f"{n_targets} output{'s' * (n_targets > 1)}, one a target"
+    if n_outputs not in allowed:
+        raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 
 
 def output_losses(

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from datassay.collect.batches import Batch, batches, weighted
-from datassay.collect.collect import network_targets
 from datassay.collect.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.collect.function_space import FunctionSpace
 from datassay.collect.jacobian import frozen_copy
-from datassay.collect.output_loss import check_loss
+from datassay.collect.output_loss import check_loss, check_n_outputs
 from datassay.collect.suitable import one_output, vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -100,6 +99,7 @@ def train_networks(
         The trained networks.
 
     Raises:
+        ModelError: the outputs fit neither the classes nor the regression targets.
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
             samples a network, or sample_weight does not suit it.
@@ -118,7 +118,7 @@ def train_networks(
     start, fixed = _stacked(copies)
     x = torch.as_tensor(samples.x).to(dtype)
     n_outputs = _n_outputs(template, x[:1])
-    network_targets(samples, n_outputs)  # refuses outputs that a loss would broadcast
+    check_n_outputs(samples, n_outputs)
     y = _train_targets(samples, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
     link = ""

@@ -98,8 +98,17 @@ def _part(folder: Path, root: Path) -> Part:
             f"an image folder must hold one folder a class; {folder} holds none. Sort the images "
             "into folders named after their classes."
         )
-    ids = [p.relative_to(root).as_posix() for p in files]
+    ids = [_id(p, root) for p in files]
     return Part(_stacked([_read(p) for p in files], ids), np.array(labels), np.array(ids))
+
+
+def _id(path: Path, root: Path) -> str:
+    name = path.relative_to(root).as_posix()
+    if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
+        raise DataError(
+            f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
+        )
+    return name
 
 
 def _read(path: Path) -> np.ndarray:

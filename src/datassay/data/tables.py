@@ -36,12 +36,16 @@ def read_table(
         The source; every other column is a feature.
 
     Raises:
-        DataError: a column is not there, named twice, or no feature is left; the first line of a
-            .csv or .tsv is a sample.
+        DataError: a column is not there, named twice, or no feature or row is left; the first line
+            of a .csv or .tsv is a sample, or its text no UTF-8.
     """
     with reading(path):
         table = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path, ids)
         names = table.column_names
+    if not table.num_rows:
+        raise DataError(
+            f"{path} must hold one sample a row; it holds column names alone. Add its rows."
+        )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(
@@ -83,18 +87,7 @@ def _parquet(path: Path) -> pa.Table:
 
 
 def _csv(path: Path, ids: str | None) -> pa.Table:
-    table = csv.read_csv(
-        path,
-        parse_options=csv.ParseOptions(
-            delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
-        ),
-        convert_options=csv.ConvertOptions(
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            # Read as a number, "00123" would no longer join to the user's table.
-            column_types={} if ids is None else {ids: pa.string()},
-        ),
-    )
+    table = _utf8_csv(path, ids)
     if table.num_rows and _header_is_data(table):
         raise DataError(
             f"{path} must start with a line of column names; its first line looks like a sample: "
@@ -105,6 +98,34 @@ def _csv(path: Path, ids: str | None) -> pa.Table:
     ):
         at = table.column_names.index(ids)
         return table.set_column(at, ids, table[ids].cast(pa.int64()))
+    return table
+
+
+def _utf8_csv(path: Path, ids: str | None) -> pa.Table:
+    try:
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(
+                delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
+            ),
+            convert_options=csv.ConvertOptions(
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                # Read as a number, "00123" would no longer join to the user's table.
+                column_types={} if ids is None else {ids: pa.string()},
+            ),
+        )
+        columns = zip(table.column_names, table.schema.types, strict=True)
+        is_text = not any(pa.types.is_binary(kind) for _, kind in columns)
+    except ValueError as error:  # names are decoded by Python when they are read, ids by Arrow
+        if not isinstance(error, UnicodeDecodeError) and "UTF8" not in str(error):
+            raise
+        is_text = False
+    if not is_text:
+        raise DataError(
+            f"{path} must be UTF-8 text; it holds bytes that are none, as Latin-1 or Excel's plain "
+            "CSV does. Save it as UTF-8."
+        )
     return table
 
 

@@ -27,14 +27,15 @@ def encode_targets(
 
     Raises:
         DataError: targets of a wrong shape or type, missing or infinite ones, fewer than two
-            classes, or validation labels that no training sample has.
+            classes, numbers that are all the same, or validation labels that no training sample
+            has.
     """
     y = _column(y, "y")
     y_val = None if y_val is None else _column(y_val, "y_val")
     if task is None:
         task = "classification" if class_names else guess_task(y)
     if task == "regression":
-        return _numbers(y, "y"), None if y_val is None else _numbers(y_val, "y_val"), ()
+        return _varied(_numbers(y, "y")), None if y_val is None else _numbers(y_val, "y_val"), ()
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label a sample; y has shape {y.shape}. If its rows are "
@@ -103,6 +104,14 @@ def _column(y: np.ndarray, name: str) -> np.ndarray:
             f"first at position {bad[0]}. Remove those samples."
         )
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
+def _varied(y: np.ndarray) -> np.ndarray:
+    if (y == y[0]).all():
+        raise DataError(
+            f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the target."
+        )
+    return y
 
 
 def _numbers(y: np.ndarray, name: str) -> np.ndarray:

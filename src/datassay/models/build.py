@@ -124,7 +124,7 @@ def _own_module(name: str) -> nn.Module:
         return found
     try:
         model = found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelError(
             f"model {name!r} must be a module, or a function that needs no arguments and returns "
             f"one; calling it raised {brief(error)} Wrap it in a function without arguments."

@@ -28,15 +28,25 @@ def imported_reference(name: str, rule: str) -> Any:
     sys.path.insert(0, folder)
     try:
         return getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # a script may parse arguments, and exit, on import
         raise ModelError(
             f"{rule} that can be imported from {folder}; {name!r} raised {brief(error)}"
+            f"{_remedy(module_name, error)}"
         ) from error
     finally:
         sys.path.remove(folder)
 
 
-def brief(error: Exception) -> str:
+def _remedy(module_name: str, error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return ' Put what the script runs behind `if __name__ == "__main__":`.'
+    if module_name.endswith(".py"):
+        stem = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        return f" Name the module, not its file: {stem}."
+    return ""
+
+
+def brief(error: BaseException) -> str:
     """An error as one line.
 
     Args:

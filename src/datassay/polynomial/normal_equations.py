@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import get_blas_funcs
 
+from datassay.collect.form import available_memory
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.monomials import Monomials
 from datassay.progress import Progress, silent
@@ -94,8 +95,8 @@ def normal_equations(
 
     Raises:
         DataError: wrong shapes, or numbers that are not finite or whose products are not.
-        SettingError: an unknown precision, a chunk below 1, or a store of other samples, features
-            or precision.
+        SettingError: an unknown precision, a chunk below 1, sums that exceed the memory, or a
+            store of other samples, features or precision.
 
     Cost: n · p'² operations, half of a plain product, for p' live features; p'² + 3 · chunk · p'
     values.
@@ -104,6 +105,7 @@ def normal_equations(
     checked_samples(x, targets, monomials)
     dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
+    _check_room(len(live), dtype)
     sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
     kept = _opened(store, x, targets, monomials, precision)
     done = 0 if kept is None else _resumed(kept, sums, probes)
@@ -252,6 +254,16 @@ def checked_samples(
 
 
 Add = Callable[[np.ndarray, np.ndarray], None]
+
+
+def _check_room(n_features: int, dtype: type[np.floating]) -> None:
+    needed, free = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    if needed > free:
+        raise SettingError(
+            f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Lower the degree, choose a "
+            "window, reduce the inputs (grey for colour images), or take solver 'batched'."
+        )
 
 
 class _Sums:

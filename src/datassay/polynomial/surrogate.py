@@ -15,6 +15,7 @@ from safetensors.numpy import save
 
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
+from datassay.models.reference import brief
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.polynomial import Polynomial
 
@@ -163,7 +164,7 @@ def load_surrogate(path: Path) -> Surrogate:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"{path} must be a file that datassay polynomial wrote; reading it raised "
-            f"{type(error).__name__}: {' '.join(str(error).split())} Fit again, or give another."
+            f"{brief(error)} Fit again, or give another."
         ) from error
 
 

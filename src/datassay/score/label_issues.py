@@ -109,7 +109,8 @@ def label_issues(
     read their rows, 66 n b p k, 2.1 n b p² a round; p² values, a panel and 66 n k values.
     Source: METHODS §2, beyond confident learning (Northcutt et al. 2021): no k-fold retraining.
     Deviates: f₀ is subtracted from the labels only where that lowers the leave-one-out error, since
-    the outputs of an untrained head are noise.
+    the outputs of an untrained head are noise. Regression scores by the mean absolute deviation
+    where the median one is 0 (Iglewicz and Hoaglin, 1993).
     """
     if rounds < 0:
         raise SettingError(f"rounds must be at least 0; got {rounds}.")
@@ -253,7 +254,9 @@ def _outliers(lin: Linearization, held_out: Tensor, weight: Tensor, ridge: float
     residual = lin.targets - held_out
     distance = (residual - residual.median(0).values).abs()
     spread = 1.4826 * distance.median(0).values
-    # More than half of them equal, as of repeated samples: rounding must not be an outlier.
+    # Where half of the residuals are one number, as of 2 samples, the mean deviation stands in; of
+    # repeated samples that is rounding, which must not be an outlier either.
+    spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
     rounding = len(residual) * torch.finfo(torch.float64).eps * lin.targets.abs().amax(0)
     spread = spread.maximum(rounding.double()).clamp_min(torch.finfo(torch.float64).tiny)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
