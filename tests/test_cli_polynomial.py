@@ -200,7 +200,10 @@ BAD = {
     "batched store": ([*BATCHED, "--batch-size", "9", "--store", "s"], r"store, ridge and"),
     "both": ([*GOOD, "--model", "m", "--store", "s"], r"model is scored as it is"),
     "no model": ([*GOOD, "--model", "none"], r"none must be a file that datassay polynomial"),
-    "constant": (["polynomial", "constant.npz"], r"regression needs targets that differ; all 40 in y are 2.5"),
+    "constant": (
+        ["polynomial", "constant.npz"],
+        r"needs targets that differ; all 40 in y are",
+    ),
     "too many": (["polynomial", "images.npz", "--window", "none", "--degree", "5"], r"500,000"),
 }
 

@@ -31,6 +31,7 @@ from datassay.report.queries import (
 )
 from datassay.report.sample_figures import comparison_figure, source_groups, spoiled_groups
 from datassay.score.aggregate import aggregate
+from datassay.score.group_information import GroupInformation
 
 
 def two_classes():
@@ -159,6 +160,21 @@ def test_tables_by_class_and_source_add_up():
         assert sum(int(row.cells[0]) for row in table.rows) == 500
         assert sum(int(row.cells[-1]) for row in table.rows) == found.issues.is_issue.sum()
         assert sum(float(row.cells[5][:-2]) for row in table.rows) == pytest.approx(100, abs=0.6)
+
+
+def test_groups_as_one_stand_beside_their_sums_and_are_explained():
+    found = make_findings(digit_samples())
+    assert {row.cells[-2] for row in group_tables(found)[0].rows} == {"–"}
+    assert "As one: what" not in render_page(found)
+    names = found.groups["class"].names
+    whole = GroupInformation(
+        np.arange(1.0, 11), np.full(10, 50), names, smoothing="functional", sigma=1.0
+    )
+    found = replace(found, whole_groups={"class": whole})
+    (table,) = group_tables(found)
+    told = {row.name: float(row.cells[-2]) for row in table.rows}
+    assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
+    assert "As one: what the network loses without the whole class." in render_page(found)
 
 
 def test_the_verdict_says_who_informs_more_or_that_nobody_does():

@@ -19,6 +19,7 @@ from datassay.run import (
     run,
     starting_networks,
 )
+from datassay.score.group_information import group_information
 
 SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
 FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Scores", "Seed"]
@@ -93,6 +94,29 @@ def test_each_validation_sample_is_attributed(noisy, findings):
     assert np.array_equal(found.attribution.prediction_change, found.prediction_change)
     assert found.groups["class"].count.sum() == 300
     assert list(found.groups) == ["class"]
+
+
+def test_classes_and_sources_are_left_out_as_one(noisy, findings):
+    train, val = noisy
+    whole, sums = findings[0].whole_groups["class"], findings[0].groups["class"]
+    assert whole.names.tolist() == sums.names.tolist()
+    assert (whole.information > sums.total).all()
+    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    names = np.array(train.class_names)[train.y]
+    expected = group_information(lin, names).information
+    np.testing.assert_allclose(whole.information, expected, rtol=1e-9)
+    source = np.repeat(["b", "a", "c"], 100)
+    bare = replace(SETTINGS, curve_seeds=0, attribution="none", smoothing="isotropic")
+    found = run(replace(train, source=source), val, bare)
+    assert found.whole_groups["source"].names.tolist() == ["a", "b", "c"]
+    assert found.whole_groups["source"].smoothing == "isotropic"
+
+
+def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
+    monkeypatch.setattr("datassay.run_groups.MOST_GROUP_WORK", 1e6)
+    found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
+    assert not found.whole_groups
+    assert len(found.groups["class"].names) == 10
 
 
 def test_trained_networks_can_be_explained_instead(noisy, findings):

@@ -29,6 +29,7 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.findings import Findings
 from datassay.report.wording import percent
+from datassay.run_groups import by_group
 from datassay.run_projection import chosen_projection
 from datassay.run_scores import (
     LEFT_OUT,
@@ -41,7 +42,6 @@ from datassay.run_scores import (
     trained_effects,
 )
 from datassay.run_settings import RunSettings, check_settings
-from datassay.score.aggregate import Aggregate, aggregate
 from datassay.score.attribution import RemovalScores
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues
@@ -105,7 +105,7 @@ def run(
         attribution_at=settings.attribution_at,
         **_explained(removed, retrained.networks, models[0], train, val, asked, progress),
         influence=influence,
-        groups=groups(train, information, settings.seed),
+        **by_group(lin, train, information, settings, progress),
         adversarial=replaced,
         check=checked,
         baselines=retrained.baselines,
@@ -152,29 +152,6 @@ def _retrained(
     return retrain_and_compare(
         models, train, val, information, issues, replaced, seed, progress, store
     )
-
-
-def groups(train: SampleSet, information: SampleInformation, seed: int) -> dict[str, Aggregate]:
-    """Information by class and by source, where the samples have them.
-
-    Args:
-        train: the samples.
-        information: theirs.
-        seed: of the bootstrap.
-
-    Returns:
-        "class" and "source" → the sums; a single class or source is no comparison and left out.
-    """
-    labels = {}
-    if train.is_classification:
-        labels["class"] = np.array(train.class_names)[train.y]
-    if train.source is not None:
-        labels["source"] = train.source
-    return {
-        by: aggregate(information.information, names, seed=seed)
-        for by, names in labels.items()
-        if len(np.unique(names)) > 1
-    }
 
 
 def with_adversarial(

@@ -14,6 +14,7 @@ from datassay.errors import DataError
 from datassay.score.aggregate import Aggregate
 from datassay.score.attribution import Attribution
 from datassay.score.baselines import Baselines
+from datassay.score.group_information import GroupInformation
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
@@ -50,6 +51,8 @@ class Findings:
             classes, or targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
         groups: "class" and "source" → information summed up by it, where there are two or more.
+        whole_groups: the same → information of each group as one, in the same order; without those
+            whose removal takes too long.
         adversarial: [n], which inputs were replaced on purpose; None where none were.
         projection_quality: rank correlations with exact scores by number of features; None where
             none was asked for.
@@ -74,6 +77,7 @@ class Findings:
     query_outputs: Float[np.ndarray, "m k"] | None = None
     influence: SampleInfluence | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
+    whole_groups: dict[str, GroupInformation] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
     projection_quality: ProjectionQuality | None = None
     check: RetrainingCheck | None = None

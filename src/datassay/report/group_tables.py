@@ -9,11 +9,17 @@ import numpy as np
 from datassay.report.findings import Findings
 from datassay.report.wording import number, percent
 from datassay.score.aggregate import Aggregate
+from datassay.score.group_information import GroupInformation
 
 MAX_P = 0.01
 GROUP_COLUMNS = (
-    "samples", "total, nats", "mean", "95 % interval", "median", "share", "suspects",
+    "samples", "total, nats", "mean", "95 % interval", "median", "share", "as one, nats",
+    "suspects",
 )  # fmt: skip
+AS_ONE = (
+    "As one: what the network loses without the whole {}. Samples that can stand in for each other "
+    "carry little information alone and much as one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,8 @@ class GroupRow:
 
     Attributes:
         name: of the class or source.
-        cells: count, total, mean with its interval, median, share and suspects, ready to print.
+        cells: count, total, mean with its interval, median, share, information as one ("–" where
+            it was not computed) and suspects, ready to print.
     """
 
     name: str
@@ -37,11 +44,13 @@ class GroupTable:
         by: "class" or "source".
         rows: one a group; classes in their order, sources by name.
         verdict: the test of the difference, one or two sentences.
+        note: what "as one" says; empty where it was not computed.
     """
 
     by: str
     rows: tuple[GroupRow, ...]
     verdict: str
+    note: str = ""
 
 
 def group_tables(findings: Findings) -> tuple[GroupTable, ...]:
@@ -61,12 +70,20 @@ def group_tables(findings: Findings) -> tuple[GroupTable, ...]:
         order = list(range(len(found.names)))
         if by == "class":
             order.sort(key=lambda g: samples.class_names.index(str(found.names[g])))
-        rows = tuple(_row(found, g, labels, findings.issues.is_issue) for g in order)
-        tables.append(GroupTable(by, rows, group_verdict(by, found)))
+        whole = findings.whole_groups.get(by)
+        rows = tuple(_row(found, whole, g, labels, findings.issues.is_issue) for g in order)
+        note = AS_ONE.format(by) if whole is not None else ""
+        tables.append(GroupTable(by, rows, group_verdict(by, found), note))
     return tuple(tables)
 
 
-def _row(found: Aggregate, g: int, labels: np.ndarray, is_issue: np.ndarray) -> GroupRow:
+def _row(
+    found: Aggregate,
+    whole: GroupInformation | None,
+    g: int,
+    labels: np.ndarray,
+    is_issue: np.ndarray,
+) -> GroupRow:
     inside = labels == found.names[g]
     low, high = found.mean_interval[g]
     suspects = int(is_issue[inside].sum())
@@ -77,6 +94,7 @@ def _row(found: Aggregate, g: int, labels: np.ndarray, is_issue: np.ndarray) -> 
         f"{number(low)} to {number(high)}",
         number(found.median[g]),
         f"{100 * found.share[g]:.1f} %",
+        "–" if whole is None else number(whole.information[g]),
         f"{suspects:,}",
     )
     return GroupRow(str(found.names[g]), cells)

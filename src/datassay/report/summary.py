@@ -29,6 +29,9 @@ def summary_json(findings: Findings) -> str:
         "advice": [asdict(a) for a in advice(findings)],
         "contests": [asdict(c) for c in findings.contests],
         "groups": {by: found.to_table().to_pylist() for by, found in findings.groups.items()},
+        "whole_groups": {
+            by: found.to_table().to_pylist() for by, found in findings.whole_groups.items()
+        },
         "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
         "check": _check(findings),

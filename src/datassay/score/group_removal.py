@@ -78,9 +78,7 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
     """The way of least cost, one of _delete, _refit, _iterate."""
     basis = training.basis
     n, b, p = basis.rows.shape
-    gone, rest = size * b, (n - size) * b
-    least = min(rest, p)
-    refit = EIGH_OPERATIONS * least**3 + 2 * rest * least * p
+    refit = _refit_work(n * b, size * b, p)
     # Removing samples can only lower λ_max, but how far is known only after a decomposition.
     unstable = run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2
     if unstable:
@@ -90,8 +88,35 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
         return _iterate if iterated < refit else _refit
     pinned = run.kind == "converged"
     shifts = 1 if pinned else len(resolvents(run, basis.largest).shifts)
-    deletion_cost = shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
-    return _delete if deletion_cost < refit else _refit
+    return _delete if _deletion_work(size * b, p, shifts) < refit else _refit
+
+
+def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
+    """Operations of leaving out groups, by the cheaper way of each.
+
+    Args:
+        n: samples.
+        b: rows a sample.
+        p: size of the eigenproblem.
+        sizes: samples of each group.
+        shifts: of the contour.
+
+    Returns:
+        Additions and multiplications.
+    """
+    return float(
+        sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
+    )
+
+
+def _refit_work(n_rows: int, gone: int, p: int) -> int:
+    rest = n_rows - gone
+    least = min(rest, p)
+    return EIGH_OPERATIONS * least**3 + 2 * rest * least * p
+
+
+def _deletion_work(gone: int, p: int, shifts: int) -> int:
+    return shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
 
 
 def _chunk(training: TrainingRun, size: int) -> int:
