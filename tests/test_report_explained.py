@@ -18,6 +18,7 @@ from test_report_page import Elements
 
 from datassay.report.group_tables import group_tables, group_verdict
 from datassay.report.page import render_page
+from datassay.report.pair_gallery import N_PAIRS, pair_cards
 from datassay.report.queries import (
     N_CLOSE,
     N_QUERIES,
@@ -30,8 +31,10 @@ from datassay.report.queries import (
     query_note,
 )
 from datassay.report.sample_figures import comparison_figure, source_groups, spoiled_groups
+from datassay.report.summary import summary_json
 from datassay.score.aggregate import aggregate
 from datassay.score.group_information import GroupInformation
+from datassay.score.pair_information import PairInformation
 
 
 def two_classes():
@@ -175,6 +178,53 @@ def test_groups_as_one_stand_beside_their_sums_and_are_explained():
     told = {row.name: float(row.cells[-2]) for row in table.rows}
     assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
     assert "As one: what the network loses without the whole class." in render_page(found)
+
+
+def with_pairs(found, interaction):
+    """Pairs (0, 1), (2, 3), … of information 1 each."""
+    q, interaction = len(interaction), np.asarray(interaction, float)
+    pairs = np.arange(2 * q).reshape(q, 2)
+    single = np.ones((q, 2))
+    ids = found.samples.ids[pairs]
+    made = PairInformation(
+        pairs, ids, single, 2 - interaction, interaction, smoothing="functional", sigma=1.0
+    )
+    return replace(found, pairs=made)
+
+
+def test_pairs_are_shown_by_what_they_carry_together():
+    found = make_findings(digit_samples())
+    assert "They stand in for each other" not in render_page(found)
+    found = with_pairs(found, [-1.0, 0.5, -3.0, 0.0])
+    redundant, contrary = pair_cards(found)
+    assert [card.ratio for card in redundant] == ["2.5", "1.5"]
+    assert redundant[0].ids == tuple(str(i) for i in found.samples.ids[4:6])
+    (card,) = contrary
+    assert (card.joint, card.ratio) == ("1.50", "0.8")
+    names, y = found.samples.class_names, found.samples.y
+    assert card.labels == (names[y[2]], names[y[3]])
+    assert card.suspect == tuple(found.issues.is_issue[2:4])
+    page = render_page(found)
+    assert "They stand in for each other" in page and "They contradict each other" in page
+    assert "together 5.00 nats, 2.5 times their sum" in page
+    told = json.loads(summary_json(found))["pairs"]
+    assert [row["interaction"] for row in told] == [-3.0, -1.0, 0.5, 0.0]
+
+
+def test_no_more_pairs_than_fit_and_none_of_the_wrong_sign():
+    found = with_pairs(make_findings(digit_samples()), -np.arange(1.0, 21))
+    redundant, contrary = pair_cards(found)
+    assert len(redundant) == N_PAIRS and contrary == ()
+    assert "They contradict each other" not in render_page(found)
+
+
+def test_hostile_names_stay_text_in_pairs():
+    bare = make_findings(with_sources(text_samples()))
+    found = with_pairs(bare, [-1.0, 1.0])
+    scripts = [[t for t, _ in Elements(render_page(f)).text].count("script") for f in (bare, found)]
+    assert scripts[0] == scripts[1] > 0
+    names = found.samples.class_names
+    assert ("p", names[found.samples.y[0]]) in Elements(render_page(found)).text
 
 
 def test_the_verdict_says_who_informs_more_or_that_nobody_does():

@@ -20,6 +20,7 @@ from datassay.run import (
     starting_networks,
 )
 from datassay.score.group_information import group_information
+from datassay.score.nearest_pairs import nearest_pairs
 
 SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
 FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Scores", "Seed"]
@@ -112,10 +113,22 @@ def test_classes_and_sources_are_left_out_as_one(noisy, findings):
     assert found.whole_groups["source"].smoothing == "isotropic"
 
 
+def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
+    train, val = noisy
+    pairs = findings[0].pairs
+    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    assert np.array_equal(pairs.pairs, nearest_pairs(lin))
+    known = findings[0].information.information
+    np.testing.assert_allclose(pairs.single, known[pairs.pairs], rtol=1e-6)
+    expected = group_information(lin, list(pairs.pairs[:5])).information
+    np.testing.assert_allclose(pairs.joint[:5], expected, rtol=1e-9)
+
+
 def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
     monkeypatch.setattr("datassay.run_groups.MOST_GROUP_WORK", 1e6)
     found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
     assert not found.whole_groups
+    assert found.pairs is None
     assert len(found.groups["class"].names) == 10
 
 

@@ -1,4 +1,4 @@
-"""What the main job says of classes and sources: sums over their samples, and each as one."""
+"""What the main job says of several samples at once: classes, sources, and pairs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from datassay.score.dynamics import N_NODES
 from datassay.score.group_information import SMOOTHINGS, GroupInformation, group_information
 from datassay.score.group_removal import removal_work
 from datassay.score.information import SampleInformation
+from datassay.score.nearest_pairs import nearest_pairs
+from datassay.score.pair_information import PairInformation, pair_information
 
-# Beyond so many operations (about 4 seconds) the removal of whole groups is left out.
+# Beyond so many operations (about 4 seconds) whole groups, or pairs, are left out.
 MOST_GROUP_WORK = 3e11
+FEWEST_FOR_PAIRS = 3
 
 
 def by_group(
@@ -37,14 +40,15 @@ def by_group(
         progress: called with (step, groups done, groups in all).
 
     Returns:
-        The findings' `groups`, sums over samples, and `whole_groups`. A single class or source is
-        no comparison and left out.
+        The findings' `groups`, sums over samples, `whole_groups` and `pairs`. A single class or
+        source is no comparison and left out.
     """
     sums = {
         by: aggregate(information.information, names, seed=settings.seed)
         for by, names in _labels(train).items()
     }
-    return {"groups": sums, "whole_groups": whole_groups(lin, train, settings, progress)}
+    whole = whole_groups(lin, train, settings, progress)
+    return {"groups": sums, "whole_groups": whole, "pairs": likest_pairs(lin, settings, progress)}
 
 
 def whole_groups(
@@ -75,6 +79,33 @@ def whole_groups(
                 progress=progress, **settings.dynamics_settings,
             )  # fmt: skip
     return found
+
+
+def likest_pairs(
+    lin: Linearization, settings: RunSettings, progress: Progress
+) -> PairInformation | None:
+    """Information of each sample together with the one most like it.
+
+    Args:
+        lin: of the samples.
+        settings: of the run.
+        progress: called with (step, pairs done, pairs in all).
+
+    Returns:
+        At most n pairs; None where that would take long, or of a smoothing that pairs do not have.
+    """
+    n, b, p = len(lin), lin.rows_per_sample, lin.form.eigenproblem
+    m = n if lin.val_outputs is None else len(lin.val_outputs)
+    work = 4.0 * n * p * (m * b + 60 * b) * lin.form.n_outputs / b + 2.0 * n * n * b * p
+    if settings.smoothing not in SMOOTHINGS or work > MOST_GROUP_WORK or n < FEWEST_FOR_PAIRS:
+        return None
+    pairs = nearest_pairs(lin)
+    if not len(pairs):
+        return None
+    return pair_information(
+        lin, pairs, smoothing=settings.smoothing, sigma=settings.sigma, progress=progress,
+        **settings.dynamics_settings,
+    )  # fmt: skip
 
 
 def _labels(train: SampleSet) -> dict[str, np.ndarray]:

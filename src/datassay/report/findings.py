@@ -19,6 +19,7 @@ from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.linear_influence import SampleInfluence
+from datassay.score.pair_information import PairInformation
 from datassay.score.projection_quality import ProjectionQuality
 from datassay.score.retraining_check import RetrainingCheck
 
@@ -56,6 +57,7 @@ class Findings:
         adversarial: [n], which inputs were replaced on purpose; None where none were.
         projection_quality: rank correlations with exact scores by number of features; None where
             none was asked for.
+        pairs: each sample with the one most like it; None where none were asked about.
         check: some samples' changes beside those of really retraining without them; None where
             none was asked for.
         baselines: loss and margin of trained networks; None where none was trained.
@@ -80,6 +82,7 @@ class Findings:
     whole_groups: dict[str, GroupInformation] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
     projection_quality: ProjectionQuality | None = None
+    pairs: PairInformation | None = None
     check: RetrainingCheck | None = None
     baselines: Baselines | None = None
     removal_curve: RemovalCurve | None = None

@@ -12,6 +12,7 @@ from datassay.report.gallery import N_ISSUES, cards
 from datassay.report.group_tables import GROUP_COLUMNS, group_tables
 from datassay.report.html import advice_cards, card_kind, markup, render, script_json
 from datassay.report.method import method_notes
+from datassay.report.pair_gallery import pair_cards
 from datassay.report.queries import effect_sentence, effect_words, query_data, query_note
 from datassay.report.wording import count, number
 
@@ -55,6 +56,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "gallery_note": _gallery_note(findings, len(shown)),
         "group_tables": group_tables(findings),
         "group_columns": GROUP_COLUMNS,
+        "pairs": pair_cards(findings),
         **_explained(findings),
         "issue_note": _issue_note(findings),
         "removal_note": _removal_note(findings),
@@ -86,6 +88,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
     quality = findings.projection_quality
     there = {
         "groups": bool(findings.groups),
+        "pairs": any(pair_cards(findings)),
         "why": findings.attribution is not None,
         "contests": bool(findings.contests),
         "check": findings.check is not None,
@@ -96,6 +99,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
         ("information", "Information"),
         ("groups", "Totals"),
         ("gallery", "Gallery"),
+        ("pairs", "Pairs"),
         ("why", "Why this prediction"),
         ("labels", "Label errors"),
         ("modes", "Learned when"),

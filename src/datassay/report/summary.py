@@ -12,6 +12,8 @@ from datassay.report.advice import advice, wrong_labels
 from datassay.report.findings import Findings
 from datassay.report.redundancy import redundancy
 
+MOST_PAIRS = 100
+
 
 def summary_json(findings: Findings) -> str:
     """Facts, counts, advice, contests, removal curve and warnings as JSON text.
@@ -32,6 +34,7 @@ def summary_json(findings: Findings) -> str:
         "whole_groups": {
             by: found.to_table().to_pylist() for by, found in findings.whole_groups.items()
         },
+        "pairs": _pairs(findings),
         "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
         "check": _check(findings),
@@ -83,6 +86,14 @@ def _removal_curve(findings: Findings) -> dict[str, object] | None:
             for name, m, s in zip(curve.rankings, mean, spread, strict=True)
         ],
     }
+
+
+def _pairs(findings: Findings) -> list[dict[str, object]]:
+    """The pairs on the page's cards and some more: the largest interactions either way."""
+    if findings.pairs is None:
+        return []
+    order = np.argsort(-np.abs(findings.pairs.interaction), kind="stable")[:MOST_PAIRS]
+    return findings.pairs.to_table().take(order).to_pylist()
 
 
 def _check(findings: Findings) -> dict[str, object] | None:
