@@ -15,8 +15,8 @@ from datassay.run import RunSettings
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
 STEPS = [
-    "collect", "decompose", "leave one out", "attribution", "label issues", "influence", "retrain",
-    "page",
+    "collect", "decompose", "leave one out", "attribution", "label issues", "influence",
+    "groups and pairs", "retrain", "page",
 ]  # fmt: skip
 
 
@@ -28,12 +28,15 @@ def test_digits():
     assert planned.peak_bytes == planned.program_bytes + most < 2e9
     assert planned.program_bytes > 2e8 and planned.fits
     assert planned.available_bytes > planned.peak_bytes
-    collect, decompose, leave, effects, labels, _, retrain, _ = (s.detail for s in planned.steps)
+    collect, decompose, leave, effects, labels, _, several, retrain, _ = (
+        s.detail for s in planned.steps
+    )
     assert "exact averaged kernel, 1438 x 1438, float64" in collect
     assert "1438 x 1438 eigenproblem, dual" in decompose
     assert "1438 removals, 10 x 1 outputs" in leave
     assert "1438 x 359 effects, the 5 largest" in effects
     assert "1438 x 1438 kernel" in labels
+    assert "each sample with its likest" in several
     assert "300 updates of 64 samples" in retrain
 
 
@@ -64,14 +67,14 @@ def test_the_start_of_an_engine_is_a_step():
 
 
 def test_more_seeds_cost_more():
-    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[6].flops for c in (1, 5))
+    one, five = (plan(*DIGITS, replace(SETTINGS, curve_seeds=c)).steps[7].flops for c in (1, 5))
     assert five == pytest.approx(5 * one)
 
 
 def test_known_truth_saves_the_round_that_judges_the_suspects():
     train, val = DIGITS
     noisy = da.add_label_noise(train, 0.1)
-    assert plan(noisy, val, SETTINGS).steps[6].flops < plan(train, val, SETTINGS).steps[6].flops
+    assert plan(noisy, val, SETTINGS).steps[7].flops < plan(train, val, SETTINGS).steps[7].flops
 
 
 def test_the_plan_keeps_the_model_and_the_samples_as_they_were():
@@ -126,6 +129,14 @@ def test_effects_at_trained_networks_are_a_step_after_training():
     effects = {s.name: s for s in plan(*DIGITS, whole).steps}["trained effects"]
     assert "14380 features an output" in effects.detail
     assert effects.flops > 5 * steps[-2].flops
+
+
+def test_groups_and_pairs_are_a_step_until_they_take_long():
+    steps = {s.name: s for s in plan(*DIGITS, SETTINGS).steps}
+    pairs = 4 * 1438 * 1438 * (359 + 60) * 10 + 2 * 1438**3
+    assert pairs < steps["groups and pairs"].flops < 10 * pairs
+    joint = replace(SETTINGS, outputs="joint", projection=None)
+    assert "groups and pairs" not in {s.name for s in plan(*DIGITS, joint).steps}
 
 
 def test_a_check_is_a_step_of_so_many_networks():

@@ -20,6 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.machine import held_bytes, matrix_rate
 from datassay.models.build import build_model
 from datassay.run import RunSettings, check_settings
+from datassay.run_groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.run_scores import attribution_of, trained_features
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
@@ -34,7 +35,7 @@ EIGEN_WORK = 15.0
 # convolution kernels of its own: many small convolutions instead of one.
 JACOBIAN_SHARE = 0.25
 TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
-CHECK_SHARE = 0.6
+CHECK_SHARE, SEVERAL_SHARE = 0.6, 0.4
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 # The first call of torch.func in a process, and what an update costs however small the networks.
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
@@ -140,6 +141,7 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
         *_store_step(form, settings.store),
         *_engine_step(settings.engine),
         *_score_steps(form, n, m, rate, at_start),
+        *_several_step(form, train, m, rate["float64"]),
         *_training_step(form, work, train, settings, rate["float32"]),
         *_trained_effects_step(form, n, m, settings, rate["float64"]),
         *_check_step(form, work, n, settings, rate["float32"]),
@@ -355,6 +357,16 @@ def _training_step(
     flops = passes * (work.products + work.convolutions)
     detail = f"{networks} networks, {recipe.steps} updates of {batch} samples each"
     return [PlanStep("retrain", detail, 16.0 * form.n_parameters * at_once, flops, seconds)]
+
+
+def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[PlanStep]:
+    works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
+    flops = sum(work for work in works if work <= MOST_GROUP_WORK)
+    if not flops:
+        return []
+    detail = "each class or source as one, each sample with its likest"
+    held = step_bytes(form)["leave one out"]
+    return [PlanStep("groups and pairs", detail, held, flops, flops / (SEVERAL_SHARE * rate))]
 
 
 def _trained_effects_step(

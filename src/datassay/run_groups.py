@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
@@ -68,12 +69,9 @@ def whole_groups(
     """
     if settings.smoothing not in SMOOTHINGS:
         return {}
-    found = {}
-    p = lin.form.eigenproblem
+    found, work = {}, group_work(train, lin.form)
     for by, names in _labels(train).items():
-        sizes = np.unique(names, return_counts=True)[1].tolist()
-        work = removal_work(len(train), lin.rows_per_sample, p, sizes, N_NODES // 2)
-        if work <= MOST_GROUP_WORK:
+        if work[by] <= MOST_GROUP_WORK:
             found[by] = group_information(
                 lin, names, smoothing=settings.smoothing, sigma=settings.sigma,
                 progress=progress, **settings.dynamics_settings,
@@ -94,9 +92,9 @@ def likest_pairs(
     Returns:
         At most n pairs; None where that would take long, or of a smoothing that pairs do not have.
     """
-    n, b, p = len(lin), lin.rows_per_sample, lin.form.eigenproblem
+    n = len(lin)
     m = n if lin.val_outputs is None else len(lin.val_outputs)
-    work = 4.0 * n * p * (m * b + 60 * b) * lin.form.n_outputs / b + 2.0 * n * n * b * p
+    work = pair_work(n, m, lin.form)
     if settings.smoothing not in SMOOTHINGS or work > MOST_GROUP_WORK or n < FEWEST_FOR_PAIRS:
         return None
     pairs = nearest_pairs(lin)
@@ -106,6 +104,38 @@ def likest_pairs(
         lin, pairs, smoothing=settings.smoothing, sigma=settings.sigma, progress=progress,
         **settings.dynamics_settings,
     )  # fmt: skip
+
+
+def group_work(train: SampleSet, form: Form) -> dict[str, float]:
+    """What leaving out whole groups takes.
+
+    Args:
+        train: the samples.
+        form: of their linearisation.
+
+    Returns:
+        "class" and "source" → additions and multiplications.
+    """
+    n, b = len(train), form.n_rows // len(train)
+    sizes = {
+        by: np.unique(names, return_counts=True)[1].tolist() for by, names in _labels(train).items()
+    }
+    return {by: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for by, s in sizes.items()}
+
+
+def pair_work(n: int, m: int, form: Form) -> float:
+    """What leaving out n pairs takes, and finding them.
+
+    Args:
+        n: samples.
+        m: queries.
+        form: of the linearisation.
+
+    Returns:
+        Additions and multiplications.
+    """
+    p, b = form.eigenproblem, form.n_rows // n
+    return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
 
 
 def _labels(train: SampleSet) -> dict[str, np.ndarray]:
