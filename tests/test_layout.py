@@ -12,6 +12,7 @@ BESIDE = ["polynomial", "complexity"]
 STEPS = [
     "errors",
     "progress",
+    "results",
     "data",
     "models",
     "collect",

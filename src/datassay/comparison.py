@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
+from datassay.results import result
 from datassay.score.baselines import Baselines, baselines
 from datassay.score.information import SampleInformation
 from datassay.score.label_issues import LabelIssues
@@ -34,7 +35,7 @@ CONTEST_FRACTION = 0.5
 FEWEST_SUSPECTS = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RetrainedNetworks:
     """What retraining real networks gave; empty when it was switched off.
 

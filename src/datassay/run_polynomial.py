@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from datassay.report.polynomial_explained import N_RIGHT, N_WRONG, chosen_sample
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.queries import margins
 from datassay.report.wording import count
+from datassay.results import result
 from datassay.run_settings import closing_facts
 from datassay.score.robustness import Robustness, robustness
 
@@ -85,7 +86,7 @@ def run_polynomial(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class _Job:
     """The samples and what to do with them."""
 

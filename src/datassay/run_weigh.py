@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -35,6 +35,7 @@ from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.weigh_findings import WeighFindings
 from datassay.report.wording import count
+from datassay.results import result
 from datassay.run_settings import closing_facts
 from datassay.score.local_variance import LocalVariance, local_variance
 from datassay.weigh_settings import WeighSettings, check_weigh_settings
@@ -88,7 +89,7 @@ def run_weigh(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class _Job:
     """What is known before the weights are: the network where one is needed, and features."""
 

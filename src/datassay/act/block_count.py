@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch import Tensor
 from datassay.act.held_out import held_out_log_likelihood
 from datassay.act.mixture import Mixture, Problem, fit_mixture
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 # A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
 # draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011, with
@@ -18,7 +18,7 @@ from datassay.progress import Progress, silent
 LEAST_GAIN = 0.05
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Choice:
     """The mixtures tried, one a number of blocks.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,12 +10,13 @@ from jaxtyping import Float
 
 from datassay.collect.training import TrainedNetworks
 from datassay.data.samples import SampleSet
+from datassay.results import result
 
 GRID = 90
 MARGIN = 0.06
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Boundary:
     """The lead of each class over the others on a grid of two inputs.
 

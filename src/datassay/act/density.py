@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 
 # A point of less than this share of the largest index is left out of the fit, and one of that
 # largest index stands in it this many times.
@@ -23,7 +23,7 @@ STARTS = 5
 DRAWN_AT_ONCE = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Density:
     """A Gaussian mixture over the domain, in units of x.
 

@@ -10,7 +10,7 @@ moves by a Newton step too. Restarts, and folds of a cross-validation, go in one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from datassay.collect.output_features import OutputFeatures, SharedFeatures
 from datassay.collect.output_loss import output_losses
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 MAX_ITERATIONS = 200
 # Iterations after which only the best quarter of the restarts goes on, and at least so many.
@@ -36,7 +37,7 @@ TOLERANCE = 1e-5
 PRIOR = 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Mixture:
     """The best of several restarts.
 
@@ -200,7 +201,7 @@ def log_prior(
     return SharedFeatures(gate_inputs, mixing.shape[-1]).outputs(gate).mT.log_softmax(-2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Runs:
     """Where R runs are."""
 
@@ -234,7 +235,7 @@ class Runs:
         return Runs(**moved)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Problem:
     """The samples and how they are fitted."""
 

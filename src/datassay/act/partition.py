@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 
@@ -29,7 +29,7 @@ from datassay.score.pair_influence import check_penalties, geometry_influence
 GATE_RESTARTS = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Partition:
     """Which block each sample belongs to.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.results import field_names, result
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@result
 class PurificationTrace:
     """What was measured before the first step and after each one; s + 1 points.
 
@@ -33,10 +35,10 @@ class PurificationTrace:
 
     def to_table(self) -> pa.Table:
         """One row a point."""
-        return pa.table({name: getattr(self, name) for name in self.__slots__})
+        return pa.table({name: getattr(self, name) for name in field_names(self)})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Purification:
     """What to keep, and how it was found.
 

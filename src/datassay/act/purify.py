@@ -27,6 +27,7 @@ from datassay.collect.training import Recipe
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import field_names
 from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
@@ -171,7 +172,7 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
         surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), job.samples)
         progress(STEP, n - len(keep), int(settings.max_fraction * n))
     trace = PurificationTrace(**{
-        name: np.array([point[name] for point in points]) for name in PurificationTrace.__slots__
+        name: np.array([point[name] for point in points]) for name in field_names(PurificationTrace)
     })
     steps = _steps(trace, settings, stop)
     removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])

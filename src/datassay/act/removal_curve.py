@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 RANDOM = "random"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -43,7 +44,7 @@ def usable_fractions(n_samples: int) -> list[float]:
     return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RemovalCurve:
     """Validation score of retrained networks against the fraction of samples removed.
 

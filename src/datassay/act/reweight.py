@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,10 @@ from datassay.collect.output_loss import check_loss, output_score, task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Reweighted:
     """A network with its last layer retrained, and the weights it was retrained with.
 
@@ -52,7 +53,7 @@ class Reweighted:
         return pa.table({"id": self.ids, "sample_weight": self.weights})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class HeadProblem:
     """A last layer with the features and targets that it is trained on.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from datassay.act.partition import Partition, geometry_partition
 from datassay.collect.output_features import SharedFeatures
 from datassay.collect.output_geometry import OutputGeometry
 from datassay.errors import SettingError
+from datassay.results import result
 
 # Of the inputs that the partition sees; of more, as many principal components. The blocks' models
 # and the router see all of them.
@@ -30,7 +30,7 @@ ERRORS = 2.0
 DAMPING = 0.01
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Routed:
     """Models and router.
 

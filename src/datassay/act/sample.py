@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from datassay.collect.point_function import point_function
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.taylor_index import checked_epsilon, taylor_terms
 
 STEP = "label points"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TaylorSample:
     """The initial points and those added where the function changes most.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,13 +14,14 @@ from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 Design = tuple[Float[np.ndarray, "_ d"], Float[np.ndarray, "_ q"]]
 # Networks answer on so many points at once.
 ASKED_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SamplingComparison:
     """Errors of networks trained on several designs, S networks a design.
 

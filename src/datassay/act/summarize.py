@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
@@ -11,11 +9,12 @@ from jaxtyping import Int
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.information import sample_information
 from datassay.score.label_issues import LabelIssues
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class KeepSet:
     """Which samples to keep.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from jaxtyping import Float, Shaped
 
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 from datassay.score.local_variance import LocalVariance, local_variance
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SampleWeights:
     """A weight for each sample.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 UNIFORM = "no weights"
 LEVEL = 0.95
@@ -26,7 +26,7 @@ STEP = "train with and without weights"
 FEWEST_UPDATES, MOST_UPDATES = 1500, 6000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class WeightGain:
     """Validation scores of one training from S seeds under M weightings, the first uniform.
 

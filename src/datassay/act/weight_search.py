@@ -17,6 +17,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -26,7 +27,7 @@ STARTUP_TRIALS = 5  # trials that run to their end before others are compared wi
 WARM_UP = 2  # epochs before a trial may be cut
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class WeightSearch:
     """The best pair found, and every trial.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,12 @@ from datassay.collect.head_training import HeadRecipe
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.local_variance import neighbor_variance
 from datassay.score.neighbors import nearest_neighbors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class WeightingGrid:
     """The map of S0's Fig. 6 for one network's last layer.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from datassay.collect.history import PredictionHistory
 from datassay.collect.output_loss import task_loss
 from datassay.collect.training import Recipe, TrainedNetworks, sample_losses
 from datassay.data.samples import SampleSet
+from datassay.results import result
 from datassay.score.local_variance import LocalVariance
 
 METHODS: Mapping[str, str] = {
@@ -37,7 +37,7 @@ CHUNK = 1024
 EVEN = 1.1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Watched:
     """A trained network, and what was seen of the samples while it was trained.
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 # From this share of the samples on, full-batch networks share one pass over all of them, with
 # weights 0 where a network lacks a sample: no copies, and one product serves all first layers.
 SHARED_FROM = 0.8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Batch:
     """The samples of one update of S networks.
 

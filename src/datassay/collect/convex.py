@@ -5,8 +5,6 @@ L(θ) = (1/Σ_i v_i) Σ_i v_i ℓ_i(J_i θ) + (ridge/2) ‖θ‖²
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -15,6 +13,7 @@ from torch import Tensor
 from datassay.collect.output_features import OutputFeatures
 from datassay.collect.output_loss import loss_derivatives, output_losses
 from datassay.errors import SettingError
+from datassay.results import result
 
 # Up to here a Newton step costs less than the hundreds of gradients that L-BFGS takes instead.
 LARGEST_NEWTON = 1600
@@ -24,7 +23,7 @@ NEWTON_GRADIENT = 1e-9
 LBFGS_GRADIENT = 1e-6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ConvexFit:
     """The minima.
 
@@ -84,7 +83,7 @@ def fit_convex(
     return ConvexFit(theta, problem.gradient(theta, features.outputs(theta)).norm(dim=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class _Problem:
     features: OutputFeatures
     targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 import torch
@@ -23,6 +23,7 @@ from datassay.collect.output_loss import check_loss, output_losses
 from datassay.collect.suitable import vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
+from datassay.results import result
 
 # Values that one batch of flat weight vectors may hold, 128 MiB in float64.
 VECTOR_VALUES = 2**24
@@ -30,7 +31,7 @@ VECTOR_VALUES = 2**24
 ACTIVATION_VALUES = 2**25
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class LossAt:
     """The mean loss of n samples as a function of a network's weights, around its present ones.
 

@@ -8,7 +8,6 @@ the first layers of networks that share their inputs are one product of two matr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -16,13 +15,14 @@ from torch import Tensor, nn
 
 from datassay.collect.batches import Batch
 from datassay.models.networks import Affine
+from datassay.results import result
 
 ACTIVATIONS = {nn.ReLU: "relu", nn.Tanh: "tanh"}
 IDLE = (nn.Identity, nn.Dropout)  # in evaluation mode
 LINKS = {"softmax": lambda z: z.softmax(1), "sigmoid": torch.sigmoid, "identity": lambda z: z}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class DenseStack:
     """What networks of one plain dense architecture do.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 # Share of the kept samples on which a network's temperature is fitted.
 CALIBRATION = 0.1
@@ -30,7 +31,7 @@ CALIBRATION = 0.1
 M = TypeVar("M", bound=nn.Module)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Fitted:
     """A model fitted to a part of the samples.
 
@@ -46,7 +47,7 @@ class Fitted:
     temperature: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ConvexFitter:
     """Fits of a model whose one dense layer trains: to the minimum, from the last weights.
 
@@ -81,7 +82,7 @@ class ConvexFitter:
         return with_weights(self.model, at.weights)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class NetworkFitter:
     """Trainings of any network from its starting weights.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.batches import Batch
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class FunctionSpace:
     """Full-batch descent of the first layers, moved from weight space to the samples.
 

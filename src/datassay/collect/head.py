@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,11 +18,12 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import Affine
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 CHUNK = 512
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Head:
     """A network seen as features, one dense layer and, for our own regressions, a fixed scale.
 

@@ -20,6 +20,7 @@ from datassay.collect.output_features import CHUNK_VALUES, SharedFeatures
 from datassay.collect.output_loss import LOSSES, output_losses
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-7  # Keras' default; torch's is 1e-8
@@ -54,7 +55,7 @@ class HeadRecipe:
     ridge: float = 1e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TrainedHeads:
     """S · M dense layers: M weightings of the samples, each from S seeds.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,11 +17,12 @@ from datassay.collect.jacobian import Layers, factored_jacobian, jacobian
 from datassay.collect.projection import Projector, project
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.results import result
 
 OUTPUTS, PROJECTED = "outputs", "projected"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class JacobianPass:
     """All that computing any chunk takes; a chunk's result depends on nothing else.
 

@@ -12,11 +12,12 @@ from torch import Tensor
 from datassay.collect.engine import IN_PROCESS, Engine
 from datassay.collect.form import Form
 from datassay.collect.stored_features import StoredFeatures
+from datassay.results import short
 
 Features = Float[Tensor, "rows p"] | StoredFeatures
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Linearization:
     """A network's first-order model around its weights w₀, on n training and m other samples.
 
@@ -56,6 +57,8 @@ class Linearization:
     warnings: tuple[str, ...] = ()
     val_targets: Float[Tensor, "m k"] | None = None
     engine: Engine = IN_PROCESS
+
+    __repr__ = short
 
     def __len__(self) -> int:
         return len(self.outputs)

@@ -6,17 +6,17 @@ Everything a score needs of the Jacobians is one of the products below, in float
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from datassay.results import result
 
 # Values that one chunk of products may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class DenseFeatures:
     """Jacobian rows as they are.
 
@@ -81,7 +81,7 @@ class DenseFeatures:
         return DenseFeatures(self.jacobian[keep])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SharedFeatures:
     """Jacobian of a dense layer f_a = w_aᵀ x: all outputs see the same input.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -19,11 +19,12 @@ from datassay.collect.projection import ProjectionKind, project, projector
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 CHUNK_SAMPLES = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class OutputGeometry:
     """The mean loss of n samples around a model's weights, to second order in the outputs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,14 @@ from datassay.collect.jacobian import frozen_copy
 from datassay.collect.suitable import FORWARD_ERRORS
 from datassay.errors import DataError
 from datassay.models.reference import brief
+from datassay.results import result
 
 # What somebody's function raises on an array that it does not take.
 CALL_ERRORS = (ArithmeticError, OSError, *FORWARD_ERRORS)
 RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PointFunction:
     """A function with the kind of array that it takes.
 

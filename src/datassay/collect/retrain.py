@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 # Networks train side by side while their activations for all samples take less than this, which
 # stays near the processor; a network that fills it alone gains nothing from company.
@@ -28,7 +29,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 STEP = "retrain without each sample"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Retrained:
     """What really changed when the network was trained without each of s samples.
 

@@ -21,6 +21,7 @@ from datassay.collect.suitable import one_output, vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 AT_ONCE = "run for many networks at once"
 
@@ -48,7 +49,7 @@ class Recipe:
     precision: str = "float32"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TrainedNetworks:
     """S networks of one architecture with their weights stacked.
 

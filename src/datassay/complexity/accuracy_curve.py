@@ -6,7 +6,6 @@ Not `score/learning_curve.py`, which is the training error of one fit over its u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,14 @@ from datassay.complexity.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 STEP = "fit to growing parts of the data"
 # The default sizes: so many, from a 64th of the samples, or this many a class, up to all of them.
 N_SIZES, SPAN, FEWEST_A_CLASS = 8, 64, 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class AccuracyCurve:
     """Errors of R fits at each of K sizes on m validation samples.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from datassay.complexity.sample_complexity import (
 )
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
+from datassay.results import result
 
 KEPT = (
     "n_opt",
@@ -32,7 +32,7 @@ KEPT = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ComplexityTable:
     """The sample complexity of several network sizes.
 

@@ -8,11 +8,12 @@ local minimum to stop in, and a thousand curves take one second.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from jaxtyping import Bool, Float
+
+from datassay.results import result
 
 LAWS = ("power", "start")
 EXPONENTS = (0.02, 4.0)
@@ -21,7 +22,7 @@ BENDS = (1 / 30, 3.0)
 ZOOMS = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class CurveLaws:
     """D fitted laws of the error against the number n of training samples.
 

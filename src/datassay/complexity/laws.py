@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Real
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 
 # Exponents that are tried, 0.01 apart; the best one is refined by the parabola through three.
 EXPONENTS = np.linspace(-3, 6, 901)
@@ -21,7 +21,7 @@ FORMULAS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Law:
     """One fitted law of growth.
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from datassay.complexity.accuracy_curve import AccuracyCurve
 from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joined
 from datassay.errors import SettingError
+from datassay.results import result
 
 LEVEL = 0.9
 DRAWS = 1000
@@ -20,7 +21,7 @@ MOST_LEFT_OUT, FEWEST_SIZES = 4, 4
 CHUNK = 100
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Extrapolation:
     """What a learning curve says beyond its last size.
 

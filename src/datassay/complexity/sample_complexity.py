@@ -13,6 +13,7 @@ from datassay.complexity.teacher_student import StudentRecipe, check_recipe
 from datassay.complexity.training_procedure import Teachers, student_losses
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 STEP = "sample complexity"
 
@@ -52,7 +53,7 @@ class Search:
         return {**plain.pop("recipe"), **plain}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SampleComplexity:
     """The sample complexity of one network size.
 

@@ -16,6 +16,7 @@ from datassay.complexity.teacher_student import (
     network_outputs,
     train_students,
 )
+from datassay.results import result
 
 # Preactivations held at a time: 4 MiB in float32, so that the passes over them stay in cache.
 CHUNK = 1 << 20
@@ -88,7 +89,7 @@ def student_losses(
     return loss
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class _Trial:
     start: Float[Tensor, "T d m"]
     x: Float[Tensor, "n d"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.errors import DataError
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class AdversarialSamples:
     """A sample set with some inputs replaced by adversarial ones.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from datassay.data.bateman import bateman_system
 from datassay.errors import SettingError
+from datassay.results import result
 
 # The constants of `bateman`, which S0 does not print.
 SPEED, SIGMA, REMOVAL = 1.0, 0.45, -1.0
@@ -24,7 +24,7 @@ Points = Float[Tensor, "n d"] | Float[np.ndarray, "n d"]
 Values = Float[Tensor, "n ..."] | Float[np.ndarray, "n ..."]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class FunctionProblem:
     """A function, where it is asked for, and what its numbers are called.
 

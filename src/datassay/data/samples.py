@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from datassay.errors import DataError
+from datassay.results import result
 
 Kind = Literal["image", "text", "row"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SampleSet:
     """Inputs, targets and names of n samples; ids survive subsetting and shuffling.
 

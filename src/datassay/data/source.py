@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from datassay.data.samples import Kind
 from datassay.errors import DataError
+from datassay.results import result
 
 Task = Literal["classification", "regression"]
 
@@ -35,7 +35,7 @@ _UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Part:
     """The training or the validation part as its reader found it, not yet checked.
 
@@ -54,7 +54,7 @@ class Part:
     source: np.ndarray | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Source:
     """One data source, read but neither checked nor split.
 

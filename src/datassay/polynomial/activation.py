@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +11,7 @@ from scipy.optimize import linprog
 from scipy.special import expit
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda u: np.maximum(u, 0.0),
@@ -25,7 +25,7 @@ GRID = 12_001  # odd, so that 0 is a point
 EXCHANGES = 60
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ActivationPolynomial:
     """P(u) = Σ_t a_t u^t, close to an activation where a normal density says that u is.
 

@@ -12,12 +12,13 @@ from datassay.polynomial.dual import minimum_norm
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 CURVE_ROWS = 2000  # samples over which each accuracy of the curves is a mean, as in Fig. 3.11
 STEP = "polynomial: batches"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class BatchCurve:
     """How the fit changes as batches are averaged; [b] entries are after 1, 2, … batches.
 
@@ -41,7 +42,7 @@ class BatchCurve:
     is_accuracy: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class BatchedFit:
     """The average of the fits to all batches.
 

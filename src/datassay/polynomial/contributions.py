@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
@@ -11,9 +9,10 @@ from scipy.sparse import csr_array
 from datassay.errors import SettingError
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.polynomial import Polynomial
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Contributions:
     """What each product adds to the outputs of some samples.
 

@@ -5,7 +5,6 @@ Principal components are scikit-learn's: `make_pipeline(PCA(70), PolynomialClass
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,11 +12,12 @@ from jaxtyping import Bool, Float, Int
 from scipy.fft import dctn, idctn
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 
 CHUNK = 4000  # images whose coefficients are in memory at once
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class CosineEncoding:
     """Which coordinates of the discrete cosine transform stand for an image.
 

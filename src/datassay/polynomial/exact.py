@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
@@ -12,6 +10,7 @@ from datassay.polynomial.dual import minimum_norm, rounding
 from datassay.polynomial.normal_equations import FEW, NormalEquations
 from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 SPECTRUM = FEW  # features up to which all eigenvalues cost less than a few factors
 PER_DECADE = 4  # ridges; one a decade loses up to 0.4 points of accuracy on Fashion-MNIST
@@ -21,7 +20,7 @@ LEVERAGE = 1 - 1e-8  # above it a leave-one-out residual is rounding
 STEP = "polynomial: ridges"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RidgePath:
     """Leave-one-out errors of many ridges.
 
@@ -44,7 +43,7 @@ class RidgePath:
     chosen: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ExactFit:
     """A ridge fit to all samples.
 

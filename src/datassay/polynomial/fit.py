@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +20,12 @@ from datassay.polynomial.normal_equations import (
 )
 from datassay.polynomial.polynomial import Polynomial
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 SOLVERS = ("exact", "batched")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PolynomialFit:
     """A polynomial and how it was found.
 

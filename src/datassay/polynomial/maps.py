@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import SettingError
 from datassay.polynomial.polynomial import Polynomial
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class CoefMaps:
     """Coefficients of single pixels and of pairs, where they lie in the image.
 

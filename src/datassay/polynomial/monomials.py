@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import comb, factorial
 
@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 
 # 0.5 million features are a Gram matrix of 1 TB in float32: nothing here could use more.
 MAX_FEATURES = 500_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Monomials:
     """Distinct monomials of the inputs, each once, with the weight of its ordered copies.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from datassay.collect.form import available_memory
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.monomials import Monomials
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 CHUNK = 2000  # samples whose features are in memory at once
 KEEP_EVERY = 10_000  # samples between two writes of the store: a third of a gigabyte each on MNIST
@@ -24,7 +24,7 @@ PROBES = 64  # features whose products are summed in float64 too, to say how wro
 STEP = "polynomial: products of features"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class NormalEquations:
     """Sums over the samples seen.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
 from datassay.polynomial.monomials import Monomials
+from datassay.results import result
 
 CHUNK = 2000  # samples whose features are in memory at once
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Polynomial:
     """Outputs = features of `monomials` times `coef`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -12,11 +11,12 @@ from scipy.linalg import eigh, get_blas_funcs, get_lapack_funcs
 from datassay.errors import DataError
 from datassay.polynomial.dual import rounding
 from datassay.polynomial.normal_equations import NormalEquations
+from datassay.results import result
 
 DEPTH = 3  # repeated solutions a pole for each target; one would leave errors of 2 %
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Centred:
     """The normal equations without the constant, whose coefficient no ridge touches.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from datassay.errors import DataError, ModelError
 from datassay.models.reference import brief
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.polynomial import Polynomial
+from datassay.results import result
 
 FORMAT = "datassay polynomial 1"
 ARRAYS = ("terms", "scale", "coef", "center", "spread")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Surrogate:
     """A polynomial of the user's inputs.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from datassay.data.samples import SampleSet
+from datassay.results import result
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
@@ -34,7 +34,7 @@ def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[n
     return (1 - error / variance[varies]).mean(axis=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SurrogateScores:
     """Models from simple to ours, on the same validation samples.
 

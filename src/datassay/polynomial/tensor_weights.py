@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -10,11 +9,12 @@ from jaxtyping import Float, Int
 
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.polynomial.monomials import Monomials
+from datassay.results import result
 
 ROUNDING = 1e-12  # of a sum, relative to the sum of its terms' sizes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class WeightMatch:
     """How like two sets of tensor weights are, degree by degree.
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from datassay.complexity.needed_samples import Extrapolation, Forecast, NeededSamples
 from datassay.data.samples import SampleSet
+from datassay.results import result
 
 # As far as the intervals were checked against more data (bench/learning_curves.py).
 CHECKED = 8
 AHEAD = (1, 2, 4, 8)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class CurveFindings:
     """A learning curve and where it leads.
 

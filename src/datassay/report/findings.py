@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,6 +11,7 @@ from datassay.act.removal_curve import RemovalCurve
 from datassay.act.rivals import Contest
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.results import result
 from datassay.score.aggregate import Aggregate
 from datassay.score.attribution import Attribution
 from datassay.score.baselines import Baselines
@@ -30,7 +31,7 @@ SUSPECTS_FIRST = "suspects, then lowest information first"
 RANDOM = "random"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Findings:
     """One run's results, in the order of its training samples; nothing is computed here.
 
@@ -112,8 +113,8 @@ def check_aligned(findings: Findings) -> None:
         results["influence"] = findings.influence
     if findings.baselines is not None:
         results["baselines"] = findings.baselines
-    for name, result in results.items():
-        if not np.array_equal(result.ids, ids):
+    for name, scored in results.items():
+        if not np.array_equal(scored.ids, ids):
             raise DataError(
                 f"{name} must have the samples' ids in the samples' order; they differ. "
                 "Score the same SampleSet that the report shows."

@@ -10,6 +10,7 @@ import numpy as np
 from datassay.act.partition import Partition
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.results import result
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class RouterCheck:
     routed: float = math.nan
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PartitionFindings:
     """One partition, in the order of the training samples.
 

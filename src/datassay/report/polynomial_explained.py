@@ -12,6 +12,7 @@ from datassay.report.gallery import label_text
 from datassay.report.heat_map import heat_image, heat_limit
 from datassay.report.polynomial_findings import PolynomialFindings, input_names, term_names
 from datassay.report.wording import number
+from datassay.results import result
 
 N_WRONG, N_RIGHT = 6, 6
 N_TERMS = 6
@@ -118,7 +119,7 @@ def explained_cards(findings: PolynomialFindings) -> tuple[ExplainedCard, ...]:
     return tuple(apart.card(e, drawing) for e, drawing in enumerate(drawings))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class _Apart:
     """Outputs taken apart; e counts the samples explained, k the outputs."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -14,12 +14,13 @@ from datassay.polynomial.maps import CoefMaps
 from datassay.polynomial.surrogate import Surrogate
 from datassay.polynomial.surrogate_score import SurrogateScores
 from datassay.report.queries import margins, predicted_class
+from datassay.results import result
 from datassay.score.robustness import Robustness
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PolynomialFindings:
     """One surrogate, in the order of the m validation samples.
 

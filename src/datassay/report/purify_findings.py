@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -11,9 +11,10 @@ from datassay.act.purification import Purification
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.report.advice import wrong_labels
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PurifyFindings:
     """One purification and its rival, in the order of the training samples.
 
@@ -58,7 +59,7 @@ class PurifyFindings:
         return "accuracy" if self.samples.is_classification else "R²"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Foreign:
     """Which samples should have been removed, where that is known.
 

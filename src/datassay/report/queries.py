@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,6 +13,7 @@ from datassay.report.drawing import draw
 from datassay.report.findings import Findings
 from datassay.report.gallery import label_text
 from datassay.report.wording import count, number
+from datassay.results import result
 
 N_QUERIES = 60
 # Of these, at most this many are wrong, and this many of the right ones nearly wrong.
@@ -22,7 +23,7 @@ N_SAMPLES = 5
 PICTURE_SIDE = 48
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Chosen:
     """The validation samples to explain, the most telling first.
 

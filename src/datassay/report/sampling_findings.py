@@ -9,12 +9,13 @@ from jaxtyping import Float
 
 from datassay.act.sample import TaylorSample
 from datassay.act.sampling_comparison import SamplingComparison, mean_interval
+from datassay.results import result
 from datassay.score.generalization_bound import GeneralizationBound
 
 UNIFORM, TAYLOR = "uniform", "Taylor-based"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Curve:
     """A function of one input on a fine grid.
 
@@ -29,7 +30,7 @@ class Curve:
     index: Float[np.ndarray, " m"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Bounds:
     """The generalisation bound of one function of one input, at one Lipschitz constant.
 
@@ -50,7 +51,7 @@ class Bounds:
     gain_taylor: Float[np.ndarray, " m"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SamplingFindings:
     """One sampling, and whether it helps.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from datassay.complexity.complexity_table import ComplexityTable
 from datassay.complexity.laws import Law
+from datassay.results import result
 
 # The laws that S3 arrives at (eqs. 2.13, 2.14 and Fig. 2.10), by what varies.
 S3_LAW = {"d": "linear", "m": "log", "d·log m": "linear"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TeacherFindings:
     """Sample complexity of several network sizes, and its laws.
 

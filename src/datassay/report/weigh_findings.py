@@ -13,6 +13,7 @@ from datassay.act.weight_gain import WeightGain
 from datassay.act.weight_search import WeightSearch
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.results import result
 from datassay.score.local_variance import LocalVariance
 
 HEAVIEST = 0.1
@@ -22,7 +23,7 @@ FEW = 0.2
 FAR = 4.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class WeighFindings:
     """One weighting, in the order of the training samples.
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int, Shaped
 from scipy import stats
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 # Bootstrap samples held at once, as values.
 CHUNK_VALUES = 2**24
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Aggregate:
     """A score summed up by label, one row per label, sorted by label.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.eigenbasis import Eigenbasis
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
 from datassay.score.outcome import Outcome, outcome
@@ -28,7 +28,7 @@ DEFAULT_TOP = 20
 CHUNK_VALUES = 2**24
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TopEffects:
     """The samples with the largest effects on each query.
 
@@ -46,7 +46,7 @@ class TopEffects:
     lowering_effect: Float[np.ndarray, "m t"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Attribution:
     """Effect of every training sample on every query: its outcome with the sample minus without.
 
@@ -94,7 +94,7 @@ class Attribution:
         ])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class OutputChanges:
     """What removing one chunk of samples changes, by whatever method.
 
@@ -109,7 +109,7 @@ class OutputChanges:
     weights: Float[Tensor, " chunk"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Effects:
     """What removing one chunk of samples means for the queries' outcome.
 
@@ -171,7 +171,7 @@ def attribution(
     return scores.attribution
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RemovalScores:
     """What one pass over all removals gives.
 

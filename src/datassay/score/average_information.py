@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +11,12 @@ from jaxtyping import Float, Int
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.information import sample_information
 from datassay.score.training_run import training_run
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class AverageInformation:
     """Information of each sample beside random subsets, one row per sample.
 

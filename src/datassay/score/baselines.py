@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Shaped
 
+from datassay.results import result
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@result
 class Baselines:
     """Final training loss and margin of each sample, averaged over trained networks.
 

@@ -8,7 +8,7 @@ In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p met
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.panels import (
     Products,
     Rows,
@@ -132,7 +133,7 @@ class FeatureRows:
         return self._vectors.T @ inner @ self._vectors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Eigenbasis:
     """The kernel's eigenbasis, float64, rows grouped b a sample.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -13,6 +11,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.dynamics import Dynamics, filter_values
 from datassay.score.eigenbasis import check_not_null, null_to_zero
 from datassay.score.smoothing import (
@@ -61,7 +60,7 @@ def _worst(eigenvalues: Float[Tensor, " p"]) -> float:
     return float(eigenvalues[0] / eigenvalues[-1]) if eigenvalues[-1] > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class KlInformation:
     """KL divergence between SGD's weights with and without each sample, one row per sample.
 

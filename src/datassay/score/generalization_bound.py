@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 
 PLACES = ("end", "inside")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class GeneralizationBound:
     """The bound of each point's cell, in the order of the points given.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +13,14 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.group_removal import group_removals
 from datassay.score.training_run import TrainingRun, training_run
 
 SMOOTHINGS = ("functional", "isotropic")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class GroupInformation:
     """Information that each group of samples gives, one row per group.
 

@@ -7,13 +7,13 @@ training the rest again from its own decomposition, and, for a few steps of desc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.results import result
 from datassay.score.dynamics import Dynamics, filter_values, resolvents
 from datassay.score.eigenbasis import null_to_zero
 from datassay.score.removal import Blocks, deleted, deletion, iterate, takes_few_steps
@@ -29,7 +29,7 @@ CHUNK_VALUES = 2**25
 MOST_SHARED_ROWS = 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class GroupRemovals:
     """The removals of some groups of equal size.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import torch
 from jaxtyping import Float
@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from datassay.collect.curvature import LossAt, loss_gradients, output_changes
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.attribution import OutputChanges
 
 Solve = Callable[[Float[Tensor, "s d"]], Float[Tensor, "s d"]]
 """From gradients to (H + penalty I)⁻¹ times each of them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Problem:
     """One trained network whose samples are to be removed, one at a time.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Float
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.eigenbasis import eigenbasis
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.training_run import TrainingRun, training_run
@@ -25,7 +25,7 @@ from datassay.score.weight_information import (
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SampleInformation:
     """Information of each sample, one row per sample.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -14,6 +12,7 @@ from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.eigenbasis import Eigenbasis, check_not_null, eigenbasis
 from datassay.score.panels import Products, Rows, gram, operand, panels, transposed_product
 from datassay.score.removal import Blocks, held_out_residuals
@@ -31,7 +30,7 @@ SMALLEST_WEIGHT = 1e-3
 MARGIN = 0.25
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class LabelIssues:
     """How likely each given label is wrong, one row per sample.
 

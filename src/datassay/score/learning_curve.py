@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
+from datassay.results import result
 from datassay.score.dynamics import Dynamics, filter_values
 from datassay.score.eigenbasis import Eigenbasis, eigenbasis
 
@@ -18,7 +17,7 @@ BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class LearningCurve:
     """Predicted training error over time, by eigenmode of the kernel.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.dynamics import Dynamics
 from datassay.score.panels import panels
 from datassay.score.removal import (
@@ -32,7 +32,7 @@ CHUNK_VALUES = 2**25
 MODE_COLUMNS = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class LeaveOneOut:
     """What training without each sample would have changed, one row per sample.
 

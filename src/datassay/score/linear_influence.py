@@ -7,8 +7,6 @@ X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -19,11 +17,12 @@ from datassay.collect.linearization import Linearization
 from datassay.collect.step_bytes import MOST_PARTNERS
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.panels import operand, panels, product
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SampleInfluence:
     """Moments of X(z, z′) over the partners z′ of each sample z, and over all pairs.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from datassay.errors import DataError
+from datassay.results import result
 from datassay.score.neighbors import Neighbors, nearest_neighbors
 
 # Values of one block of neighbours' targets.
 BLOCK_VALUES = 2**22
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class LocalVariance:
     """Variance of the targets among each sample's neighbours, itself one of them.
 

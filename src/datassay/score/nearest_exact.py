@@ -7,13 +7,13 @@ products, and then by every distance one by one, which nothing can be wrong abou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
+
+from datassay.results import result
 
 # A k-d tree beats products below this many columns, and nothing matters below this many rows.
 TREE_COLUMNS = 8
@@ -30,7 +30,7 @@ TILE = 2048
 SLACK = 1e-12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Nearest:
     """The k nearest of each query among rows that are all different.
 
@@ -45,7 +45,7 @@ class Nearest:
     redone: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Candidates:
     """Rows that may be the nearest, and how near any other row can at most be.
 

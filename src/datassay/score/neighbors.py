@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from numbers import Integral
 from typing import Literal
@@ -13,6 +12,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from datassay.errors import DataError, SettingError
+from datassay.results import result
 from datassay.score.nearest_approximate import measured_recall, nearest_approximate
 from datassay.score.nearest_exact import BLOCK_VALUES, TREE_COLUMNS, Nearest, nearest_exact
 
@@ -21,7 +21,7 @@ APPROXIMATE_FROM = 200_000
 LARGEST = 1e150
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Neighbors:
     """The k nearest neighbours of each sample.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 OUTCOMES = ("output", "margin", "loss")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Outcome:
     """One number a query, as a function of the network's outputs.
 

@@ -19,6 +19,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Partners:
     harm: Float[np.ndarray, " harmed"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PairInfluence:
     """X(z, z′) of n samples, block by block.
 

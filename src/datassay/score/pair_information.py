@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -13,11 +11,12 @@ from numpy.typing import ArrayLike
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.group_information import check_smoothing, informations
 from datassay.score.training_run import training_run
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class PairInformation:
     """Information of pairs of samples, one row per pair.
 

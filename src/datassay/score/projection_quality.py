@@ -7,7 +7,7 @@ run over all samples would collect: same coordinates, same signs, growing p.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from datassay.collect.projection import projector
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.label_issues import LARGEST_KERNEL, label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear_influence import linear_influence
@@ -38,7 +39,7 @@ N_SAMPLES, FEWEST_SAMPLES = 400, 30
 DRAWS, RESAMPLES = 3, 200
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class ProjectionQuality:
     """Rank correlations of projected with exact scores, one row a projection, p ascending.
 

@@ -8,12 +8,12 @@ T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i −
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
+from datassay.results import result
 from datassay.score.dynamics import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
@@ -27,7 +27,7 @@ from datassay.score.eigenbasis import Eigenbasis
 SPANNED_ALONE = 1e-8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Blocks:
     """What is removed, block by block: each sample, or each of some groups of equal size.
 
@@ -53,7 +53,7 @@ class Blocks:
         return products[:, at[:, :, None], at[:, None, :]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Removals:
     """The removals of one chunk of samples.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -15,6 +13,7 @@ from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.pair_influence import check_penalties, geometry_influence
 from datassay.score.removal_adjoint import adjoint
@@ -24,7 +23,7 @@ from datassay.score.removal_refit import refit, step
 ORDERS = ("fixed", "adjoint", "step", "retrain")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RemovalEffects:
     """δ(z) of every sample.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
 from datassay.collect.retrain import Retrained
 from datassay.errors import DataError
+from datassay.results import result
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.projection_quality import rank_correlation
 
@@ -17,7 +16,7 @@ FEWEST = 5
 RESAMPLES = 2000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class RetrainingCheck:
     """What removing s samples changes: by the linearised network, and by really retraining.
 

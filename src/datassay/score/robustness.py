@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxtyping import Float
 from datassay.data.corruption import add_noise, add_patches
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 
 STEP = "corrupt and predict"
 # The text of S3 names σ = 0.3 and A = 55 and 100; both ranges end well beyond.
@@ -23,7 +23,7 @@ Z_95 = 1.959964
 Predictor = Callable[[np.ndarray], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Robustness:
     """What each model gets right at each level of a corruption.
 

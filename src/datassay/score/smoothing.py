@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 # Eigenvalues of a covariance below this fraction of its largest are taken as rounding: they are
 # computed to about p · 2⁻⁵², so those above are right to three digits or more.
@@ -54,7 +53,7 @@ def steady_state_covariance(
     return scale * noise / (curvature[:, None] + curvature)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class GaussianNoise:
     """A Gaussian N(0, Σ) whose covariance may be singular, ready for quadratic forms.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Shaped
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.results import result
 from datassay.score.aggregate import Aggregate, aggregate
 from datassay.score.group_information import GroupInformation, group_information
 from datassay.score.information import SampleInformation, sample_information
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SourceInformation:
     """What each source tells the network about the predictions on the task's inputs.
 

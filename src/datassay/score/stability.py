@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
 
 from datassay.errors import SettingError
+from datassay.results import result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class Stability:
     """How strongly scores of different runs agree.
 

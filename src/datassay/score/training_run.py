@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.dynamics import Dynamics, check_dynamics, filter_values
 from datassay.score.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.panels import panels
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class TrainingRun:
     """The linearised network, its training run, and the run that removals compare it with.
 

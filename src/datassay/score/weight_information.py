@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
+from datassay.results import result
 from datassay.score.eigenbasis import Eigenbasis
 from datassay.score.removal import removals
 from datassay.score.smoothing import (
@@ -30,7 +30,7 @@ INTERPOLATED = 1e-20
 CHUNK_VALUES = 2**25
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result
 class SteadyState:
     """The SGD noise that an information was measured against.
 
