@@ -100,12 +100,11 @@ def train_networks(
         The trained networks.
 
     Raises:
-        ModelError: the outputs fit neither the classes nor the regression targets.
         SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
             batch_size is not positive, subsets does not hold one non-empty row of positions in
             samples a network, or sample_weight does not suit it.
-        ModelError: nothing trains, the model does not suit the samples, or torch.func cannot
-            vectorise a layer.
+        ModelError: nothing trains, the model does not suit the samples, its outputs fit neither the
+            classes nor the targets, or torch.func cannot vectorise a layer.
 
     Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
     two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
