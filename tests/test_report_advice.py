@@ -51,6 +51,7 @@ def test_label_errors_are_counted_and_the_most_likely_named_first():
     told = label_advice(ten([-1, 0.2, 0.9, -1, -1, -1, -1, -1, -1, 0.5]))
     assert told.headline == "3 suspected label errors"
     assert "contradicts 3 labels of 10 (30 %)" in told.sentence
+    assert "Of the 5 most informative samples 1 is suspected" in told.sentence  # not of all ten
     assert told.ids == ("s2", "s9", "s1")
     assert told.severity == "act"
     assert "true labels" not in told.sentence

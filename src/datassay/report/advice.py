@@ -74,7 +74,7 @@ def label_advice(findings: Findings) -> Advice:
             headline="No suspected label errors",
             sentence=f"No label issue score is above 0 among {count(n, 'sample')}." + truth,
         )
-    top = np.argsort(-findings.information.information, kind="stable")[: min(100, n)]
+    top = np.argsort(-findings.information.information, kind="stable")[: min(100, max(5, n // 10))]
     overlap = np.isin(top, suspects).sum()
     return Advice(
         kind="label errors",
