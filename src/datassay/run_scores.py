@@ -112,8 +112,9 @@ def trained_effects(
         The effects, and what the networks say of the queries: probabilities of classes by their
         mean outputs, or those of targets.
     """
-    outputs = networks.outputs(torch.as_tensor(val.x).float()).double().mean(0)
-    trained = [taken_network(model, networks, s) for s in range(_count(networks))]
+    each = networks.outputs(torch.as_tensor(val.x).float()).double()
+    trained = [taken_network(model, networks, s) for s in range(len(each))]
+    outputs = each.mean(0)
     n_parameters = sum(p.numel() for p in model.parameters())
     projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
     loss = task_loss(train)
@@ -192,10 +193,6 @@ def trained_features(projection: int | str | None, n_rows: int, n_parameters: in
     if not isinstance(projection, str):
         return projection
     return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
-
-
-def _count(networks: TrainedNetworks) -> int:
-    return len(next(iter(networks.state.values())))
 
 
 def influence_of(

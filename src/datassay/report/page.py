@@ -88,7 +88,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
     quality = findings.projection_quality
     there = {
         "groups": bool(findings.groups),
-        "pairs": any(pair_cards(findings)),
+        "pairs": findings.pairs is not None and bool(findings.pairs.interaction.any()),
         "why": findings.attribution is not None,
         "contests": bool(findings.contests),
         "check": findings.check is not None,

@@ -53,14 +53,17 @@ def pair_cards(findings: Findings) -> tuple[tuple[PairCard, ...], tuple[PairCard
     order = np.argsort(found.interaction, kind="stable").tolist()
     redundant = [q for q in order[:N_PAIRS] if found.interaction[q] < 0]
     contrary = [q for q in order[::-1][:N_PAIRS] if found.interaction[q] > 0]
-    return tuple(_card(findings, q) for q in redundant), tuple(_card(findings, q) for q in contrary)
+    chosen = redundant + contrary
+    drawings = draw(findings.samples, found.pairs[chosen].ravel())  # once: it reads all samples
+    both = zip(drawings[::2], drawings[1::2], strict=True)
+    cards = tuple(_card(findings, q, two) for q, two in zip(chosen, both, strict=True))
+    return cards[: len(redundant)], cards[len(redundant) :]
 
 
-def _card(findings: Findings, q: int) -> PairCard:
+def _card(findings: Findings, q: int, drawings: tuple[Drawing, Drawing]) -> PairCard:
     found, samples = findings.pairs, findings.samples
     assert found is not None
     pair, alone = found.pairs[q], found.single[q]
-    first, second = draw(samples, pair)
     a, b = (int(i) for i in pair)
     return PairCard(
         ids=(str(samples.ids[a]), str(samples.ids[b])),
@@ -72,5 +75,5 @@ def _card(findings: Findings, q: int) -> PairCard:
         single=(number(alone[0]), number(alone[1])),
         joint=number(found.joint[q]),
         ratio=f"{found.joint[q] / alone.sum():.1f}" if alone.sum() > 0 else "∞",
-        drawings=(first, second),
+        drawings=drawings,
     )

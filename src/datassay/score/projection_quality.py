@@ -301,8 +301,25 @@ def rank_correlation(
     Cost: a sort a row.
     Source: Spearman (1904). Exact.
     """
-    ranks = [rankdata(values, axis=-1) for values in (ours, others)]
-    centred = [r - r.mean(-1, keepdims=True) for r in ranks]
+    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
+
+
+def correlation(
+    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+) -> Float[np.ndarray, "..."]:
+    """Pearson's correlation along the last axis.
+
+    Args:
+        ours: values.
+        others: of the same samples; further axes broadcast.
+
+    Returns:
+        In [-1, 1]; NaN where all values are one.
+
+    Cost: a pass over the values.
+    Source: Pearson (1895). Exact.
+    """
+    centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):

@@ -10,7 +10,7 @@ from datassay.collect.retrain import Retrained
 from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.projection_quality import rank_correlation
+from datassay.score.projection_quality import correlation, rank_correlation
 
 FEWEST = 5
 RESAMPLES = 2000
@@ -79,23 +79,15 @@ def retraining_check(loo: LeaveOneOut, retrained: Retrained, *, seed: int = 0) -
         )
     ours, real = loo.prediction_change[removed], retrained.prediction_change
     draws = np.random.default_rng(seed).integers(len(removed), size=(RESAMPLES, len(removed)))
-    resampled = _correlation(ours[draws], real[draws])
+    resampled = correlation(ours[draws], real[draws])
     low, high = np.nanquantile(resampled, [0.025, 0.975])
     return RetrainingCheck(
         removed=removed,
         ids=retrained.ids,
         linearised=ours,
         retrained=real,
-        pearson=float(_correlation(ours, real)),
+        pearson=float(correlation(ours, real)),
         interval=(float(low), float(high)),
         rank=float(rank_correlation(ours, real)),
-        weights=float(_correlation(loo.weight_change[removed], retrained.weight_change)),
+        weights=float(correlation(loo.weight_change[removed], retrained.weight_change)),
     )
-
-
-def _correlation(
-    x: Float[np.ndarray, "... s"], y: Float[np.ndarray, "... s"]
-) -> Float[np.ndarray, "..."]:
-    x, y = (v - v.mean(-1, keepdims=True) for v in (x, y))
-    with np.errstate(invalid="ignore"):
-        return np.asarray((x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1)))
