@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.report.figure_style import BLUE, INK, plain, style
+from datassay.report.figure_style import BLUE, INK, log_ticks, plain, style
 from datassay.score.retraining_check import RetrainingCheck
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def check_figure(check: RetrainingCheck) -> Figure:
         hovertemplate="id %{text}<br>linearised %{x:.3g}<br>retrained %{y:.3g}<extra></extra>",
     )  # fmt: skip
     style(figure, "change of the predictions, linearised", "the same, network retrained")
-    axis = {"type": "log", "exponentformat": "power", "dtick": 1}
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
+    ticks = log_ticks(np.array(ends))
+    figure.update_xaxes(type="log", **ticks)
+    figure.update_yaxes(type="log", **ticks)
     figure.update_layout(height=420)
     return figure
