@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_cli_report import write_run
 from test_report_blocks import divided, evil_images, purified
 from test_report_findings import (
     EVIL,
@@ -20,6 +21,7 @@ from test_report_weigh import weighed
 from datassay.collect.training import Recipe
 from datassay.lab.gallery import write_gallery
 from datassay.lab.run import chosen, lab_facts, run_lab
+from datassay.report.consensus_page import render_consensus_page
 from datassay.report.page import render_page
 from datassay.report.partition_page import render_partition_page
 from datassay.report.polynomial_page import render_polynomial_page
@@ -27,6 +29,7 @@ from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
 from datassay.report.sampling_page import render_sampling_page
 from datassay.report.weigh_page import render_weigh_page
+from datassay.run_report import run_report
 from datassay.run_sample import SampleSettings, run_sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -317,6 +320,18 @@ def test_the_page_of_a_purification(browser, tmp_path):
     chances = [float(c) for c in visible(browser, "chance")]
     assert chances == sorted(chances)
     assert len(chances) == min(48, len(gone))
+
+
+def test_the_page_of_compared_runs(browser, tmp_path):
+    folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
+    path = tmp_path / "index.html"
+    path.write_text(render_consensus_page(run_report(folders)), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
+    assert len(cells) == 16
+    assert cells[0].text == "1.00"
+    assert browser.find_elements("css selector", "[href='#gallery']") == []
 
 
 def test_the_page_of_a_partition(browser, tmp_path):

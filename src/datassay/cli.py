@@ -20,6 +20,7 @@ from datassay.cli_blocks import partition, purify
 from datassay.cli_complexity import complexity
 from datassay.cli_lab import lab
 from datassay.cli_polynomial import polynomial
+from datassay.cli_report import report
 from datassay.cli_sample import sample
 from datassay.cli_weigh import weigh
 from datassay.options import (
@@ -343,6 +344,7 @@ app.command()(sample)
 app.command()(polynomial)
 app.command()(complexity)
 app.command()(lab)
+app.command()(report)
 
 
 def main() -> None:
