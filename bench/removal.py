@@ -9,8 +9,8 @@ from record import record
 
 from datassay.data.load import load
 from datassay.data.noise import add_label_noise
+from datassay.jobs.run import RunSettings, run
 from datassay.report.findings import LOWEST_FIRST, SUSPECTS_FIRST
-from datassay.run import RunSettings, run
 
 SPLITS = 5
 

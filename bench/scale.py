@@ -59,9 +59,9 @@ def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
     """One run from files to page; what it took."""
     started = time.perf_counter()
     stages = Stages()
+    from datassay.jobs.run import run
+    from datassay.jobs.settings import RunSettings
     from datassay.report.write import write_results
-    from datassay.run import run
-    from datassay.run_settings import RunSettings
 
     stages.lap("import")
     train, val = samples(n, noise)

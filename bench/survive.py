@@ -27,8 +27,8 @@ import zarr  # noqa: F401
 from record import record
 
 import datassay.collect.resume  # noqa: F401  (a child then starts where the work does)
+import datassay.jobs.run  # noqa: F401
 import datassay.report.write  # noqa: F401
-import datassay.run  # noqa: F401
 from datassay.cli import app
 from datassay.collect import form
 

@@ -282,7 +282,7 @@ def test_the_same_seed_gives_the_same_table(here):
 
 
 def test_plan_writes_and_collects_nothing(here, monkeypatch):
-    monkeypatch.setattr("datassay.run.collect", None)
+    monkeypatch.setattr("datassay.jobs.run.collect", None)
     before = sorted(here.iterdir())
     result = succeed("run", "digits", "--plan", "--out", "out")
     for part in ("collect", "decompose", "leave one out", "retrain", "1438 x 1438", "GB", "dual"):

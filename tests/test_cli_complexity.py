@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from test_cli import assert_one_error_line, columns, invoke, succeed
 
-from datassay.cli_complexity import whole_numbers
+from datassay.cli.complexity import whole_numbers
 from datassay.complexity.laws import Law
 from datassay.complexity.learners import Networks
 from datassay.data.load import load
 from datassay.errors import SettingError
+from datassay.jobs.curve import CurveSettings, run_curve
+from datassay.jobs.teachers import TeacherSettings, run_teachers
 from datassay.report.curve_advice import curve_advice, samples, span
 from datassay.report.curve_files import CURVE_FILES
 from datassay.report.curve_page import render_curve_page
 from datassay.report.teacher_advice import written
 from datassay.report.teacher_files import TEACHER_FILES
 from datassay.report.teacher_page import render_teacher_page
-from datassay.run_curve import CurveSettings, run_curve
-from datassay.run_teachers import TeacherSettings, run_teachers
 
 KNN = ["--model", "sklearn.neighbors:KNeighborsClassifier"]
 TINY = ["--teachers", 2, "--students", 2, "--depth", 0, "--max-samples", 4]

@@ -223,6 +223,6 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch):
     Path("out").mkdir()
     for name in FILES:
         Path("out", name).write_text(f"an earlier {name}")
-    monkeypatch.setattr("datassay.run_polynomial.fit_polynomial", stopped)
+    monkeypatch.setattr("datassay.jobs.polynomial.fit_polynomial", stopped)
     assert invoke(*GOOD, "--out", "out").exit_code == 130
     assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)

@@ -10,11 +10,11 @@ import pytest
 from test_cli import assert_one_error_line, columns, invoke, succeed
 
 from datassay.errors import DataError
+from datassay.jobs.report import run_report
 from datassay.report.consensus_advice import consensus_advice
 from datassay.report.consensus_figures import MOST_DRAWN, drawn_samples
 from datassay.report.consensus_files import CONSENSUS_FILES, write_consensus
 from datassay.report.consensus_page import render_consensus_page, run_columns, vote_rows
-from datassay.run_report import run_report
 
 EVIL = "</script><b>evil"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_cli import columns, invoke, succeed
 
-import datassay.run_sample as job
+import datassay.jobs.sample as job
 from datassay.data.load import load
 from datassay.report.sampling_advice import sampling_advice
 from datassay.report.sampling_files import SAMPLING_FILES, sampling_summary
@@ -179,5 +179,5 @@ def test_advice_follows_the_figures():
 
 
 def test_examples_in_the_help_parse():
-    text = Path(job.__file__).with_name("cli_sample.py").read_text()
+    text = (Path(job.__file__).parents[1] / "cli" / "sample.py").read_text()
     assert text.count("      datassay sample ") == 3

@@ -258,7 +258,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch):
     Path("out").mkdir()
     for name in FILES:
         Path("out", name).write_text(f"an earlier {name}")
-    monkeypatch.setattr("datassay.run_weigh.local_variance", stopped)
+    monkeypatch.setattr("datassay.jobs.weigh.local_variance", stopped)
     result = invoke(*GOOD, "--out", "out")
     assert result.exit_code == 130
     assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)

@@ -16,7 +16,7 @@ from datassay.collect.jacobian import factored_jacobian, inspect_layers
 from datassay.collect.kernel import kernel
 from datassay.collect.projection import project, projector
 from datassay.errors import SettingError
-from datassay.run_settings import RunSettings, check_settings
+from datassay.jobs.settings import RunSettings, check_settings
 from datassay.score.eigenbasis import eigenbasis
 from datassay.score.panels import SquaredLength, gram, transposed_product
 

@@ -13,6 +13,7 @@ STEPS = [
     "errors",
     "progress",
     "results",
+    "machine",
     "data",
     "models",
     "collect",
@@ -21,6 +22,7 @@ STEPS = [
     *BESIDE,
     "report",
     "lab",
+    "jobs",
 ]
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -8,9 +8,9 @@ import torch
 
 import datassay as da
 from datassay.collect.step_bytes import step_bytes
+from datassay.jobs.plan import forward_work, plan
+from datassay.jobs.run import RunSettings
 from datassay.machine import matrix_rate
-from datassay.plan import forward_work, plan
-from datassay.run import RunSettings
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()

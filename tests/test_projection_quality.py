@@ -8,12 +8,13 @@ import torch
 from scipy.stats import spearmanr
 
 import datassay as da
+from datassay.cli.terminal import results_table
 from datassay.collect import form as form_module
 from datassay.collect.collect import sample_layers
+from datassay.jobs.projection import CHOICE, REACHED, chosen_projection
+from datassay.jobs.run import run
+from datassay.jobs.settings import RunSettings, check_settings
 from datassay.report.page import render_page
-from datassay.run import run
-from datassay.run_projection import CHOICE, REACHED, chosen_projection
-from datassay.run_settings import RunSettings, check_settings
 from datassay.score import projection_quality as quality_module
 from datassay.score.projection_quality import (
     SCORES,
@@ -21,7 +22,6 @@ from datassay.score.projection_quality import (
     projection_quality,
     rank_correlation,
 )
-from datassay.terminal import results_table
 
 TRAIN, VAL = da.load("iris")
 MODEL = da.build_model("mlp:width=16", TRAIN)  # d = 4·16 + 16 + 16·3 + 3 = 131
@@ -146,7 +146,7 @@ def test_bad_targets():
 
 
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
-    monkeypatch.setattr("datassay.run_projection.N_FEATURES", (8, 64, 131))
+    monkeypatch.setattr("datassay.jobs.projection.N_FEATURES", (8, 64, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)
     found = run(TRAIN, VAL, settings)
     chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
@@ -163,7 +163,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
 
 
 def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
-    monkeypatch.setattr("datassay.run_projection.N_FEATURES", (8,))
+    monkeypatch.setattr("datassay.jobs.projection.N_FEATURES", (8,))
     chosen = chosen_projection(
         MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=1.0), lambda *_: None
     )

@@ -14,6 +14,8 @@ from test_report_page import Elements
 from datassay.act.purification import Purification
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.jobs.partition import PartitionSettings, run_partition
+from datassay.jobs.purify import PurifySettings, run_purify
 from datassay.report.partition_advice import partition_advice
 from datassay.report.partition_files import block_table, partition_summary
 from datassay.report.partition_findings import PartitionFindings, source_counts
@@ -23,8 +25,6 @@ from datassay.report.purify_files import purified_table, purify_summary, trace_t
 from datassay.report.purify_findings import before_and_after, foreign, majority_source
 from datassay.report.purify_gallery import removed_cards
 from datassay.report.purify_page import class_rows, render_purify_page
-from datassay.run_partition import PartitionSettings, run_partition
-from datassay.run_purify import PurifySettings, run_purify
 
 NAMES = (EVIL, 'b<i>" onload="x')
 TAGS = set(

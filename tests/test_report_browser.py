@@ -19,6 +19,8 @@ from test_report_polynomial import found as polynomial_found
 from test_report_weigh import weighed
 
 from datassay.collect.training import Recipe
+from datassay.jobs.report import run_report
+from datassay.jobs.sample import SampleSettings, run_sample
 from datassay.lab.gallery import write_gallery
 from datassay.lab.run import chosen, lab_facts, run_lab
 from datassay.report.consensus_page import render_consensus_page
@@ -29,8 +31,6 @@ from datassay.report.purify_page import render_purify_page
 from datassay.report.queries import chosen_queries
 from datassay.report.sampling_page import render_sampling_page
 from datassay.report.weigh_page import render_weigh_page
-from datassay.run_report import run_report
-from datassay.run_sample import SampleSettings, run_sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -363,7 +363,7 @@ def test_the_page_of_a_weighting(browser, tmp_path):
 
 
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("datassay.run_sample.RECIPE", Recipe(steps=20, loss="mse"))
+    monkeypatch.setattr("datassay.jobs.sample.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
     found = replace(run_sample(settings), name="<b>mine")
     path = tmp_path / "index.html"

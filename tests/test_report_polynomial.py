@@ -15,7 +15,8 @@ from test_report_findings import EVIL
 from test_report_page import Elements
 
 from datassay.data.samples import SampleSet
-from datassay.polynomial_settings import PolynomialSettings
+from datassay.jobs.polynomial import run_polynomial
+from datassay.jobs.polynomial_settings import PolynomialSettings
 from datassay.report.heat_map import heat_image, heat_limit
 from datassay.report.polynomial_advice import polynomial_advice
 from datassay.report.polynomial_explained import chosen_samples, explained_cards
@@ -27,7 +28,6 @@ from datassay.report.polynomial_page import (
     render_polynomial_page,
     score_rows,
 )
-from datassay.run_polynomial import run_polynomial
 
 
 def samples(n, kind, seed):
@@ -154,7 +154,7 @@ def test_the_end_of_the_path_is_told():
     findings = found("numbers")
     assert findings.warnings == () or "ridge that was tried" in findings.warnings[0]
     path = findings.fit.path
-    from datassay.run_polynomial import _warnings
+    from datassay.jobs.polynomial import _warnings
 
     end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
     assert "a smaller one may do better" in _warnings(end)[0]

@@ -10,15 +10,15 @@ import datassay as da
 from datassay.act.removal_curve import train_all
 from datassay.collect.fitter import taken_network
 from datassay.collect.retrain import retrain
-from datassay.comparison import FEWEST_SUSPECTS
-from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
-from datassay.run import (
+from datassay.jobs.comparison import FEWEST_SUSPECTS
+from datassay.jobs.run import (
     RunSettings,
     check_settings,
     keep_set,
     run,
     starting_networks,
 )
+from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
 from datassay.score.group_information import group_information
 from datassay.score.nearest_pairs import nearest_pairs
 
@@ -125,7 +125,7 @@ def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
 
 
 def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
-    monkeypatch.setattr("datassay.run_groups.MOST_GROUP_WORK", 1e6)
+    monkeypatch.setattr("datassay.jobs.groups.MOST_GROUP_WORK", 1e6)
     found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
     assert not found.whole_groups
     assert found.pairs is None

@@ -19,6 +19,7 @@ from datassay.collect.training import Recipe
 from datassay.data.functions import FunctionProblem, function_problem
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.jobs.settings import closing_facts
 from datassay.models.build import build_model
 from datassay.models.reference import imported_reference
 from datassay.progress import Progress, silent
@@ -30,7 +31,6 @@ from datassay.report.sampling_findings import (
     SamplingFindings,
 )
 from datassay.report.wording import count
-from datassay.run_settings import closing_facts
 from datassay.score.generalization_bound import bound_reductions, generalization_bound
 from datassay.score.taylor_index import taylor_index
 

@@ -20,8 +20,8 @@ from datassay.collect.retrain import retrain
 from datassay.collect.training import TrainedNetworks
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.jobs.settings import RunSettings
 from datassay.progress import Progress
-from datassay.run_settings import RunSettings
 from datassay.score.attribution import Attribution, RemovalScores, removal_scores
 from datassay.score.influence import influence
 from datassay.score.label_issues import LabelIssues

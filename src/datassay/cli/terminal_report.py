@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.report.consensus_advice import consensus_advice
 from datassay.report.consensus_findings import ConsensusFindings
 from datassay.report.consensus_page import vote_columns, vote_rows
-from datassay.terminal import rows_table, warned
 
 
 def consensus_table(findings: ConsensusFindings) -> list[RenderableType]:

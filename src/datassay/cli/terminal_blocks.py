@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.report.partition_findings import PartitionFindings
 from datassay.report.partition_page import agreement_rows, block_columns, block_rows
 from datassay.report.purify_findings import PurifyFindings
 from datassay.report.purify_page import compared_columns, compared_rows
 from datassay.report.wording import count
-from datassay.terminal import rows_table, warned
 
 
 def purify_table(findings: PurifyFindings) -> list[RenderableType]:

@@ -8,13 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.lab.catalog import experiments
 from datassay.lab.gallery import COLUMNS, agreement_rows
 from datassay.lab.parameters import defaults, kind_of
 from datassay.lab.record import Record, summary
 from datassay.report.group_tables import GroupRow
 from datassay.report.summary import standard_json
-from datassay.terminal import rows_table, warned
 
 
 def catalog_table() -> RenderableType:

@@ -13,10 +13,10 @@ from datassay.complexity.learners import named_learner
 from datassay.complexity.needed_samples import LEVEL, Extrapolation, extrapolate, forecast
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.jobs.settings import closing_facts
 from datassay.progress import Progress, silent
 from datassay.report.curve_findings import CurveFindings
 from datassay.report.wording import count, number
-from datassay.run_settings import closing_facts
 
 EXTRAPOLATE = "fit laws to resampled curves"
 

@@ -9,8 +9,8 @@ import numpy as np
 from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
+from datassay.jobs.settings import RunSettings
 from datassay.progress import Progress
-from datassay.run_settings import RunSettings
 from datassay.score.aggregate import aggregate
 from datassay.score.dynamics import N_NODES
 from datassay.score.group_information import SMOOTHINGS, GroupInformation, group_information

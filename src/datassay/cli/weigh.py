@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import (
+from datassay.cli.options import (
     Data,
     DataOption,
     Ids,
@@ -21,7 +21,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import exits_clearly, finish, load_sets, with_noise
+from datassay.cli.shell import exits_clearly, finish, load_sets, with_noise
 
 
 @exits_clearly
@@ -82,12 +82,12 @@ def weigh(
 
       datassay weigh digits --method active_bias --out uncertain
     """
+    from datassay.cli.terminal_weigh import weigh_table
+    from datassay.jobs.run import command_line
+    from datassay.jobs.weigh import run_weigh
+    from datassay.jobs.weigh_settings import WeighSettings
     from datassay.report.weigh_files import WEIGH_FILES, write_weights
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_weigh import run_weigh
-    from datassay.terminal_weigh import weigh_table
-    from datassay.weigh_settings import WeighSettings
 
     settings = WeighSettings(
         method=method,

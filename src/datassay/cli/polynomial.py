@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import (
+from datassay.cli.options import (
     Data,
     DataOption,
     Ids,
@@ -20,7 +20,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import (
+from datassay.cli.shell import (
     exits_clearly,
     finish,
     load_sets,
@@ -86,12 +86,12 @@ def polynomial(
 
       datassay polynomial usps/ --model readable/polynomial.safetensors
     """
-    from datassay.polynomial_settings import PolynomialSettings
+    from datassay.cli.terminal_polynomial import polynomial_table
+    from datassay.jobs.polynomial import run_polynomial
+    from datassay.jobs.polynomial_settings import PolynomialSettings
+    from datassay.jobs.run import command_line
     from datassay.report.polynomial_files import POLYNOMIAL_FILES, write_polynomial
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_polynomial import run_polynomial
-    from datassay.terminal_polynomial import polynomial_table
 
     settings = PolynomialSettings(
         degree=degree,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import plain_text, rows_table, warned
 from datassay.report.polynomial_advice import polynomial_advice
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.polynomial_page import score_columns, score_rows
-from datassay.terminal import plain_text, rows_table, warned
 
 
 def polynomial_table(findings: PolynomialFindings) -> list[RenderableType]:

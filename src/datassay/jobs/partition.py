@@ -14,10 +14,10 @@ from datassay.act.partition import partition as divide
 from datassay.act.routing import compact, fit_experts
 from datassay.collect.output_loss import task_loss
 from datassay.data.samples import SampleSet
+from datassay.jobs.settings import closing_facts
 from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 from datassay.report.partition_findings import PartitionFindings, RouterCheck
-from datassay.run_settings import closing_facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from datassay.complexity.complexity_table import ComplexityTable, complexity_tab
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.complexity.sample_complexity import Search
 from datassay.errors import SettingError
+from datassay.jobs.settings import closing_facts
 from datassay.progress import Progress, silent
 from datassay.report.teacher_findings import TeacherFindings
 from datassay.report.wording import count
-from datassay.run_settings import closing_facts
 
 FEWEST_SIZES = 3
 

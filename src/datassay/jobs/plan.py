@@ -17,11 +17,11 @@ from datassay.collect.location import FEATURES, inside
 from datassay.collect.retrain import BATCH_BYTES
 from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
 from datassay.data.samples import SampleSet
+from datassay.jobs.groups import MOST_GROUP_WORK, group_work, pair_work
+from datassay.jobs.run import RunSettings, check_settings
+from datassay.jobs.scores import attribution_of, trained_features
 from datassay.machine import held_bytes, matrix_rate
 from datassay.models.build import build_model
-from datassay.run import RunSettings, check_settings
-from datassay.run_groups import MOST_GROUP_WORK, group_work, pair_work
-from datassay.run_scores import attribution_of, trained_features
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES

@@ -30,15 +30,15 @@ from datassay.act.weighting_methods import (
 )
 from datassay.collect.history import PredictionHistory
 from datassay.data.samples import SampleSet
+from datassay.jobs.settings import closing_facts
+from datassay.jobs.weigh_settings import WeighSettings, check_weigh_settings
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.weigh_findings import WeighFindings
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.run_settings import closing_facts
 from datassay.score.local_variance import LocalVariance, local_variance
-from datassay.weigh_settings import WeighSettings, check_weigh_settings
 
 FEWEST_K, MOST_K = 5, 50
 TUNE_SEEDS = (0, 1, 2)

@@ -47,7 +47,7 @@ def finish(
     out: Path,
 ) -> None:
     """Compute with progress shown, write the files, print a short table and where the page is."""
-    from datassay.terminal import ProgressDisplay
+    from datassay.cli.terminal import ProgressDisplay
 
     with ProgressDisplay(err_console) as progress:
         findings = compute(progress)

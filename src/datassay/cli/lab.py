@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from datassay.shell import err_console, exits_clearly, out_console
+from datassay.cli.shell import err_console, exits_clearly, out_console
 
 if TYPE_CHECKING:
     from datassay.lab.record import Record
@@ -51,12 +51,12 @@ def lab(
 
       datassay lab --json
     """
+    from datassay.cli.terminal import ProgressDisplay
+    from datassay.cli.terminal_lab import catalog_json, catalog_table, lab_json, lab_table
+    from datassay.jobs.run import command_line
     from datassay.lab.gallery import GALLERY_FILES, write_gallery
     from datassay.lab.run import chosen, lab_facts, run_lab
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.terminal import ProgressDisplay
-    from datassay.terminal_lab import catalog_json, catalog_table, lab_json, lab_table
 
     if not names:
         out_console.print(catalog_json() if as_json else catalog_table(), soft_wrap=as_json)

@@ -16,13 +16,13 @@ from datassay.act.purification import Purification
 from datassay.act.purify import STEP
 from datassay.act.purify import purify as remove
 from datassay.data.samples import SampleSet
+from datassay.jobs.settings import closing_facts
 from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 from datassay.report.advice import wrong_labels
 from datassay.report.purify_findings import PurifyFindings, majority_source
 from datassay.report.queries import predicted_class
 from datassay.report.wording import percent
-from datassay.run_settings import closing_facts
 
 RIVAL_STEP = "rival: highest loss"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.report.curve_advice import curve_advice
 from datassay.report.curve_findings import CurveFindings
 from datassay.report.curve_page import (
@@ -16,7 +17,6 @@ from datassay.report.curve_page import (
 from datassay.report.teacher_advice import law_sentence
 from datassay.report.teacher_findings import TeacherFindings
 from datassay.report.teacher_page import SIZE_COLUMNS, size_rows
-from datassay.terminal import rows_table, warned
 
 
 def curve_table(findings: CurveFindings) -> list[RenderableType]:

@@ -14,20 +14,20 @@ from jaxtyping import Float, Int
 
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.jobs.polynomial_settings import PolynomialSettings, check_polynomial_settings
+from datassay.jobs.settings import closing_facts
 from datassay.polynomial.contributions import contributions
 from datassay.polynomial.fit import PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import coef_maps
 from datassay.polynomial.polynomial import CHUNK, Polynomial
 from datassay.polynomial.surrogate import Surrogate, load_surrogate, sample_monomials
 from datassay.polynomial.surrogate_score import SurrogateScores, score_each
-from datassay.polynomial_settings import PolynomialSettings, check_polynomial_settings
 from datassay.progress import Progress, silent
 from datassay.report.polynomial_explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.report.polynomial_findings import PolynomialFindings
 from datassay.report.queries import margins
 from datassay.report.wording import count
 from datassay.results import result
-from datassay.run_settings import closing_facts
 from datassay.score.robustness import Robustness, robustness
 
 # So many training samples and corrupted images say enough; a score of 2000 is known to a point.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import (
+from datassay.cli.options import (
     MODEL_HELP,
     Data,
     DataOption,
@@ -19,7 +19,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import exits_clearly, finish, load_sets
+from datassay.cli.shell import exits_clearly, finish, load_sets
 
 # Options of one mode; None tells that they were not given.
 OF_DATA = ("model", "accuracy", "sizes", "repeats")
@@ -127,11 +127,11 @@ def _refuse(given: dict, names: tuple[str, ...], why: str) -> None:
 
 
 def _of_data(sets, model, accuracy, sizes, repeats, store, out: Path, seed: int) -> None:
+    from datassay.cli.terminal_complexity import curve_table
+    from datassay.jobs.curve import CurveSettings, run_curve
+    from datassay.jobs.run import command_line
     from datassay.report.curve_files import CURVE_FILES, write_curve
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_curve import CurveSettings, run_curve
-    from datassay.terminal_complexity import curve_table
 
     settings = CurveSettings(
         model="mlp" if model is None else model,
@@ -152,11 +152,11 @@ def _of_data(sets, model, accuracy, sizes, repeats, store, out: Path, seed: int)
 def _of_teachers(
     inputs, width, teachers, students, depth, max_samples, store, out: Path, seed: int
 ) -> None:
+    from datassay.cli.terminal_complexity import teacher_table
+    from datassay.jobs.run import command_line
+    from datassay.jobs.teachers import TeacherSettings, run_teachers
     from datassay.report.teacher_files import TEACHER_FILES, write_teachers
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_teachers import TeacherSettings, run_teachers
-    from datassay.terminal_complexity import teacher_table
 
     numbers = {
         "teachers": teachers, "students": students, "depth": depth, "max_samples": max_samples

@@ -8,8 +8,8 @@ from torch import nn
 
 from datassay.collect.collect import plan_collection
 from datassay.data.samples import SampleSet
+from datassay.jobs.settings import RunSettings
 from datassay.progress import Progress
-from datassay.run_settings import RunSettings
 from datassay.score.projection_quality import (
     N_FEATURES,
     SCORES,

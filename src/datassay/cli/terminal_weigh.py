@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.report.weigh_advice import weigh_advice
 from datassay.report.weigh_findings import WeighFindings
 from datassay.report.weigh_page import gain_columns, gain_rows
-from datassay.terminal import rows_table, warned
 
 
 def weigh_table(findings: WeighFindings) -> list[RenderableType]:

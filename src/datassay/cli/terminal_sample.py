@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from datassay.cli.terminal import rows_table, warned
 from datassay.report.sampling_findings import SamplingFindings
 from datassay.report.sampling_page import ERROR_COLUMNS, error_rows
 from datassay.report.wording import count
-from datassay.terminal import rows_table, warned
 
 
 def sampling_table(findings: SamplingFindings) -> list[RenderableType]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import (
+from datassay.cli.options import (
     BlockModel,
     Damping,
     Data,
@@ -23,7 +23,7 @@ from datassay.options import (
     Task,
     ValFraction,
 )
-from datassay.shell import exits_clearly, finish, load_sets, with_noise
+from datassay.cli.shell import exits_clearly, finish, load_sets, with_noise
 
 
 @exits_clearly
@@ -77,11 +77,11 @@ def purify(
 
       datassay purify table.parquet --target label --ids key --max-fraction 0.3
     """
+    from datassay.cli.terminal_blocks import purify_table
+    from datassay.jobs.purify import PurifySettings, run_purify
+    from datassay.jobs.run import command_line
     from datassay.report.purify_files import PURIFY_FILES, write_purification
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_purify import PurifySettings, run_purify
-    from datassay.terminal_blocks import purify_table
 
     settings = PurifySettings(
         model=model,
@@ -142,11 +142,11 @@ def partition(
 
       datassay partition table.parquet --target label --source clinic --max-blocks 3
     """
+    from datassay.cli.terminal_blocks import partition_table
+    from datassay.jobs.partition import PartitionSettings, run_partition
+    from datassay.jobs.run import command_line
     from datassay.report.partition_files import PARTITION_FILES, write_partition
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_partition import PartitionSettings, run_partition
-    from datassay.terminal_blocks import partition_table
 
     settings = PartitionSettings(
         model=model,

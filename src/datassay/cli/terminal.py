@@ -23,11 +23,11 @@ from rich.text import Text
 
 from datassay.act.summarize import KeepSet
 from datassay.data.samples import SampleSet
-from datassay.plan import Plan
+from datassay.jobs.plan import Plan
+from datassay.jobs.projection import PROJECTION_FACTS
 from datassay.report.findings import Findings
 from datassay.report.group_tables import GroupRow
 from datassay.report.wording import number
-from datassay.run_projection import PROJECTION_FACTS
 
 N_SHOWN = 5
 N_ISSUES_SHOWN = 10

@@ -22,16 +22,12 @@ from datassay.collect.linearization import Linearization
 from datassay.collect.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.result_store import ResultStore
 from datassay.collect.training import TrainedNetworks
-from datassay.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.data.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
-from datassay.progress import Progress, silent
-from datassay.report.findings import Findings
-from datassay.report.wording import percent
-from datassay.run_groups import by_group
-from datassay.run_projection import chosen_projection
-from datassay.run_scores import (
+from datassay.jobs.comparison import RetrainedNetworks, retrain_and_compare
+from datassay.jobs.groups import by_group
+from datassay.jobs.projection import chosen_projection
+from datassay.jobs.scores import (
     LEFT_OUT,
     attribution_of,
     check_of,
@@ -41,7 +37,11 @@ from datassay.run_scores import (
     removals_of,
     trained_effects,
 )
-from datassay.run_settings import RunSettings, check_settings
+from datassay.jobs.settings import RunSettings, check_settings
+from datassay.models.build import build_model
+from datassay.progress import Progress, silent
+from datassay.report.findings import Findings
+from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
 from datassay.score.information import SampleInformation, sample_information
 from datassay.score.label_issues import LabelIssues, label_issues

@@ -16,14 +16,10 @@ import typer
 from rich.logging import RichHandler
 
 import datassay
-from datassay.cli_blocks import partition, purify
-from datassay.cli_complexity import complexity
-from datassay.cli_lab import lab
-from datassay.cli_polynomial import polynomial
-from datassay.cli_report import report
-from datassay.cli_sample import sample
-from datassay.cli_weigh import weigh
-from datassay.options import (
+from datassay.cli.blocks import partition, purify
+from datassay.cli.complexity import complexity
+from datassay.cli.lab import lab
+from datassay.cli.options import (
     Address,
     Adversarial,
     AllowTrained,
@@ -64,7 +60,10 @@ from datassay.options import (
     Weights,
     Workers,
 )
-from datassay.shell import (
+from datassay.cli.polynomial import polynomial
+from datassay.cli.report import report
+from datassay.cli.sample import sample
+from datassay.cli.shell import (
     err_console,
     exits_clearly,
     finish,
@@ -74,9 +73,10 @@ from datassay.shell import (
     whole_auto_or_none,
     with_noise,
 )
+from datassay.cli.weigh import weigh
 
 if TYPE_CHECKING:
-    from datassay.run_settings import RunSettings
+    from datassay.jobs.settings import RunSettings
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -180,9 +180,9 @@ def run(
       datassay run mnist/ --model cnn --plan
     """
     settings = _settings(locals())  # at this point locals() are the options above, no more
+    from datassay.cli.terminal import results_table
+    from datassay.jobs.run import run as run_job
     from datassay.report.write import check_writable, write_results
-    from datassay.run import run as run_job
-    from datassay.terminal import results_table
 
     if not plan:
         check_writable(out)
@@ -291,9 +291,9 @@ def summarize(
       datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
     """
     settings = _settings(locals())
+    from datassay.cli.terminal import ProgressDisplay, kept_table
+    from datassay.jobs.run import keep_set
     from datassay.report.write import check_writable, write_pages
-    from datassay.run import keep_set
-    from datassay.terminal import ProgressDisplay, kept_table
 
     check_writable(out, KEPT_FILES)
     train, val = load_sets(data, data_option, target, ids, source, task, val_fraction, seed)
@@ -309,7 +309,7 @@ def summarize(
 
 def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
     """The noisy samples with adversarial inputs; the network to fool learns the true labels."""
-    from datassay.run import with_adversarial
+    from datassay.jobs.run import with_adversarial
 
     if fraction == 0:
         return noisy, None
@@ -319,7 +319,7 @@ def _fooled(train, noisy, settings, fraction: float, epsilon: float, progress):
 
 def _settings(options: dict[str, Any]) -> RunSettings:
     """The settings that options of the same names give."""
-    from datassay.run import RunSettings, command_line
+    from datassay.jobs.run import RunSettings, command_line
 
     named = {f.name: options[f.name] for f in fields(RunSettings) if f.name in options}
     named["lr"] = number_or(options["lr"], "auto", "lr")
@@ -331,8 +331,8 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 
 def _print_plan(train, val, settings) -> None:
-    from datassay.plan import plan
-    from datassay.terminal import plan_table
+    from datassay.cli.terminal import plan_table
+    from datassay.jobs.plan import plan
 
     out_console.print(*plan_table(plan(train, val, settings)), sep="\n")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import Out, Seed
-from datassay.shell import exits_clearly, finish
+from datassay.cli.options import Out, Seed
+from datassay.cli.shell import exits_clearly, finish
 
 Function = Annotated[
     str,
@@ -55,11 +55,11 @@ def sample(
 
       datassay sample simulator:drag --domain 0:1,-5:5 --derivatives finite --compare 0
     """
+    from datassay.cli.terminal_sample import sampling_table
+    from datassay.jobs.run import command_line
+    from datassay.jobs.sample import SampleSettings, run_sample
     from datassay.report.sampling_files import SAMPLING_FILES, write_sampling
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_sample import SampleSettings, run_sample
-    from datassay.terminal_sample import sampling_table
 
     settings = SampleSettings(
         function=function,

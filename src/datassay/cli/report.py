@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from datassay.options import Out
-from datassay.shell import exits_clearly, finish
+from datassay.cli.options import Out
+from datassay.cli.shell import exits_clearly, finish
 
 Folders = Annotated[
     list[Path],
@@ -30,11 +30,11 @@ def report(folders: Folders, out: Out = Path("compared")) -> None:
 
       datassay report seed0 seed1 --out compared
     """
+    from datassay.cli.terminal_report import consensus_table
+    from datassay.jobs.report import run_report
+    from datassay.jobs.run import command_line
     from datassay.report.consensus_files import CONSENSUS_FILES, write_consensus
     from datassay.report.write import check_writable
-    from datassay.run import command_line
-    from datassay.run_report import run_report
-    from datassay.terminal_report import consensus_table
 
     check_writable(out, CONSENSUS_FILES)
     finish(lambda _: run_report(folders, command_line()), write_consensus, consensus_table, out)
