@@ -232,7 +232,7 @@ def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
 
 @pytest.mark.parametrize(
     ("command", "job", "files"),
-    [("purify", "run_purify.remove", PURIFIED), ("partition", "run_partition.divide", BLOCKS)],
+    [("purify", "purify.remove", PURIFIED), ("partition", "partition.divide", BLOCKS)],
 )
 def test_interrupting_leaves_earlier_results(here, monkeypatch, command, job, files):
     def stopped(*args, **kwargs):
@@ -241,7 +241,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch, command, job, fi
     Path("out").mkdir()
     for name in files:
         Path("out", name).write_text(f"an earlier {name}")
-    monkeypatch.setattr(f"datassay.{job}", stopped)
+    monkeypatch.setattr(f"datassay.jobs.{job}", stopped)
     result = invoke(command, "pure.npz", "--out", "out")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "Interrupted. Earlier results are as they were."
