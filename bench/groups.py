@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 import torch
-from record import best_seconds, record
+from record import record
 
 from datassay.collect.collect import collect
 from datassay.data.load import load
+from datassay.machine import best_seconds
 from datassay.models.build import build_model
 from datassay.score.eigenbasis import eigenbasis
 from datassay.score.group_information import group_information

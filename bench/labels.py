@@ -7,10 +7,6 @@ regression. Figures are means over seeds of noise and initial weights.
 
 import numpy as np
 from record import record
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from datassay.act.removal_curve import task_recipe, train_all
 from datassay.act.rivals import auroc
@@ -18,6 +14,7 @@ from datassay.collect.collect import collect
 from datassay.collect.training import sample_losses
 from datassay.data.load import load
 from datassay.data.noise import add_label_noise
+from datassay.jobs.bench_cases import cross_validated_margin
 from datassay.models.build import build_model
 from datassay.score.label_issues import label_issues
 
@@ -31,15 +28,6 @@ def final_loss(noisy, seed: int) -> np.ndarray:
     trained = train_all(models, noisy, seed=seed)
     outputs = trained.outputs(torch.as_tensor(noisy.x).float())
     return sample_losses(outputs, noisy, task_recipe(noisy)).mean(0).numpy()
-
-
-def cross_validated_margin(noisy) -> np.ndarray:
-    """Minus the margin of the given label, from folds that did not hold the sample."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    p = cross_val_predict(model, noisy.x.reshape(len(noisy), -1), noisy.y, method="predict_proba")
-    given = p[np.arange(len(noisy)), noisy.y]
-    p[np.arange(len(noisy)), noisy.y] = -1
-    return p.max(1) - given
 
 
 def main() -> None:

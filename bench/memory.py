@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
-from record import best_seconds, peak_mib, record
+from record import peak_mib, record
+
+from datassay.machine import best_seconds
 
 CASES = {
     "auto": {},

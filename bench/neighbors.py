@@ -24,6 +24,7 @@ from sklearn.neighbors import NearestNeighbors
 from tasks import idx_images
 
 from datassay.act.weight import SampleWeights, sample_weights
+from datassay.jobs.bench_cases import brute_weights
 
 K, RATIO, N, COLUMNS = 20, 40, 60_000, 64
 TREE_QUERIES = 200
@@ -39,14 +40,6 @@ def gaussian() -> tuple[np.ndarray, np.ndarray]:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(N, COLUMNS))
     return x, (x @ draw.normal(size=(COLUMNS, 10))).argmax(1)
-
-
-def rival(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The same weights from scikit-learn's brute force, written as one would."""
-    found = NearestNeighbors(n_neighbors=K, algorithm="brute", n_jobs=-1).fit(x)
-    variance = np.eye(10)[y][found.kneighbors(x, return_distance=False)].var(1).sum(1)
-    weight = 1 + (RATIO - 1) * variance / variance.max()
-    return weight / weight.sum()
 
 
 def timed(call: Callable[[], object]) -> tuple[object, np.ndarray]:
@@ -67,7 +60,7 @@ def main(repeats: int) -> None:
         calls: dict[str, Callable[[], object]] = {
             "exact": lambda x=x, y=y: sample_weights(x, y, K, RATIO, search="exact"),
             "approximate": lambda x=x, y=y: sample_weights(x, y, K, RATIO, search="approximate"),
-            "brute": lambda x=x, y=y: rival(x, y),
+            "brute": lambda x=x, y=y: brute_weights(x, y, K, RATIO),
         }
         found, seconds = {}, {}
         for _ in range(repeats):

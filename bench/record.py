@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
+
+from datassay.machine import machine_name
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
@@ -30,7 +30,7 @@ def record(bench: str, **figures: object) -> None:
         "bench": bench,
         "commit": _commit(),
         "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {_processor()}, {os.cpu_count()} cores",
+        "machine": machine_name(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in LIBRARIES},
@@ -39,18 +39,6 @@ def record(bench: str, **figures: object) -> None:
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
     print(bench, {k: line[k] for k in figures}, flush=True)
-
-
-def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
-    """The minimum of `repeats` timings after `warm_up` calls that do not count."""
-    for _ in range(warm_up):
-        call()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def peak_mib() -> float:
@@ -66,15 +54,6 @@ def _commit() -> str:
     status = [*git, "status", "--porcelain", "--", "../src"]
     changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout
     return head + ("+changes" if changed else "")
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 def _plain(value: object) -> object:

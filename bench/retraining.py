@@ -14,12 +14,13 @@ from itertools import pairwise, product
 
 import numpy as np
 import torch
-from record import best_seconds, record
+from record import record
 from torch import nn
 
 from datassay.collect.retrain import _batch_size
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
+from datassay.machine import best_seconds
 
 # Inputs, hidden units, outputs.
 NETWORKS = {

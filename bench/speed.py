@@ -9,10 +9,11 @@ faster counts). float64 throughout, as published scores in float32 are wrong for
 import numpy as np
 import scipy.linalg
 import torch
-from record import best_seconds, record
+from record import record
 
 from datassay.collect.collect import collect
 from datassay.data.samples import SampleSet
+from datassay.machine import best_seconds
 from datassay.models.networks import mlp
 from datassay.score.eigenbasis import eigenbasis
 from datassay.score.leave_one_out import leave_one_out

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from record import best_seconds, record
+from record import record
 from tasks import mnist_pair
 from torch import nn
 
@@ -28,6 +28,7 @@ from datassay.collect.curvature import inputs, loss_at
 from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.machine import best_seconds
 from datassay.models.networks import mlp
 from datassay.score.influence import METHODS
 from datassay.score.influence_problem import Problem

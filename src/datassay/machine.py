@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -44,3 +47,40 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
         torch.matmul(a, a, out=product)
         seconds.append(time.perf_counter() - start)
     return 2 * size**3 / min(seconds[1:])
+
+
+def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
+    """The minimum of `repeats` timings after `warm_up` calls that do not count.
+
+    Args:
+        call: what to time.
+        repeats: timings.
+        warm_up: calls before.
+
+    Returns:
+        Seconds.
+    """
+    for _ in range(warm_up):
+        call()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def machine_name() -> str:
+    """Architecture, processor and cores.
+
+    Returns:
+        Such as "x86_64, Intel(R) Xeon(R) CPU @ 2.20GHz, 2 cores".
+    """
+    processor = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    return f"{platform.machine()}, {processor or 'unknown processor'}, {os.cpu_count()} cores"

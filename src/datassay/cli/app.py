@@ -16,6 +16,7 @@ import typer
 from rich.logging import RichHandler
 
 import datassay
+from datassay.cli.bench import bench
 from datassay.cli.blocks import partition, purify
 from datassay.cli.complexity import complexity
 from datassay.cli.lab import lab
@@ -345,6 +346,7 @@ app.command()(polynomial)
 app.command()(complexity)
 app.command()(lab)
 app.command()(report)
+app.command()(bench)
 
 
 def main() -> None:
