@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datassay.report.consensus_findings import ConsensusFindings
-from datassay.report.figure_style import BLUE, INK, SKY, VERMILION, log_ticks, plain, style
+from datassay.report.figure_style import BLUE, SKY, VERMILION, equal_axes, plain, style
 from datassay.score.stability import Stability
 
 if TYPE_CHECKING:
@@ -92,11 +92,9 @@ def sample_figure(findings: ConsensusFindings) -> Figure:
         ("suspected by some", shown & (found.votes > 0), VERMILION, 7),
     )
     figure = go.Figure()
-    ends = np.array([min(x[shown].min(), y[shown].min()), max(x[shown].max(), y[shown].max())])
-    figure.add_scatter(
-        x=ends, y=ends, mode="lines", name="equal", hoverinfo="skip",
-        line={"color": INK, "width": 1, "dash": "dash"},
-    )  # fmt: skip
+    first, last = plain(found.names[0]), plain(found.names[-1])
+    both = np.concatenate([x[shown], y[shown]])
+    equal_axes(figure, both, f"information, {first}", f"the same, {last}")
     for name, inside, colour, size in groups:
         if inside.any():
             figure.add_scatter(
@@ -106,10 +104,6 @@ def sample_figure(findings: ConsensusFindings) -> Figure:
                       zip(found.ids[inside], findings.label[inside], strict=True)],
                 hovertemplate="id %{text}<br>%{x:.3g} and %{y:.3g} nats<extra></extra>",
             )  # fmt: skip
-    style(figure, f"information, {plain(found.names[0])}", f"the same, {plain(found.names[-1])}")
-    figure.update_xaxes(type="log", **log_ticks(ends))
-    figure.update_yaxes(type="log", **log_ticks(ends))
-    figure.update_layout(height=420)
     return figure
 
 

@@ -89,3 +89,25 @@ def log_ticks(values: np.ndarray) -> dict:
     if len(ticks) < 2:
         return {"nticks": 5}
     return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
+
+
+def equal_axes(figure: Figure, values: np.ndarray, x_title: str, y_title: str) -> None:
+    """Two logarithmic axes of one range, and the dashed line on which both are equal.
+
+    Args:
+        figure: changed in place; add what it shows afterwards, so that it lies over the line.
+        values: what either axis shows; those that are not positive have no place.
+        x_title: with its unit.
+        y_title: with its unit.
+    """
+    there = values[values > 0]
+    ends = np.array([there.min(), there.max()] if len(there) else [1.0, 1.0])
+    figure.add_scatter(
+        x=ends, y=ends, mode="lines", name="equal", hoverinfo="skip",
+        line={"color": INK, "width": 1, "dash": "dash"},
+    )  # fmt: skip
+    style(figure, x_title, y_title)
+    ticks = log_ticks(ends)
+    figure.update_xaxes(type="log", **ticks)
+    figure.update_yaxes(type="log", **ticks)
+    figure.update_layout(height=420)
