@@ -149,3 +149,61 @@ def test_bfloat16_weights_are_read_as_they_are():
     ]
     np.testing.assert_array_equal(*(run.outputs_without for run in found))
     assert half[1].weight.dtype == torch.bfloat16
+
+
+class Centred(nn.Linear):
+    """Takes the batch's mean away, as a badly placed normalisation does."""
+
+    def forward(self, x):
+        z = super().forward(x.flatten(1))
+        return z - z.mean(0) + 1
+
+
+class Noisy(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.flatten(1)) + torch.randn(2)
+
+
+class Pooled(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.flatten(1)).mean(0, keepdim=True)
+
+
+class OneAtATime(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.reshape(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(Centred, "together differ by"), (Noisy, "together differ by"), (Pooled, r"\[1, 2\]")],
+)
+def test_networks_that_mix_samples_are_refused(kind, told):
+    with pytest.raises(ModelError, match=f"on that sample alone; .*{told}"):
+        da.collect(kind(12, 2), samples())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda: OneAtATime(12, 2),
+        lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(12), nn.Linear(12, 2), nn.Dropout(0.5)),
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False)),
+    ],
+    ids=["one at a time", "evaluation mode", "linear"],
+)
+def test_networks_that_keep_samples_apart_are_taken(model):
+    assert da.collect(model(), samples()).outputs.shape == (10, 2)
+
+
+@pytest.mark.parametrize(("last", "warned"), [(nn.Softmax(1), True), (nn.ReLU(), False)])
+def test_probabilities_are_told_from_logits(last, warned):
+    torch.manual_seed(0)
+    lin = da.collect(nn.Sequential(dense(), last), samples())
+    assert any("Take the softmax out" in note for note in lin.warnings) == warned
+
+
+def test_targets_that_sum_to_one_are_no_probabilities():
+    one = samples()
+    train = SampleSet(x=one.x, y=np.eye(2)[one.y], ids=one.ids)
+    assert da.collect(nn.Sequential(dense(), nn.Softmax(1)), train).warnings == ()

@@ -22,6 +22,7 @@ from datassay.collect.kernel import kernel
 from datassay.collect.linearization import Linearization
 from datassay.collect.output_loss import check_n_outputs
 from datassay.collect.projection import projector
+from datassay.collect.suitable import check_apart, probability_warning
 from datassay.collect.trained import initial_fit_warning
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -83,8 +84,9 @@ def collect(
     Raises:
         DataError: fewer than 2 samples, one class only, shapes or classes that differ between the
             sets, or a store that is damaged at its head, full or not writable.
-        ModelError: outputs do not fit the targets, are not finite, a layer cannot be vectorised, or
-            the weights were trained on these labels and allow_trained is False.
+        ModelError: outputs do not fit the targets, are not finite or depend on the other samples,
+            a layer cannot be vectorised, or the weights were trained on these labels and
+            allow_trained is False.
         SettingError: an unknown or impossible projection, outputs, kind, device or engine, or a
             store of another model, other samples or settings; the message names what differs.
 
@@ -106,6 +108,7 @@ def collect(
     f0, blocks = _pass(work, kept, by, progress)
     n = len(train)
     val_targets = all_targets.get("val")
+    notes += probability_warning(f0[:n], train.is_classification)
     notes += initial_fit_warning(
         f0[:n],
         targets,
@@ -245,7 +248,7 @@ def check_is_sample_set(name: str, samples: object) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """What is collected of a network, seen on its first sample.
+    """What is collected of a network, seen on its first samples.
 
     Args:
         model: the network; left untouched.
@@ -255,10 +258,13 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
         Its layers, from `inspect_layers`.
 
     Raises:
-        ModelError: as `inspect_layers` raises.
+        ModelError: as `inspect_layers` raises, or samples influence each other's outputs.
     """
     probe = frozen_copy(model, torch.float32)
-    return inspect_layers(probe, network_inputs(samples.x[:1], probe, torch.float32))
+    x = network_inputs(samples.x[:4], probe, torch.float32)
+    layers = inspect_layers(probe, x[:1])
+    check_apart(probe, x)
+    return layers
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar, cast
@@ -16,6 +17,10 @@ from datassay.errors import ModelError
 
 M = TypeVar("M", bound=nn.Module)
 
+# Outputs of samples together and alone differ by less than this share where nothing mixes them.
+APART = 1e-3
+# Rows of probabilities sum to 1 up to this.
+ROUNDING = 1e-4
 # What the forward code of somebody's network raises on inputs it does not take.
 FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
@@ -116,6 +121,55 @@ def one_output(model: nn.Module, x: Tensor) -> Tensor:
             "Wrap the model so that it returns a matrix."
         )
     return output
+
+
+def check_apart(model: nn.Module, x: Tensor) -> None:
+    """Refuse a network whose output for a sample depends on what stands beside it.
+
+    Args:
+        model: the network, in evaluation mode.
+        x: [few, ...], in its precision.
+
+    Raises:
+        ModelError: outputs of these samples together are not those of each alone.
+    """
+    with torch.no_grad():
+        alone = torch.cat([one_output(model, x[i : i + 1]) for i in range(len(x))])
+        try:
+            together = model(x.clone())
+        except FORWARD_ERRORS:  # it takes one sample at a time, which is all that is asked of it
+            return
+    if together.shape == alone.shape:
+        change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
+        if change <= APART or not math.isfinite(change):  # what is not finite is told elsewhere
+            return
+        told = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
+    else:
+        told = f"{len(x)} samples give outputs {list(together.shape)}"
+    raise ModelError(
+        f"each sample's output must depend on that sample alone; {told}. Take out what mixes the "
+        "batch or draws at random: statistics over the batch, attention across samples, noise."
+    )
+
+
+def probability_warning(outputs: Tensor, is_classification: bool) -> tuple[str, ...]:
+    """Whether a classifier gives probabilities where scores are to be about logits.
+
+    Args:
+        outputs: f₀, [n, k].
+        is_classification: whether the targets are classes.
+
+    Returns:
+        One warning, or none.
+    """
+    if not is_classification or outputs.shape[1] < 2 or outputs.min() < 0:
+        return ()
+    if (outputs.sum(1) - 1).abs().max() > ROUNDING:
+        return ()
+    return (
+        "the network's outputs are probabilities, each row sums to 1: scores are of squared "
+        "errors of these, and cross-entropy takes them for logits. Take the softmax out of it.",
+    )
 
 
 def first_line(error: Exception) -> str:
