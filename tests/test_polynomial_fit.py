@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from datassay.errors import DataError, SettingError
+from datassay.estimators.polynomial import PolynomialRegressor
 from datassay.polynomial import exact
 from datassay.polynomial import normal_equations as sums
 from datassay.polynomial.batched import batched_fit
@@ -283,3 +284,19 @@ def test_a_leverage_of_one_is_told():
     fit = fit_polynomial(x, np.sin(9 * np.arange(20.0))[:, None], all_monomials(1, 1))
     assert np.isnan(fit.path.squared_error).any()
     assert "leverage is 1 within rounding" in " ".join(fit.notes)
+
+
+@pytest.mark.parametrize(
+    ("scale", "told"), [(1.0, False), (30.0, False), (1e5, True), (1e-5, True)]
+)
+def test_products_that_drown_others_are_told(scale, told):
+    x = scale * np.random.default_rng(0).normal(size=(60, 3))
+    y = (x[:, 0] + x[:, 1] ** 2 / scale) / scale
+    notes = [n for n in fit_polynomial(x, y[:, None], all_monomials(3, 2)).notes if "times" in n]
+    assert len(notes) == told
+    if told:
+        large, small = (2, 1) if scale > 1 else (1, 2)
+        assert f"of degree {large} are about" in notes[0]
+        assert f"of degree {small}, which" in notes[0]
+        with pytest.warns(UserWarning, match="Bring the inputs to one scale"):
+            PolynomialRegressor(degree=2).fit(x, y)

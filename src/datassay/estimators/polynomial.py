@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from datassay.polynomial.fit import (
     check_spread,
     fit_normal_equations,
     fit_polynomial,
+    unlike_sizes,
 )
 from datassay.polynomial.maps import CoefMaps, coef_maps
 from datassay.polynomial.monomials import Monomials, chosen_monomials
@@ -59,7 +61,7 @@ class _Polynomial(BaseEstimator):
         self._fitted: PolynomialFit | None = None
         if self.solver == "exact":
             check_spread(targets)
-            self._fitted = fit_normal_equations(self._add(X, targets), self.ridge)
+            self._fitted = self._solved(self._add(X, targets))
             return
         self._fitted = fit_polynomial(
             X,
@@ -71,6 +73,11 @@ class _Polynomial(BaseEstimator):
             precision=self.precision,
             seed=self._seed(),
         )
+
+    def _solved(self, sums: NormalEquations) -> PolynomialFit:
+        for note in unlike_sizes(sums):
+            warnings.warn(note, UserWarning, stacklevel=3)
+        return fit_normal_equations(sums, self.ridge)
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
         before = getattr(self, "_sums", None)
@@ -98,7 +105,7 @@ class _Polynomial(BaseEstimator):
         check_is_fitted(self, "n_features_in_")
         if self._fitted is None:
             assert self._sums is not None
-            self._fitted = fit_normal_equations(self._sums, self.ridge)
+            self._fitted = self._solved(self._sums)
         return self._fitted
 
     def coef_maps(self) -> CoefMaps:

@@ -23,6 +23,9 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 
 SOLVERS = ("exact", "batched")
+# Sums of squares that differ more than this: the smallest ridge tried is 1e-12 of the largest
+# eigenvalue, so it takes 1e-4 and more of what the small features say.
+UNLIKE = 1e8
 
 
 @result
@@ -155,11 +158,36 @@ def fit_normal_equations(
     notes = (
         *_dead(normal.monomials, normal.live),
         f"Products of features are {precision}, relative to the features' sums of squares.",
+        *unlike_sizes(normal),
         *found.notes,
     )
     polynomial = _polynomial(normal.monomials, normal.live, found.coef)
     return PolynomialFit(
         polynomial, "exact", found.ridge, found.path, None, normal.live, found.rank, notes
+    )
+
+
+def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
+    """Whether products of one degree are so large that another's are lost beside them.
+
+    Args:
+        normal: the sums over the samples.
+
+    Returns:
+        One note, or none.
+    """
+    squares = np.diag(normal.gram).astype(np.float64)
+    degree = normal.monomials.degree[normal.live]
+    degrees = [k for k in np.unique(degree) if k > 0]
+    typical = [float(np.median(squares[degree == k])) for k in degrees]
+    if not typical or min(typical) * UNLIKE >= max(typical):
+        return ()
+    large, small = degrees[int(np.argmax(typical))], degrees[int(np.argmin(typical))]
+    ratio = (max(typical) / min(typical)) ** 0.5
+    return (
+        f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "
+        f"{small}, which the ridge and rounding leave little of. Bring the inputs to one scale, "
+        "such as mean 0 and standard deviation 1.",
     )
 
 
