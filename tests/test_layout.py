@@ -13,6 +13,7 @@ STEPS = [
     "errors",
     "progress",
     "results",
+    "arguments",
     "machine",
     "data",
     "models",

@@ -14,6 +14,7 @@ from datassay.act.block_count import Choice, choose_blocks, is_better
 from datassay.act.held_out import fold_numbers
 from datassay.act.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.mixture import Mixture, Problem
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets
 from datassay.collect.convex import fit_convex
 from datassay.collect.output_features import SharedFeatures
@@ -80,6 +81,7 @@ class Partition:
         return pa.table({"id": self.ids, "block": self.block, "responsibility": own})
 
 
+@checks_arguments
 def partition(
     model: nn.Module,
     samples: SampleSet,

@@ -19,6 +19,7 @@ from datassay.act.stopping import (
     inflection_stop,
     validation_stop,
 )
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets
 from datassay.collect.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.collect.output_geometry import OutputGeometry
@@ -36,6 +37,7 @@ ORDERS_AND_RIVALS = ("auto", *ORDERS, "loss", "random")
 STEP = "purify"
 
 
+@checks_arguments
 def purify(
     model: nn.Module,
     samples: SampleSet,

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.manifest import (
@@ -76,6 +77,7 @@ class RemovalCurve:
         })
 
 
+@checks_arguments
 def removal_curve(
     models: Sequence[nn.Module],
     train: SampleSet,
@@ -155,6 +157,9 @@ def _check_choices(
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
         raise SettingError(f"models must hold one network a seed; got {got}. Pass a list.")
+    if not isinstance(rankings, Mapping):
+        got = type(rankings).__name__
+        raise SettingError(f"rankings must be a dictionary, name to order; got {got}. Name them.")
     for name, order in rankings.items():
         if not np.array_equal(np.sort(order), np.arange(n)):
             raise SettingError(

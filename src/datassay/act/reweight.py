@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.act.weight import local_variance_weights
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets, network_targets
 from datassay.collect.head import Head, split_head
 from datassay.collect.head_training import HeadRecipe, TrainedHeads, mean_one, train_heads
@@ -180,6 +181,7 @@ def head_problem(
     return HeadProblem(head, features, targets, samples.y, loss, val_part)
 
 
+@checks_arguments
 def reweight(
     model: nn.Module,
     samples: SampleSet,

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from datassay.act.held_out import fold_numbers
 from datassay.act.influence_blocks import LEAST_IN_BLOCK
 from datassay.act.partition import Partition, geometry_partition
+from datassay.arguments import checks_arguments
 from datassay.collect.output_features import SharedFeatures
 from datassay.collect.output_geometry import OutputGeometry
 from datassay.errors import SettingError
@@ -67,6 +68,7 @@ class Routed:
         return found if routing == "soft" else np.eye(len(self.share))[found.argmax(1)]
 
 
+@checks_arguments
 def linear_partition(
     x: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, "n k"],

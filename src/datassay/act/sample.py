@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 
 from datassay.act.density import Density, fit_density, truncated_draws
 from datassay.act.domain import check_count, checked_domain, initial_points
+from datassay.arguments import checks_arguments
 from datassay.collect.derivatives import derivatives as derivatives_of
 from datassay.collect.point_function import point_function
 from datassay.data.samples import SampleSet
@@ -102,6 +103,7 @@ class TaylorSample:
         )
 
 
+@checks_arguments
 def taylor_sample(
     f: Any,
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
+from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -56,6 +57,7 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
     return np.concatenate([issues.suspects, lowest[~issues.is_issue[lowest]]])
 
 
+@checks_arguments
 def summarize(
     lin: Linearization,
     fraction: float,

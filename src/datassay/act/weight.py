@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
+from datassay.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
 from datassay.results import result
@@ -37,6 +38,7 @@ class SampleWeights:
         return pa.table({"id": self.ids, "sample_weight": self.weight})
 
 
+@checks_arguments
 def local_variance_weights(
     features: Any,
     y: Any,
@@ -78,6 +80,7 @@ def local_variance_weights(
     return found.weight
 
 
+@checks_arguments
 def sample_weights(
     features: Shaped[np.ndarray, "n ..."],
     y: Shaped[np.ndarray, "..."],

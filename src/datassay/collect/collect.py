@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.arguments import checks_arguments
 from datassay.collect.blocks import Block, allocate, named_tensors, take
 from datassay.collect.device import check_device
 from datassay.collect.engine import Engine, engine_named
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
 logger = logging.getLogger(__name__)
 
 
+@checks_arguments
 def collect(
     model: nn.Module,
     train: SampleSet,

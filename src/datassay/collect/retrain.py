@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets
 from datassay.collect.jacobian import frozen_copy
 from datassay.collect.result_store import ResultStore, fingerprint
@@ -66,6 +67,7 @@ class Retrained:
         })
 
 
+@checks_arguments
 def retrain(
     model: nn.Module,
     train: SampleSet,
@@ -162,9 +164,11 @@ def positions(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
     Raises:
         SettingError: a position is out of range, or there is none.
     """
-    chosen = list(range(n)) if removed is None else [int(i) for i in removed]
-    if not chosen or not all(0 <= i < n for i in chosen):
-        got = ", ".join(map(str, chosen[:5])) or "none"
+    given = np.arange(n) if removed is None else np.atleast_1d(np.asarray(removed))
+    chosen = given.ravel().tolist()
+    whole = given.dtype.kind in "iu"
+    if not chosen or not whole or not all(0 <= i < n for i in chosen):
+        got = ", ".join(map(repr, chosen[:5])) or "none"
         raise SettingError(
             f"removed must hold positions in 0..{n - 1}; got {got}. Pass None for all."
         )

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
+from datassay.arguments import checks_arguments
 from datassay.data.arrays import read_arrays
 from datassay.data.assemble import sample_sets
 from datassay.data.builtin import BUILTINS, read_builtin
@@ -22,6 +23,7 @@ from datassay.errors import DataError
 _TABLES = (".csv", ".tsv", ".parquet")
 
 
+@checks_arguments
 def load(
     source: Any,
     *,

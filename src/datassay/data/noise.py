@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from datassay.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.errors import DataError
 
 
+@checks_arguments
 def add_label_noise(
     samples: SampleSet, rate: float | None, *, kind: Any = "uniform", seed: int = 0
 ) -> SampleSet:

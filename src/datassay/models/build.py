@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from datassay.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS, Affine, standardize
@@ -18,6 +19,7 @@ from datassay.models.reference import brief, imported_reference
 from datassay.models.seeded import seeded
 
 
+@checks_arguments
 def build_model(
     name: str, train: SampleSet, *, weights: str | Path | None = None, seed: int = 0
 ) -> nn.Module:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from datassay.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.batched import BatchCurve, batched_fit
 from datassay.polynomial.exact import RidgePath, exact_fit
@@ -53,6 +54,7 @@ class PolynomialFit:
     notes: tuple[str, ...]
 
 
+@checks_arguments
 def fit_polynomial(
     x: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, "n q"],
@@ -129,6 +131,7 @@ def fit_polynomial(
     return PolynomialFit(polynomial, solver, None, None, found.curve, live, None, notes)
 
 
+@checks_arguments
 def fit_normal_equations(
     normal: NormalEquations, ridge: float | str = "auto", *, progress: Progress = silent
 ) -> PolynomialFit:

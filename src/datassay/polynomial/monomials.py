@@ -10,6 +10,7 @@ from math import comb, factorial
 import numpy as np
 from jaxtyping import Float, Int
 
+from datassay.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 
@@ -147,6 +148,7 @@ def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int =
     return _monomials(placed, height * width, degree, (height, width), window)
 
 
+@checks_arguments
 def chosen_monomials(
     n_inputs: int, degree: int, window: int | None, image_shape: tuple[int, ...] | None
 ) -> Monomials:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -126,6 +127,7 @@ class Effects:
     weight: Float[Tensor, " chunk"]
 
 
+@checks_arguments
 def attribution(
     lin: Linearization,
     *,

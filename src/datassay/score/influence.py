@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets, network_targets
 from datassay.collect.curvature import inputs, loss_at, outputs_at
 from datassay.collect.retrain import positions
@@ -35,6 +36,7 @@ METHODS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
 }
 
 
+@checks_arguments
 def influence(
     model: nn.Module | Sequence[nn.Module],
     train: SampleSet,

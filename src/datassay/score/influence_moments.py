@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
@@ -68,6 +69,7 @@ class InfluenceMoments:
         return pa.table({name: [getattr(self, name)] for name in self.__slots__})
 
 
+@checks_arguments
 def influence_moments(
     model: nn.Module,
     samples: SampleSet,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
+from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -52,6 +53,7 @@ class SampleInformation:
         return pa.table(columns)
 
 
+@checks_arguments
 def sample_information(
     lin: Linearization,
     *,

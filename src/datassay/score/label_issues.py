@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from datassay.arguments import checks_arguments
 from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
@@ -72,6 +73,7 @@ class LabelIssues:
         })
 
 
+@checks_arguments
 def label_issues(
     lin: Linearization,
     *,

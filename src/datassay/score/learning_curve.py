@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.results import result
 from datassay.score.dynamics import Dynamics, filter_values
@@ -40,6 +41,7 @@ class LearningCurve:
     lr: float
 
 
+@checks_arguments
 def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     """Predicted training error by band of eigenmodes: large eigenvalues are learned first.
 

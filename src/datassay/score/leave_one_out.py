@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -74,6 +75,7 @@ class LeaveOneOut:
         })
 
 
+@checks_arguments
 def leave_one_out(
     lin: Linearization,
     *,

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from datassay.arguments import checks_arguments
 from datassay.collect.collect import check_sets
 from datassay.collect.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
@@ -64,6 +65,7 @@ class RemovalEffects:
         return pa.table({"id": self.ids, "removal_effect": self.effect})
 
 
+@checks_arguments
 def removal_effects(
     model: nn.Module,
     samples: SampleSet,

@@ -1,0 +1,97 @@
+"""Arguments of the wrong kind, told in one line where they are passed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from datassay.errors import DataError, SettingError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What an annotation takes, and how it reads. Whole numbers take any number: that 2.5 is none of
+# them is for the function to tell, with its rule.
+PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
+    int: ((numbers.Real,), "a whole number"),
+    float: ((numbers.Real,), "a number"),
+    str: ((str,), "a string"),
+    bool: ((bool, np.bool_), "True or False"),
+    Path: ((os.PathLike,), "a path"),
+    NoneType: ((NoneType,), "None"),
+}
+MAKERS = {
+    "Linearization": "collect(model, train, val) makes one.",
+    "LeaveOneOut": "leave_one_out(lin) makes one.",
+    "LabelIssues": "label_issues(lin) makes one.",
+    "SampleSet": "load((x, y)) makes one of arrays.",
+}
+
+
+def checks_arguments(function: F) -> F:
+    """Refuse arguments that are plainly not what the function's annotations name.
+
+    Numbers, names, True or False, None, paths and our own classes are checked, and unions of them;
+    arrays, networks, callables and sequences are left to the function, which knows their rules.
+
+    Args:
+        function: annotated.
+
+    Returns:
+        The same, raising DataError where a SampleSet was expected and SettingError otherwise.
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def kinds() -> dict[str, tuple[type, ...]]:
+        hints = get_type_hints(function)
+        found = {name: _members(hints[name]) for name in signature.parameters if name in hints}
+        return {name: members for name, members in found.items() if members}
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return function(*args, **kwargs)  # Python says best which argument is missing
+        for name, members in kinds().items():
+            if name in given:
+                _check(name, given[name], members)
+        return function(*args, **kwargs)
+
+    return checked  # pyright: ignore[reportReturnType]
+
+
+def _members(hint: Any) -> tuple[type, ...]:
+    """The types of a union that are all checked here; nothing where one is not."""
+    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    return members if all(m in PLAIN or _is_ours(m) for m in members) else ()
+
+
+def _is_ours(member: Any) -> bool:
+    if not isinstance(member, type) or getattr(member, "_is_protocol", False):
+        return False
+    return member.__module__.startswith("datassay.")
+
+
+def _check(name: str, value: object, members: tuple[type, ...]) -> None:
+    taken = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
+    is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
+    if isinstance(value, taken) or (is_scalar and {int, float} & set(members)):
+        return
+    words = [PLAIN[m][1] if m in PLAIN else f"a {m.__name__}" for m in members]
+    remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
+    got = repr(value) if isinstance(value, str | NoneType | numbers.Number) else _a(value)
+    error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError
+    raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")
+
+
+def _a(value: object) -> str:
+    return f"a {type(value).__name__}"
