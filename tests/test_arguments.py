@@ -72,6 +72,16 @@ def test_what_is_not_is_one_line(values, error, message):
     assert str(told.value) == message
 
 
+def test_each_further_keyword_is_checked_by_its_own_name():
+    @checks_arguments
+    def run(**settings: float | str):
+        return settings
+
+    assert run(lr=0.1, dynamics="flow") == {"lr": 0.1, "dynamics": "flow"}
+    with pytest.raises(SettingError, match="steps must be a number or a string; got a list"):
+        run(lr=0.1, steps=[])
+
+
 def test_python_itself_tells_of_missing_and_unknown_arguments():
     with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
         given(nope=1)

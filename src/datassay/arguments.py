@@ -48,6 +48,7 @@ def checks_arguments(function: F) -> F:
         The same, raising DataError where a SampleSet was expected and SettingError otherwise.
     """
     signature = inspect.signature(function)
+    rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), "")
 
     @functools.cache
     def kinds() -> dict[str, tuple[type, ...]]:
@@ -63,7 +64,9 @@ def checks_arguments(function: F) -> F:
             return function(*args, **kwargs)  # Python says best which argument is missing
         for name, members in kinds().items():
             if name in given:
-                _check(name, given[name], members)
+                each = given[name] if name == rest else {name: given[name]}
+                for argument, value in each.items():
+                    _check(argument, value, members)
         return function(*args, **kwargs)
 
     return checked  # pyright: ignore[reportReturnType]
