@@ -8,7 +8,8 @@ import torch
 
 import datassay as da
 from datassay.collect.step_bytes import step_bytes
-from datassay.jobs.plan import forward_work, plan
+from datassay.jobs.plan import plan
+from datassay.jobs.plan_steps import forward_work
 from datassay.jobs.run import RunSettings
 from datassay.machine import matrix_rate
 
