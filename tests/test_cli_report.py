@@ -12,9 +12,10 @@ from test_cli import assert_one_error_line, columns, invoke, succeed
 from datassay.errors import DataError
 from datassay.jobs.report import run_report
 from datassay.report.consensus_advice import consensus_advice
-from datassay.report.consensus_figures import MOST_DRAWN, drawn_samples
+from datassay.report.consensus_figures import drawn_samples
 from datassay.report.consensus_files import CONSENSUS_FILES, write_consensus
 from datassay.report.consensus_page import render_consensus_page, run_columns, vote_rows
+from datassay.report.figure_style import MOST_DOTS
 
 EVIL = "</script><b>evil"
 
@@ -155,14 +156,12 @@ def test_the_page_escapes_what_users_wrote(tmp_path):
 
 
 def test_many_samples_are_thinned_and_suspects_are_kept(tmp_path):
-    folders = [write_run(tmp_path / str(k), n=MOST_DRAWN + 500, seed=k) for k in range(2)]
+    folders = [write_run(tmp_path / str(k), n=MOST_DOTS + 500, seed=k) for k in range(2)]
     found = run_report(folders)
     shown = drawn_samples(found)
-    assert shown.sum() == MOST_DRAWN
+    assert shown.sum() == MOST_DOTS
     assert shown[found.found.votes > 0].all()
-    assert f"{MOST_DRAWN:,} of {MOST_DRAWN + 500:,} samples are drawn" in render_consensus_page(
-        found
-    )
+    assert f"{MOST_DOTS:,} of {MOST_DOTS + 500:,} samples are drawn" in render_consensus_page(found)
 
 
 def test_folders_of_one_name_go_by_their_paths(tmp_path):

@@ -140,6 +140,20 @@ def test_groups_and_pairs_are_a_step_until_they_take_long():
     assert "groups and pairs" not in {s.name for s in plan(*DIGITS, joint).steps}
 
 
+def test_subsets_are_a_step_that_grows_with_their_number():
+    found = {
+        draws: {s.name: s for s in plan(*DIGITS, replace(SETTINGS, subsets=draws)).steps}
+        for draws in (0, 8, 16)
+    }
+    assert "random subsets" not in found[0]
+    few, many = found[8]["random subsets"], found[16]["random subsets"]
+    assert many.flops == pytest.approx(2 * few.flops)
+    # Of a kernel, decompositions of a quarter, a half and three quarters of its rows lead.
+    whole = found[0]["decompose"].flops
+    assert 8 * (1 / 64 + 1 / 8 + 27 / 64) * whole * 0.7 < few.flops
+    assert few.bytes > found[0]["decompose"].bytes / 2
+
+
 def test_a_check_is_a_step_of_so_many_networks():
     small = replace(SETTINGS, check=19, steps=100)
     steps = {s.name: s for s in plan(*DIGITS, small).steps}

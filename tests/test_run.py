@@ -1,5 +1,6 @@
 """The main job: everything it finds is aligned, repeatable and judged beside its rivals."""
 
+import json
 import logging
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import datassay as da
 from datassay.act.removal_curve import train_all
 from datassay.collect.fitter import taken_network
 from datassay.collect.retrain import retrain
+from datassay.data.samples import SampleSet
 from datassay.jobs.comparison import FEWEST_SUSPECTS
 from datassay.jobs.run import (
     RunSettings,
@@ -19,6 +21,11 @@ from datassay.jobs.run import (
     starting_networks,
 )
 from datassay.report.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
+from datassay.report.page import render_page
+from datassay.report.subset_figure import stand_ins
+from datassay.report.summary import summary_json
+from datassay.report.table import score_table
+from datassay.score.average_information import average_information
 from datassay.score.group_information import group_information
 from datassay.score.nearest_pairs import nearest_pairs
 
@@ -171,6 +178,37 @@ def test_a_check_retrains_the_real_network(noisy):
     assert found.warnings == () or "another order" not in found.warnings[-1]
 
 
+def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, curve_seeds=0, subsets=8, seed=3, sigma=2.0, steps=50)
+    found = run(train, val, settings)
+    (model,) = starting_networks(train, settings)
+    lin = da.collect(model, train, val, outputs="averaged", seed=3)
+    known = average_information(lin, draws=8, seed=3, sigma=2.0, steps=50)
+    np.testing.assert_allclose(found.average.information, known.information, rtol=1e-9)
+    table = score_table(found)
+    assert table["average_information"].to_pylist() == found.average.information.tolist()
+    assert table["average_information_error"].to_pylist() == found.average.standard_error.tolist()
+    summary = json.loads(summary_json(found))["average_information"]
+    assert summary["fractions"] == [0.25, 0.5, 0.75]
+    assert summary["most_draws_a_sample"] == 6
+    page = render_page(found)
+    assert 'id="subsets"' in page and "Means over 6 draws a sample at most" in page
+    assert "average_information" not in score_table(run(train, val, replace(settings, subsets=0)))
+
+
+def test_twins_are_told_to_stand_in_for_each_other():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 6)).astype("float32")
+    x[:4] = x[4:8]  # four pairs of twins
+    train = SampleSet(x, (x[:, 0] > 0).astype(int), ids=np.arange(40), class_names=("a", "b"))
+    val = SampleSet(-x[8:], train.y[8:], ids=np.arange(32), class_names=("a", "b"))
+    settings = replace(SETTINGS, curve_seeds=0, subsets=40, steps=20_000)
+    _, stood = stand_ins(run(train, val, settings))
+    assert set(stood.tolist()) >= set(range(8))
+    assert set(stood[:8].tolist()) == set(range(8))
+
+
 def test_a_check_that_fails_is_a_warning(noisy):
     train, val = noisy
     settings = replace(SETTINGS, model="mlp:width=4,depth=3", curve_seeds=0, check=8)
@@ -271,6 +309,7 @@ def test_only_the_suspects_that_go_count_as_dropped(noisy):
         ({"memory": float("nan")}, "memory must be a positive .* got nan"),
         ({"lr": -0.1}, "lr must be finite and positive"),
         ({"steps": 0}, "steps must be .* got 0"),
+        ({"subsets": 7}, "subsets must be at least 8 a size, .*, or 0 for none; got 7"),
         ({"check": 3}, "check must be at least 5 samples, or 0 for none; got 3"),
         ({"check": 5, "dynamics": "converged"}, "check retrains by as many updates as"),
         ({"attribution_at": "end"}, "attribution_at must be start or trained; got 'end'"),

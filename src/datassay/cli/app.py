@@ -53,6 +53,7 @@ from datassay.cli.options import (
     SourceColumn,
     Steps,
     Store,
+    Subsets,
     Target,
     Task,
     Top,
@@ -139,6 +140,7 @@ def run(
     attribution: Attribution = "auto",
     attribution_at: AttributionAt = "start",
     top: Top = 5,
+    subsets: Subsets = 0,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
     rank_correlation: RankCorrelation = None,
@@ -222,6 +224,7 @@ def score(
     batch_size: BatchSize = None,
     attribution: Attribution = "auto",
     top: Top = 5,
+    subsets: Subsets = 0,
     projection: Projection = "auto",
     outputs: Outputs = "auto",
     rank_correlation: RankCorrelation = None,
@@ -247,6 +250,8 @@ def score(
       datassay score digits --out scores
 
       datassay score table.parquet --target label --source clinic --attribution loss --top 20
+
+      datassay score table.csv --target label --subsets 10
 
       datassay score digits --smoothing sgd --batch-size 64 --lr 0.0005 --weight-decay 0.01
     """

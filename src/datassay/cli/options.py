@@ -86,6 +86,10 @@ Address = Annotated[
 Workers = Annotated[
     int | None, typer.Option(help="Of processes, or of a Ray started here (default: by cores).")
 ]
+Subsets = Annotated[
+    int,
+    typer.Option(help="Random subsets a size to average information over (8 or more); 0 is none."),
+]
 Check = Annotated[
     int,
     typer.Option(help="Samples to really retrain without, to check the scores by; 0 is none."),

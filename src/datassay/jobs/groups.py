@@ -1,4 +1,4 @@
-"""What the main job says of several samples at once: classes, sources, and pairs."""
+"""What the main job says of several samples at once: classes, sources, pairs and subsets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datassay.data.samples import SampleSet
 from datassay.jobs.settings import RunSettings
 from datassay.progress import Progress
 from datassay.score.aggregate import aggregate
+from datassay.score.average_information import AverageInformation, average_information
 from datassay.score.dynamics import N_NODES
 from datassay.score.group_information import SMOOTHINGS, GroupInformation, group_information
 from datassay.score.group_removal import removal_work
@@ -41,15 +42,20 @@ def by_group(
         progress: called with (step, groups done, groups in all).
 
     Returns:
-        The findings' `groups`, sums over samples, `whole_groups` and `pairs`. A single class or
-        source is no comparison and left out.
+        The findings' `groups`, sums over samples, `whole_groups`, `pairs` and `average`. A single
+        class or source is no comparison and left out.
     """
     sums = {
         by: aggregate(information.information, names, seed=settings.seed)
         for by, names in _labels(train).items()
     }
     whole = whole_groups(lin, train, settings, progress)
-    return {"groups": sums, "whole_groups": whole, "pairs": likest_pairs(lin, settings, progress)}
+    return {
+        "groups": sums,
+        "whole_groups": whole,
+        "pairs": likest_pairs(lin, settings, progress),
+        "average": average_of(lin, settings, progress),
+    }
 
 
 def whole_groups(
@@ -103,6 +109,27 @@ def likest_pairs(
     return pair_information(
         lin, pairs, smoothing=settings.smoothing, sigma=settings.sigma, progress=progress,
         **settings.dynamics_settings,
+    )  # fmt: skip
+
+
+def average_of(
+    lin: Linearization, settings: RunSettings, progress: Progress
+) -> AverageInformation | None:
+    """Information of each sample beside random subsets of the others.
+
+    Args:
+        lin: the linearisation.
+        settings: of the run; its seed is that of the subsets.
+        progress: called with (step, subsets done, subsets in all).
+
+    Returns:
+        The means; None where none were asked for.
+    """
+    if not settings.subsets:
+        return None
+    return average_information(
+        lin, draws=settings.subsets, seed=settings.seed, progress=progress,
+        **settings.smoothing_settings, **settings.dynamics_settings,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from datassay.jobs.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.jobs.scores import trained_features
 from datassay.jobs.settings import RunSettings
 from datassay.score.attribution import CHUNK_VALUES
+from datassay.score.average_information import FRACTIONS
 from datassay.score.dynamics import N_NODES
 from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
 from datassay.score.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
@@ -109,6 +110,7 @@ def plan_steps(
         *_engine_step(settings.engine),
         *_score_steps(form, n, m, rates, at_start),
         *_several_step(form, train, m, rates["float64"]),
+        *_subset_step(form, n, m, rates, settings),
         *_training_step(form, work, train, settings, rates["float32"]),
         *_trained_effects_step(form, n, m, settings, rates["float64"]),
         *_check_step(form, work, n, settings, rates["float32"]),
@@ -304,6 +306,23 @@ def _attribution_step(
     detail = f"{n} x {m} effects, the {min(top, n)} largest kept each way"
     seconds = flops / (SCORING_SHARE * rate) + n * m * (EFFECT_SECONDS + n_outputs * OUTPUT_SECONDS)
     return [PlanStep("attribution", detail, 8.0 * values, flops, seconds)]
+
+
+def _subset_step(
+    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
+) -> list[PlanStep]:
+    if not settings.subsets:
+        return []
+    alone, parts = replace(settings, attribution="none"), []
+    for size in (max(2, round(share * n)) for share in FRACTIONS):
+        subset = replace(form, n_rows=size * (form.n_rows // n))
+        parts += _score_steps(subset, size, m, rates, alone)[:2]  # decompose, leave one out
+    detail = f"{settings.subsets} subsets of each of {len(FRACTIONS)} sizes"
+    flops, seconds = (
+        settings.subsets * sum(getattr(p, f) for p in parts) for f in ("flops", "seconds")
+    )
+    held = form.result_bytes + max(p.bytes for p in parts)
+    return [PlanStep("random subsets", detail, held, flops, seconds)]
 
 
 def _training_step(

@@ -12,6 +12,7 @@ from datassay.collect.device import check_device
 from datassay.collect.engine import check_engine
 from datassay.errors import SettingError
 from datassay.score.attribution import check_top
+from datassay.score.average_information import FEWEST_DRAWS
 from datassay.score.dynamics import check_dynamics
 from datassay.score.information import check_smoothing
 from datassay.score.outcome import OUTCOMES
@@ -51,6 +52,7 @@ class RunSettings:
             the networks trained on all samples.
         top: samples to keep a validation sample and direction.
         curve_seeds: networks a ranking and fraction; 0 retrains nothing.
+        subsets: random subsets a size that information is averaged over; 0 is none.
         check: samples to really retrain without, to check the scores by; 0 is none.
         seed: of weights, projection, batches and random rankings.
         store: folder or fsspec URL that keeps finished work, or None.
@@ -81,6 +83,7 @@ class RunSettings:
     attribution_at: str = "start"
     top: int = 5
     curve_seeds: int = 5
+    subsets: int = 0
     check: int = 0
     seed: int = 0
     store: str | None = None
@@ -136,6 +139,11 @@ def check_settings(settings: RunSettings) -> None:
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
         )
     _check_retraining(settings)
+    if settings.subsets and settings.subsets < FEWEST_DRAWS:
+        raise SettingError(
+            f"subsets must be at least {FEWEST_DRAWS} a size, so that every sample is drawn twice, "
+            f"or 0 for none; got {settings.subsets}."
+        )
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)

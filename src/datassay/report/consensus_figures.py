@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datassay.report.consensus_findings import ConsensusFindings
-from datassay.report.figure_style import BLUE, SKY, VERMILION, equal_axes, plain, style
+from datassay.report.figure_style import BLUE, SKY, VERMILION, drawn_dots, equal_axes, plain, style
 from datassay.score.stability import Stability
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-MOST_DRAWN = 4000
 MOST_NUMBERS = 12  # runs whose correlations are printed into the cells
 AGREEMENT_COLOURS = ((0.0, VERMILION), (0.5, "#ffffff"), (1.0, BLUE))
 
@@ -117,9 +116,4 @@ def drawn_samples(findings: ConsensusFindings) -> np.ndarray:
         [c] bool: information positive in both runs, at most 4000, suspected ones before others.
     """
     found = findings.found
-    positive = (found.information[[0, -1]] > 0).all(0)
-    chance = np.random.default_rng(0).random(len(found.ids))
-    order = np.lexsort((chance, found.votes == 0, ~positive))[:MOST_DRAWN]
-    shown = np.zeros(len(found.ids), bool)
-    shown[order] = True
-    return shown & positive
+    return drawn_dots(*found.information[[0, -1]], first=found.votes > 0)

@@ -91,6 +91,26 @@ def log_ticks(values: np.ndarray) -> dict:
     return {"tickvals": [10.0**k for k in ticks], "ticktext": texts}
 
 
+MOST_DOTS = 4000
+
+
+def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Which samples stand in a figure of dots on logarithmic axes.
+
+    Args:
+        values: [n] each, of the axes.
+        first: [n] bool, drawn before others where not all can be.
+
+    Returns:
+        [n] bool: positive on every axis, 4000 at most; the others at random.
+    """
+    positive = np.all([v > 0 for v in values], axis=0)
+    chance = np.random.default_rng(0).random(len(first))
+    shown = np.zeros(len(first), bool)
+    shown[np.lexsort((chance, ~first, ~positive))[:MOST_DOTS]] = True
+    return shown & positive
+
+
 def equal_axes(figure: Figure, values: np.ndarray, x_title: str, y_title: str) -> None:
     """Two logarithmic axes of one range, and the dashed line on which both are equal.
 

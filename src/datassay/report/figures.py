@@ -14,6 +14,7 @@ from datassay.report.sample_figures import (
     source_groups,
     spoiled_groups,
 )
+from datassay.report.subset_figure import subset_figure
 from datassay.report.training_figures import (
     gain_figure,
     modes_figure,
@@ -53,6 +54,9 @@ def figures(findings: Findings) -> dict[str, tuple[str, str]]:
     if findings.check is not None:
         text = "Change of the predictions by retraining against that of the linearised network"
         drawn["check"] = (check_figure(findings.check), text)
+    if findings.average is not None:
+        text = "Information beside random subsets against that beside all other samples"
+        drawn["subsets"] = (subset_figure(findings), text)
     curve = findings.removal_curve
     if curve is not None:
         rankings = ", ".join(curve.rankings)

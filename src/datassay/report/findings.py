@@ -14,6 +14,7 @@ from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.aggregate import Aggregate
 from datassay.score.attribution import Attribution
+from datassay.score.average_information import AverageInformation
 from datassay.score.baselines import Baselines
 from datassay.score.group_information import GroupInformation
 from datassay.score.information import SampleInformation
@@ -52,6 +53,7 @@ class Findings:
             samples. Of the linearised one in its output unit; of the trained ones probabilities of
             classes, or targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
+        average: information beside random subsets; None where none were asked for.
         groups: "class" and "source" → information summed up by it, where there are two or more.
         whole_groups: the same → information of each group as one, in the same order; without those
             whose removal takes too long.
@@ -79,6 +81,7 @@ class Findings:
     attribution_at: str = "start"
     query_outputs: Float[np.ndarray, "m k"] | None = None
     influence: SampleInfluence | None = None
+    average: AverageInformation | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
     whole_groups: dict[str, GroupInformation] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
@@ -113,6 +116,8 @@ def check_aligned(findings: Findings) -> None:
         results["influence"] = findings.influence
     if findings.baselines is not None:
         results["baselines"] = findings.baselines
+    if findings.average is not None:
+        results["average"] = findings.average
     for name, scored in results.items():
         if not np.array_equal(scored.ids, ids):
             raise DataError(

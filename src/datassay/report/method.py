@@ -41,6 +41,7 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             _effect(findings),
         ),
         *_influence(findings),
+        *_average(findings),
         ("Validation samples", _validation(findings)),
         (
             "Redundant",
@@ -80,6 +81,17 @@ def _influence(findings: Findings) -> tuple[tuple[str, str], ...]:
         f"all others and its variance, skewness and kurtosis over {partners}."
     )
     return (("Influence", text),)
+
+
+def _average(findings: Findings) -> tuple[tuple[str, str], ...]:
+    if findings.average is None:
+        return ()
+    text = (
+        "The same information with the sample left out of a random subset of the others instead of "
+        "all of them, averaged over subsets (S1 §7, after data Shapley). All sizes count alike, "
+        "and every size takes the step size of the full set."
+    )
+    return (("Beside fewer samples", text),)
 
 
 def _information(findings: Findings) -> str:

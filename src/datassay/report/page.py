@@ -14,7 +14,8 @@ from datassay.report.html import advice_cards, card_kind, markup, render, script
 from datassay.report.method import method_notes
 from datassay.report.pair_gallery import pair_cards
 from datassay.report.queries import effect_sentence, effect_words, query_data, query_note
-from datassay.report.wording import count, number
+from datassay.report.subset_figure import FACTOR, stand_ins
+from datassay.report.wording import count, number, percent
 
 SCRIPTS = ("figures.js", "gallery.js", "explain.js")
 
@@ -57,6 +58,7 @@ def _context(findings: Findings) -> dict[str, object]:
         "group_tables": group_tables(findings),
         "group_columns": GROUP_COLUMNS,
         "pairs": pair_cards(findings),
+        "subset_note": _subset_note(findings),
         **_explained(findings),
         "issue_note": _issue_note(findings),
         "removal_note": _removal_note(findings),
@@ -88,6 +90,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
     quality = findings.projection_quality
     there = {
         "groups": bool(findings.groups),
+        "subsets": findings.average is not None,
         "pairs": findings.pairs is not None and bool(findings.pairs.interaction.any()),
         "why": findings.attribution is not None,
         "contests": bool(findings.contests),
@@ -100,6 +103,7 @@ def _sections(findings: Findings) -> list[tuple[str, str]]:
         ("groups", "Totals"),
         ("gallery", "Gallery"),
         ("pairs", "Pairs"),
+        ("subsets", "Beside fewer"),
         ("why", "Why this prediction"),
         ("labels", "Label errors"),
         ("modes", "Learned when"),
@@ -132,6 +136,25 @@ def _gallery_note(findings: Findings, n_shown: int) -> str:
         return f"{drawn} {scope}. No label is suspected."
     which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
     return f"{drawn} {scope}, and {which} suspected label errors."
+
+
+def _subset_note(findings: Findings) -> str:
+    found = findings.average
+    if found is None:
+        return ""
+    rank, stood = stand_ins(findings)
+    sizes = ", ".join(percent(share) for share in found.fractions)
+    text = (
+        f"Means over {count(int(found.n_draws.max()), 'draw')} a sample at most, of {sizes} of the "
+        f"samples. The rank correlation of both is {number(rank)}."
+    )
+    if not len(stood):
+        return text
+    ids = ", ".join(str(i) for i in findings.samples.ids[stood[:5]])
+    return (
+        f"{text} {count(len(stood), 'sample')}, first {ids}, gain{'s' if len(stood) == 1 else ''} "
+        f"over {FACTOR:g} times as much as the median one: others stand in for them."
+    )
 
 
 def _issue_note(findings: Findings) -> str:

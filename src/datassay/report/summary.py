@@ -11,6 +11,7 @@ import numpy as np
 from datassay.report.advice import advice, wrong_labels
 from datassay.report.findings import Findings
 from datassay.report.redundancy import redundancy
+from datassay.report.subset_figure import stand_ins
 
 MOST_PAIRS = 100
 
@@ -38,6 +39,7 @@ def summary_json(findings: Findings) -> str:
         "group_p_values": {by: found.p_value for by, found in findings.groups.items()},
         "removal_curve": _removal_curve(findings),
         "check": _check(findings),
+        "average_information": _average(findings),
     }
     return standard_json(summary)
 
@@ -102,6 +104,18 @@ def _check(findings: Findings) -> dict[str, object] | None:
         return None
     names = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "weights")
     return {name: getattr(found, name) for name in names}
+
+
+def _average(findings: Findings) -> dict[str, object] | None:
+    found = findings.average
+    if found is None:
+        return None
+    draws = int(found.n_draws.max())
+    return {
+        "fractions": found.fractions,
+        "most_draws_a_sample": draws,
+        "rank_correlation": stand_ins(findings)[0],
+    }
 
 
 def _plain(value: object) -> object:

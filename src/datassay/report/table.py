@@ -18,6 +18,7 @@ def score_table(findings: Findings) -> pa.Table:
     Returns:
         One row a sample, in the samples' order. `label` is the class index or the target;
         `class_name`, `suggested_label` and `true_label` are names where there are classes;
+        `average_information`, with its standard error, is beside random subsets, where asked for;
         `influence_*` are the moments of X(z, ·) over other samples, at the linearised ridge fit;
         `loss` and `margin` are there where networks were trained, `true_label` where it is known,
         `source` where the samples have one, `is_adversarial` where some were made so, and
@@ -35,6 +36,10 @@ def score_table(findings: Findings) -> pa.Table:
         "prediction_change": pa.array(findings.prediction_change),
         "weight_change": pa.array(findings.weight_change),
     }
+    if findings.average is not None:
+        means = findings.average.to_table()
+        columns["average_information"] = means["average_information"]
+        columns["average_information_error"] = means["standard_error"]
     if findings.influence is not None:
         moments = findings.influence.to_table()
         columns |= {name: moments[name] for name in moments.column_names if name != "id"}

@@ -15,6 +15,10 @@ from datassay.results import result
 from datassay.score.information import sample_information
 from datassay.score.training_run import training_run
 
+FRACTIONS = (0.25, 0.5, 0.75)
+# So many draws bring every sample into two of the smallest of these, whatever their number.
+FEWEST_DRAWS = 8
+
 
 @result
 class AverageInformation:
@@ -51,11 +55,11 @@ class AverageInformation:
 def average_information(
     lin: Linearization,
     *,
-    fractions: float | Sequence[float] = (0.25, 0.5, 0.75),
+    fractions: float | Sequence[float] = FRACTIONS,
     draws: int = 10,
     seed: int = 0,
     progress: Progress = silent,
-    **settings: float | int | str,
+    **settings: float | int | str | None,
 ) -> AverageInformation:
     """Mean information of each sample beside random subsets of the others.
 
