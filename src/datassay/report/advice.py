@@ -158,8 +158,9 @@ def redundancy_advice(findings: Findings) -> Advice:
         headline=f"About {count(n_redundant, 'redundant sample')} ({percent(found.fraction)})",
         sentence=(
             f"Removing {percent(found.fraction)} of the samples, {found.ranking}, and retraining "
-            f"{_cost(found)} (mean of {count(found.n_seeds, 'seed')}), within "
-            f"{_tolerance(found)}.{_random_sentence(found)}"
+            f"{_cost(found)} (mean of {count(found.n_seeds, 'seed')})"
+            f"{f', within {_tolerance(found)}' if found.change <= 0 else ''}."
+            f"{_random_sentence(found)}"
         ),
     )
 
