@@ -101,12 +101,13 @@ def _scores(folder: Path) -> pa.Table:
             f"{path} must have the columns {', '.join(NEEDED)}; it lacks {', '.join(missing)}. "
             + remedy
         )
-    for name, kind in NUMBERS.items():
-        column = table[name]
-        if column.type != kind or column.null_count or not np.isfinite(column.to_numpy()).all():
+    for name in NEEDED:
+        column, kind = table[name], NUMBERS.get(name)
+        right = not column.null_count and kind in {None, column.type}
+        if not right or (kind is not None and not np.isfinite(column.to_numpy()).all()):
+            what = "value" if kind is None else f"finite {kind}"
             raise DataError(
-                f"column {name} of {path} must hold a finite {kind} in every row; it does not. "
-                + remedy
+                f"column {name} of {path} must hold a {what} in every row; it does not. {remedy}"
             )
     return table
 
