@@ -4,9 +4,9 @@ MNIST 4 vs 9 with 1000 training and 1000 validation samples: an MLP, a convoluti
 scratch, and the same pretrained on EMNIST letters (the paper's own weights). Pearson correlation of
 ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² with retraining without each of a random subset of samples.
 
-Retraining the convolutional networks takes 2 minutes and more of one core a sample. What is retrained goes
-to `retrained/TASK.csv`, which is kept with the results: any number of calls continue it,
-`--only retrain` does nothing else, `--worker 0/2` does every second sample. Influence functions
+Retraining the convolutional networks takes 2 minutes and more of one core a sample. What is
+retrained goes to `retrained/TASK.csv`, which is kept with the results: any number of calls continue
+it, `--only retrain` does nothing else, `--worker 0/2` does every second sample. Influence functions
 take up to 20 seconds a sample; `--only linearised` leaves them out.
 """
 
