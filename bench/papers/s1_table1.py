@@ -78,9 +78,9 @@ TASKS = [
 ]
 
 
-def network(task: Task) -> nn.Module:
+def network(task: Task, seed: int) -> nn.Module:
     """The task's network at its starting weights, one output."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     if task.network == "mlp":
         return mlp((28, 28), 1, width=1024)
     if task.network == "lenet5":
@@ -131,12 +131,12 @@ def quick(model: nn.Module) -> nn.Module:
     return nn.Sequential(image, InParts(*body))
 
 
-def samples(task: Task) -> tuple[SampleSet, SampleSet]:
+def samples(task: Task, seed: int) -> tuple[SampleSet, SampleSet]:
     """1000 training and 1000 validation samples."""
     if task.network == "lenet5":
-        train, val = draw(cats_dogs, (1000, 1000), 0, names=("cat", "dog"))
+        train, val = draw(cats_dogs, (1000, 1000), seed, names=("cat", "dog"))
         return halved(train), halved(val)
-    return mnist_pair(4, 9, n=1000, m=1000, seed=0)
+    return mnist_pair(4, 9, n=1000, m=1000, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,11 @@ class Truth:
     prediction_change: np.ndarray
 
 
-def truth(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, store: Path) -> Truth:
+def truth(
+    task: Task, seed: int, train: SampleSet, val: SampleSet, removed: np.ndarray, store: Path
+) -> Truth:
     """Read what is kept, retrain and keep what is not."""
-    name = task.name.replace(", ", "_").replace(" ", "_")
+    name = task.name.replace(", ", "_").replace(" ", "_") + (f"_seed_{seed}" if seed else "")
     kept = KEPT / f"{name}.csv"
 
     def show(step: str, done: int, total: int) -> None:
@@ -158,7 +160,7 @@ def truth(task: Task, train: SampleSet, val: SampleSet, removed: np.ndarray, sto
 
     missing = [int(i) for i in removed if int(i) not in changes(kept)]
     for part in (missing[start : start + AT_ONCE] for start in range(0, len(missing), AT_ONCE)):
-        model = quick(network(task))
+        model = quick(network(task, seed))
         found = retrain(
             model, train, val, **task.run, removed=part, store=store / name, progress=show
         )
@@ -199,12 +201,12 @@ def correlations(ours: tuple, truth: Truth) -> dict[str, list[float]]:
     return figures
 
 
-def trained_network(task: Task, train: SampleSet) -> nn.Module:
+def trained_network(task: Task, seed: int, train: SampleSet) -> nn.Module:
     """The task's network trained on all samples."""
     recipe = Recipe("sgd", task.lr, task.steps, None, "mse", task.weight_decay)
     everything = torch.arange(len(train))[None]
-    state = train_networks([quick(network(task))], train, everything, recipe).state
-    trained = network(task)
+    state = train_networks([quick(network(task, seed))], train, everything, recipe).state
+    trained = network(task, seed)
     with torch.no_grad():  # the same weights in the same order, whatever the layers are called
         for parameter, found in zip(trained.parameters(), state.values(), strict=True):
             parameter.copy_(found[0].reshape(parameter.shape))
@@ -213,6 +215,7 @@ def trained_network(task: Task, train: SampleSet) -> nn.Module:
 
 def measured(
     task: Task,
+    seed: int,
     train: SampleSet,
     val: SampleSet,
     removed: np.ndarray,
@@ -221,7 +224,7 @@ def measured(
 ):
     """Both methods against the truth, timed in the same run."""
     start = time.perf_counter()
-    lin = collect(network(task), train, val, allow_trained=True)
+    lin = collect(network(task, seed), train, val, allow_trained=True)
     found = leave_one_out(lin, **task.run, dynamics="descent")
     seconds = time.perf_counter() - start
     figures = {
@@ -232,7 +235,7 @@ def measured(
     }
     if only == "linearised":
         return figures
-    trained = trained_network(task, train)
+    trained = trained_network(task, seed, train)
     for damping in DAMPINGS:
         start = time.perf_counter()
         try:
@@ -266,6 +269,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["retrain", "linearised"])
     parser.add_argument("--samples", type=int, default=N_RETRAINED, help="to retrain without")
     parser.add_argument("--worker", default="0/1", help="which share of the samples: 0/2, 1/2")
+    parser.add_argument("--seed", type=int, default=0, help="of the images and of the start")
     settings = parser.parse_args()
     share, of = map(int, settings.worker.split("/"))
     first = np.random.default_rng(0).choice(1000, N_RETRAINED, replace=False)
@@ -273,18 +277,18 @@ def main() -> None:
     removed = np.concatenate([first, np.random.default_rng(1).permutation(others)])
     removed = removed[: settings.samples][share::of]
     for task in (t for t in TASKS if t.name in settings.tasks):
-        train, val = samples(task)
-        real = truth(task, train, val, removed, settings.store)
+        train, val = samples(task, settings.seed)
+        real = truth(task, settings.seed, train, val, removed, settings.store)
         if settings.only == "retrain":
             continue
         lin_weights, lin_predictions, infl_weights, infl_predictions = task.paper
         record(
-            f"papers/s1_table1/{task.name}",
+            f"papers/s1_table1/{task.name}" + (f" seed {settings.seed}" * (settings.seed > 0)),
             n=len(train),
             m=len(val),
             retrained=len(removed),
             **task.run,
-            **measured(task, train, val, removed, real, settings.only),
+            **measured(task, settings.seed, train, val, removed, real, settings.only),
             paper_linearised={"weights": lin_weights, "predictions": lin_predictions},
             paper_influence={"weights": infl_weights, "predictions": infl_predictions},
         )
