@@ -148,10 +148,16 @@ class Truth:
 
 
 def truth(
-    task: Task, seed: int, train: SampleSet, val: SampleSet, removed: np.ndarray, store: Path
+    task: Task,
+    train: SampleSet,
+    val: SampleSet,
+    removed: np.ndarray,
+    settings: argparse.Namespace,
 ) -> Truth:
     """Read what is kept, retrain and keep what is not."""
+    seed, precision = settings.seed, settings.precision
     name = task.name.replace(", ", "_").replace(" ", "_") + (f"_seed_{seed}" if seed else "")
+    name += "_float64" if precision == "float64" else ""
     kept = KEPT / f"{name}.csv"
 
     def show(step: str, done: int, total: int) -> None:
@@ -162,7 +168,14 @@ def truth(
     for part in (missing[start : start + AT_ONCE] for start in range(0, len(missing), AT_ONCE)):
         model = quick(network(task, seed))
         found = retrain(
-            model, train, val, **task.run, removed=part, store=store / name, progress=show
+            model,
+            train,
+            val,
+            **task.run,
+            removed=part,
+            precision=precision,
+            store=settings.store / name,
+            progress=show,
         )
         KEPT.mkdir(exist_ok=True)
         with kept.open("a", newline="", encoding="utf-8") as file:
@@ -270,6 +283,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=N_RETRAINED, help="to retrain without")
     parser.add_argument("--worker", default="0/1", help="which share of the samples: 0/2, 1/2")
     parser.add_argument("--seed", type=int, default=0, help="of the images and of the start")
+    parser.add_argument("--precision", choices=["float32", "float64"], default="float32")
     settings = parser.parse_args()
     share, of = map(int, settings.worker.split("/"))
     first = np.random.default_rng(0).choice(1000, N_RETRAINED, replace=False)
@@ -278,7 +292,7 @@ def main() -> None:
     removed = removed[: settings.samples][share::of]
     for task in (t for t in TASKS if t.name in settings.tasks):
         train, val = samples(task, settings.seed)
-        real = truth(task, settings.seed, train, val, removed, settings.store)
+        real = truth(task, train, val, removed, settings)
         if settings.only == "retrain":
             continue
         lin_weights, lin_predictions, infl_weights, infl_predictions = task.paper
