@@ -62,7 +62,8 @@ def test_what_is_a_number_a_path_or_not_ours_passes(values):
         (
             {"samples": np.zeros(3)},
             DataError,
-            "samples must be a SampleSet or None; got a ndarray. load((x, y)) makes one of arrays.",
+            "samples must be a SampleSet or None; got a ndarray. load((x, y)) makes one of arrays, "
+            "load(path) or load(dataset) of those.",
         ),
     ],
 )

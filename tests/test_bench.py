@@ -8,7 +8,8 @@ import torch
 from test_cli import assert_one_error_line, columns, invoke, succeed
 
 from datassay.jobs import bench_cases
-from datassay.jobs.bench_cases import CASES, Measured, in_turns
+from datassay.jobs.bench_cases import CASES, in_turns
+from datassay.report.bench_findings import Measured
 
 FIGURES = {
     "leave-one-out": (0, 1e-9),

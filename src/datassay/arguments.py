@@ -31,7 +31,7 @@ MAKERS = {
     "Linearization": "collect(model, train, val) makes one.",
     "LeaveOneOut": "leave_one_out(lin) makes one.",
     "LabelIssues": "label_issues(lin) makes one.",
-    "SampleSet": "load((x, y)) makes one of arrays.",
+    "SampleSet": "load((x, y)) makes one of arrays, load(path) or load(dataset) of those.",
 }
 
 
@@ -66,7 +66,7 @@ def checks_arguments(function: F) -> F:
             if name in given:
                 each = given[name] if name == rest else {name: given[name]}
                 for argument, value in each.items():
-                    _check(argument, value, members)
+                    check_kind(argument, value, *members)
         return function(*args, **kwargs)
 
     return checked  # pyright: ignore[reportReturnType]
@@ -84,7 +84,18 @@ def _is_ours(member: Any) -> bool:
     return member.__module__.startswith("datassay.")
 
 
-def _check(name: str, value: object, members: tuple[type, ...]) -> None:
+def check_kind(name: str, value: object, *members: type) -> None:
+    """Refuse a value that is none of these kinds.
+
+    Args:
+        name: of the argument.
+        value: what was given for it.
+        members: kinds among PLAIN, and our own classes.
+
+    Raises:
+        DataError: a SampleSet was expected, and it is none.
+        SettingError: something else was.
+    """
     taken = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
     is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
     if isinstance(value, taken) or (is_scalar and {int, float} & set(members)):

@@ -41,12 +41,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
     """
     a = torch.ones(size, size, dtype=dtype)
     product = torch.empty_like(a)
-    seconds = []
-    for _ in range(6):
-        start = time.perf_counter()
-        torch.matmul(a, a, out=product)
-        seconds.append(time.perf_counter() - start)
-    return 2 * size**3 / min(seconds[1:])
+    return 2 * size**3 / best_seconds(lambda: torch.matmul(a, a, out=product))
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:

@@ -6,8 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from datassay.jobs.bench import BenchFindings
-from datassay.jobs.bench_cases import Measured
+from datassay.report.bench_findings import BenchFindings, Measured
 from datassay.report.wording import number
 
 

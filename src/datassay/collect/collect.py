@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.arguments import checks_arguments
+from datassay.arguments import check_kind, checks_arguments
 from datassay.collect.blocks import Block, allocate, named_tensors, take
 from datassay.collect.device import check_device
 from datassay.collect.engine import Engine, engine_named
@@ -209,7 +209,7 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
             classes that differ between the sets.
     """
     for name, samples in (("train", train), ("val", train if val is None else val)):
-        check_is_sample_set(name, samples)
+        check_kind(name, samples, SampleSet)
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
@@ -229,23 +229,6 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
         raise DataError(
             f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
             f"{list(val.input_shape)}. Load both the same way."
-        )
-
-
-def check_is_sample_set(name: str, samples: object) -> None:
-    """Refuse arrays, tables and Datasets as they are: `load` makes samples of them.
-
-    Args:
-        name: of the argument.
-        samples: what was given for it.
-
-    Raises:
-        DataError: it is no SampleSet.
-    """
-    if not isinstance(samples, SampleSet):
-        raise DataError(
-            f"{name} must be a SampleSet; got a {type(samples).__name__}. load((x, y)) makes a "
-            "training and a validation set of arrays, load(path) or load(dataset) of those."
         )
 
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 
 import torch
 
 from datassay.errors import SettingError
-from datassay.jobs.bench_cases import CASES, Measured
+from datassay.jobs.bench_cases import CASES
 from datassay.machine import machine_name, matrix_rate
 from datassay.progress import Progress, silent
+from datassay.report.bench_findings import BenchFindings
 
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True, slots=True)
-class BenchFindings:
-    """What was measured, and on what.
-
-    Attributes:
-        cases: name → what was measured, in the order they ran.
-        facts: machine, threads, rates of matrix products, versions, seed, command.
-    """
-
-    cases: dict[str, Measured]
-    facts: dict[str, str]
 
 
 def bench(

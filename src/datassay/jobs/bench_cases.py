@@ -32,42 +32,15 @@ from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
 from datassay.polynomial.fit import fit_polynomial
 from datassay.polynomial.monomials import local_monomials
+from datassay.report.bench_findings import Measured
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
-from datassay.score.projection_quality import correlation
+from datassay.score.retraining_check import retraining_check
 
 TURNS = 3
 FEW = 3  # of the removals that the rival is timed on
 DESCENT: dict[str, Any] = {"lr": 0.05, "steps": 300}
 N_POINTS, N_COLUMNS, N_NEIGHBORS, RATIO = 20_000, 64, 20, 40
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One claim, measured.
-
-    Attributes:
-        what: our work, with its size.
-        rival: what it was compared with.
-        seconds: ours.
-        rival_seconds: the rival's; where it did a part of the work, times the whole over the part.
-        figure: what the answers were compared by; differences are shares of the largest value.
-        value: ours, or how far both agree.
-        rival_value: the rival's; None where `value` says how far both agree.
-    """
-
-    what: str
-    rival: str
-    seconds: float
-    rival_seconds: float
-    figure: str
-    value: float
-    rival_value: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        """How many times the rival's seconds are ours."""
-        return self.rival_seconds / self.seconds
 
 
 def removals(seed: int) -> Measured:
@@ -181,14 +154,13 @@ def fidelity(seed: int) -> Measured:
         lambda: retrain(model, train, val, removed=some, **recipe),
         turns=1,
     )
-    real = theirs.found.prediction_change
     return Measured(
         f"what each of {len(train)} removals changes, linearised MLP(256), kernel included",
         f"really retraining without each, measured on {len(some)}",
         ours.seconds,
         theirs.seconds * len(train) / (len(some) + 1),
         "Pearson correlation",
-        float(correlation(ours.found.prediction_change[some], real)),
+        retraining_check(ours.found, theirs.found).pearson,
     )
 
 

@@ -39,7 +39,8 @@ def run_report(folders: Sequence[Path], command: str = "") -> ConsensusFindings:
         DataError: a folder holds no scores or unreadable ones, or is named twice, there are fewer
             than two, or the runs share fewer than 3 ids.
     """
-    tables = {name: _scores(path) for name, path in _named(folders).items()}
+    named = _named(folders)
+    tables = {name: _scores(path) for name, path in named.items()}
     found = consensus({name: _run_scores(table) for name, table in tables.items()})
     labels = np.stack([
         _labels(table)[at] for table, at in zip(tables.values(), found.positions, strict=True)
@@ -49,9 +50,9 @@ def run_report(folders: Sequence[Path], command: str = "") -> ConsensusFindings:
             name=name,
             n_samples=table.num_rows,
             n_suspects=int(table["is_issue"].to_numpy().sum()),
-            facts=_facts(path),
+            facts=_facts(named[name]),
         )
-        for (name, path), table in zip(_named(folders).items(), tables.values(), strict=True)
+        for name, table in tables.items()
     )
     relabelled = (labels != labels[0]).any(0)
     first = next(iter(tables.values()))

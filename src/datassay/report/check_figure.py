@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.report.figure_style import BLUE, equal_axes, plain
+from datassay.report.figure_style import BLUE, Dots, equal_figure, plain
 from datassay.score.retraining_check import RetrainingCheck
 
 if TYPE_CHECKING:
@@ -22,15 +22,11 @@ def check_figure(check: RetrainingCheck) -> Figure:
     Returns:
         The figure, both axes logarithmic; on the dashed line the two agree.
     """
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    both = np.concatenate([check.linearised, check.retrained])
-    titles = ("change of the predictions, linearised", "the same, network retrained")
-    equal_axes(figure, both, *titles)
-    figure.add_scatter(
-        x=check.linearised, y=check.retrained, mode="markers", name="one sample each",
-        marker={"color": BLUE, "size": 8}, text=[plain(str(i)) for i in check.ids],
-        hovertemplate="id %{text}<br>linearised %{x:.3g}<br>retrained %{y:.3g}<extra></extra>",
-    )  # fmt: skip
-    return figure
+    return equal_figure(
+        check.linearised,
+        check.retrained,
+        ("change of the predictions, linearised", "the same, network retrained"),
+        [Dots("one sample each", np.ones(len(check.ids), bool), BLUE, size=8, opacity=1.0)],
+        np.array([plain(str(i)) for i in check.ids]),
+        "id %{text}<br>linearised %{x:.3g}<br>retrained %{y:.3g}",
+    )

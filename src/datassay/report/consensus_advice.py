@@ -9,10 +9,10 @@ from datassay.report.consensus_findings import (
     ConsensusFindings,
     differ_by_chance,
     lowest_pair,
-    mean_pair,
     votes,
 )
 from datassay.report.wording import count, number, percent
+from datassay.score.consensus import mean_pair
 
 # Mean rank correlations from which on two runs tell the same story, or not at all.
 SAME, UNLIKE = 0.8, 0.5

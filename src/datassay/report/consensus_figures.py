@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datassay.report.consensus_findings import ConsensusFindings
-from datassay.report.figure_style import BLUE, SKY, VERMILION, drawn_dots, equal_axes, plain, style
+from datassay.report.figure_style import (
+    BLUE,
+    SKY,
+    VERMILION,
+    Dots,
+    drawn_dots,
+    equal_figure,
+    plain,
+    style,
+)
 from datassay.score.stability import Stability
 
 if TYPE_CHECKING:
@@ -81,29 +90,20 @@ def sample_figure(findings: ConsensusFindings) -> Figure:
         The figure, both axes logarithmic; suspected samples are marked. Of more than 4000 samples
         the suspected ones and some at random are drawn.
     """
-    import plotly.graph_objects as go
-
-    found = findings.found
-    x, y = found.information[0], found.information[-1]
-    shown = drawn_samples(findings)
-    groups = (
-        ("not suspected", shown & (found.votes == 0), SKY, 5),
-        ("suspected by some", shown & (found.votes > 0), VERMILION, 7),
-    )
-    figure = go.Figure()
+    found, shown = findings.found, drawn_samples(findings)
     first, last = plain(found.names[0]), plain(found.names[-1])
-    both = np.concatenate([x[shown], y[shown]])
-    equal_axes(figure, both, f"information, {first}", f"the same, {last}")
-    for name, inside, colour, size in groups:
-        if inside.any():
-            figure.add_scatter(
-                x=x[inside], y=y[inside], mode="markers", name=name,
-                marker={"color": colour, "size": size, "opacity": 0.7},
-                text=[f"{plain(str(i))}<br>label {plain(str(k))}" for i, k in
-                      zip(found.ids[inside], findings.label[inside], strict=True)],
-                hovertemplate="id %{text}<br>%{x:.3g} and %{y:.3g} nats<extra></extra>",
-            )  # fmt: skip
-    return figure
+    named = zip(found.ids, findings.label, strict=True)
+    return equal_figure(
+        found.information[0],
+        found.information[-1],
+        (f"information, {first}", f"the same, {last}"),
+        [
+            Dots("not suspected", shown & (found.votes == 0), SKY, size=5),
+            Dots("suspected by some", shown & (found.votes > 0), VERMILION, size=7),
+        ],
+        np.array([f"{plain(str(i))}<br>label {plain(str(label))}" for i, label in named]),
+        "id %{text}<br>%{x:.3g} and %{y:.3g} nats",
+    )
 
 
 def drawn_samples(findings: ConsensusFindings) -> np.ndarray:

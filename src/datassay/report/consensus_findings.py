@@ -122,15 +122,3 @@ def lowest_pair(correlations: np.ndarray) -> tuple[float, int, int]:
     above = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
     i, j = np.unravel_index(above.argmin(), above.shape)
     return float(correlations[i, j]), int(i), int(j)
-
-
-def mean_pair(correlations: np.ndarray) -> float:
-    """How two runs agree on average.
-
-    Args:
-        correlations: [r, r].
-
-    Returns:
-        Mean above the diagonal.
-    """
-    return float(correlations[np.triu_indices(len(correlations), 1)].mean())

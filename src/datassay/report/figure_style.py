@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,6 +96,25 @@ def log_ticks(values: np.ndarray) -> dict:
 MOST_DOTS = 4000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Dots:
+    """Samples that are drawn alike.
+
+    Attributes:
+        name: in the legend.
+        inside: [n], which samples.
+        colour: of their marks.
+        size: in pixels.
+        opacity: in (0, 1].
+    """
+
+    name: str
+    inside: np.ndarray
+    colour: str
+    size: int = 6
+    opacity: float = 0.7
+
+
 def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Which samples stand in a figure of dots on logarithmic axes.
 
@@ -111,23 +132,48 @@ def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return shown & positive
 
 
-def equal_axes(figure: Figure, values: np.ndarray, x_title: str, y_title: str) -> None:
-    """Two logarithmic axes of one range, and the dashed line on which both are equal.
+def equal_figure(
+    x: np.ndarray,
+    y: np.ndarray,
+    titles: tuple[str, str],
+    groups: Sequence[Dots],
+    texts: np.ndarray,
+    hover: str,
+) -> Figure:
+    """One mark a sample on two logarithmic axes, and the dashed line on which both are equal.
 
     Args:
-        figure: changed in place; add what it shows afterwards, so that it lies over the line.
-        values: what either axis shows; those that are not positive have no place.
-        x_title: with its unit.
-        y_title: with its unit.
+        x: [n].
+        y: [n], in the same unit.
+        titles: of the axes, with units.
+        groups: which samples are drawn how, the last on top.
+        texts: [n], what `hover` calls %{text}, safe for plotly.
+        hover: plotly's template.
+
+    Returns:
+        The figure; empty groups are left out.
     """
-    there = values[values > 0]
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    inside = np.any([group.inside for group in groups], axis=0)
+    both = np.concatenate([x[inside], y[inside]])
+    there = both[both > 0]
     ends = np.array([there.min(), there.max()] if len(there) else [1.0, 1.0])
     figure.add_scatter(
         x=ends, y=ends, mode="lines", name="equal", hoverinfo="skip",
         line={"color": INK, "width": 1, "dash": "dash"},
     )  # fmt: skip
-    style(figure, x_title, y_title)
+    for group in groups:
+        if group.inside.any():
+            figure.add_scatter(
+                x=x[group.inside], y=y[group.inside], mode="markers", name=group.name,
+                marker={"color": group.colour, "size": group.size, "opacity": group.opacity},
+                text=texts[group.inside].tolist(), hovertemplate=f"{hover}<extra></extra>",
+            )  # fmt: skip
+    style(figure, *titles)
     ticks = log_ticks(ends)
     figure.update_xaxes(type="log", **ticks)
     figure.update_yaxes(type="log", **ticks)
     figure.update_layout(height=420)
+    return figure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from datassay.report.figure_style import BLUE, VERMILION, drawn_dots, equal_axes, plain
+from datassay.report.figure_style import BLUE, VERMILION, Dots, drawn_dots, equal_figure, plain
 from datassay.report.findings import Findings
 from datassay.score.projection_quality import rank_correlation
 
@@ -47,25 +47,19 @@ def subset_figure(findings: Findings) -> Figure:
     Returns:
         The figure, both axes logarithmic; 4000 samples at most.
     """
-    import plotly.graph_objects as go
-
     assert findings.average is not None
     x, y = findings.information.information, findings.average.information
     stood = np.zeros(len(x), bool)
     stood[stand_ins(findings)[1]] = True
     shown = drawn_dots(x, y, first=stood)
-    figure = go.Figure()
-    titles = ("information beside all others, nats", "the same beside random subsets")
-    equal_axes(figure, np.concatenate([x[shown], y[shown]]), *titles)
-    for name, inside, colour in (
-        ("sample", shown & ~stood, BLUE),
-        ("others stand in for it", shown & stood, VERMILION),
-    ):
-        if inside.any():
-            figure.add_scatter(
-                x=x[inside], y=y[inside], mode="markers", name=name,
-                marker={"color": colour, "size": 6, "opacity": 0.7},
-                text=[plain(str(i)) for i in findings.samples.ids[inside]],
-                hovertemplate="id %{text}<br>%{x:.3g} and %{y:.3g} nats<extra></extra>",
-            )  # fmt: skip
-    return figure
+    return equal_figure(
+        x,
+        y,
+        ("information beside all others, nats", "the same beside random subsets"),
+        [
+            Dots("sample", shown & ~stood, BLUE),
+            Dots("others stand in for it", shown & stood, VERMILION),
+        ],
+        np.array([plain(str(i)) for i in findings.samples.ids]),
+        "id %{text}<br>%{x:.3g} and %{y:.3g} nats",
+    )

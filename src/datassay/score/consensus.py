@@ -140,8 +140,20 @@ def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
         r ρ / (1 + (r − 1) ρ), ρ the mean above the diagonal; 0 where that is negative.
     """
     r = len(correlations)
-    rho = max(0.0, float(correlations[np.triu_indices(r, 1)].mean()))
+    rho = max(0.0, mean_pair(correlations))
     return r * rho / (1 + (r - 1) * rho)
+
+
+def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
+    """How two of r scores agree on average.
+
+    Args:
+        correlations: [r, r], between every two of the scores.
+
+    Returns:
+        Mean above the diagonal.
+    """
+    return float(correlations[np.triu_indices(len(correlations), 1)].mean())
 
 
 def _comparable(ids: np.ndarray, runs: Mapping[str, RunScores]) -> list:
