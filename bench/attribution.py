@@ -13,13 +13,13 @@ import torch
 from record import record
 from scipy.stats import pearsonr, spearmanr
 
-from datassay.collect.retrain import retrain
-from datassay.collect.training import Recipe, TrainedNetworks, train_networks
 from datassay.data.load import load
 from datassay.models.build import build_model
-from datassay.score.influence import influence
-from datassay.score.outcome import outcome
-from datassay.score.unrolled import unrolled
+from datassay.score.influence.methods import influence
+from datassay.score.influence.unrolled import unrolled
+from datassay.score.linear.outcome import outcome
+from datassay.train.retrain import retrain
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe("adam", 3e-3, 300, 64)

@@ -7,7 +7,7 @@ each sample under the two forms, and under the joint form projected to 1000 coor
 from record import record
 from scipy.stats import spearmanr
 
-from datassay.collect.collect import collect
+from datassay.collect.collection import collect
 from datassay.data.load import load
 from datassay.models.build import build_model
 from datassay.score.leave_one_out import leave_one_out

@@ -45,7 +45,7 @@ def problem(given: dict):
 def scores(given: dict, sets: tuple, engine, progress) -> tuple[str, dict[str, str]]:
     """The form, and a digest of every score's bytes."""
     import datassay as da
-    from datassay.score.linear_influence import linear_influence
+    from datassay.score.influence.linear import linear_influence
 
     settings = {"projection": given["projection"], "outputs": given["outputs"]}
     lin = da.collect(*sets, engine=engine, progress=progress, **settings)
@@ -67,7 +67,7 @@ def case(engine: str, given: dict) -> dict[str, object]:
     """One engine, in this fresh process: what it took and what it gave."""
     import torch  # noqa: F401  (what every command has loaded before it computes)
 
-    from datassay.collect.engine import engine_named
+    from datassay.collect.engine.choose import engine_named
 
     sets = problem(given)
     started = time.perf_counter()
@@ -157,9 +157,9 @@ def nodes(given: dict) -> None:
     from ray.cluster_utils import Cluster
 
     from datassay.collect import form
-    from datassay.collect.engine import engine_named
+    from datassay.collect.engine.choose import engine_named
     from datassay.progress import silent
-    from datassay.score import panels
+    from datassay.score.linear import panels
 
     form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
     sets = problem(given)

@@ -12,10 +12,10 @@ import torch
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from linearizations import linearization, random_jacobians
 from test_leave_one_out import brute_force
 
 from datassay.score.leave_one_out import leave_one_out
+from helpers.linearizations import linearization, random_jacobians
 
 KINDS = ("flow", "descent", "converged")
 SHAPES = {1: (60, 1), 3: (20, 3), 10: (12, 10)}  # k → (n, rows a sample)

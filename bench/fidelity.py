@@ -18,19 +18,19 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from datassay.collect.collect import collect
+from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
 from datassay.data.load import load
 from datassay.models.build import build_model
-from datassay.score.label_issues import label_issues
-from datassay.score.leave_one_out import leave_one_out
-from datassay.score.linear_influence import linear_influence
-from datassay.score.projection_quality import (
+from datassay.score.compare.projection_quality import (
     N_FEATURES,
     SCORES,
     projection_quality,
     rank_correlation,
 )
+from datassay.score.influence.linear import linear_influence
+from datassay.score.label_issues import label_issues
+from datassay.score.leave_one_out import leave_one_out
 
 FOLDER = Path(os.environ.get("DATASSAY_DATA", ".")) / "fashion_mnist"
 # Of rows an output the kernels are ten times as large.

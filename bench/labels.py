@@ -8,15 +8,15 @@ regression. Figures are means over seeds of noise and initial weights.
 import numpy as np
 from record import record
 
-from datassay.act.removal_curve import task_recipe, train_all
-from datassay.act.rivals import auroc
-from datassay.collect.collect import collect
-from datassay.collect.training import sample_losses
+from datassay.act.remove.removal_curve import task_recipe, train_all
+from datassay.act.remove.rivals import auroc
+from datassay.collect.collection import collect
+from datassay.commands.bench.cases import cross_validated_margin
+from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
-from datassay.data.noise import add_label_noise
-from datassay.jobs.bench_cases import cross_validated_margin
 from datassay.models.build import build_model
 from datassay.score.label_issues import label_issues
+from datassay.train.training import sample_losses
 
 SEEDS = 5
 

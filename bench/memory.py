@@ -21,13 +21,13 @@ CASES = {
 def case(name: str) -> None:
     import torch
 
-    from datassay.collect.collect import collect
+    from datassay.collect.collection import collect
     from datassay.data.load import load
     from datassay.data.samples import SampleSet
     from datassay.models.build import build_model
-    from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
     from datassay.score.leave_one_out import leave_one_out
+    from datassay.score.sample_information import sample_information
 
     train, val = load("digits")
     everything = SampleSet(

@@ -51,7 +51,7 @@ def images(name: str, n: int):
 
     import numpy as np
 
-    from datassay.data.idx import read_idx_folder
+    from datassay.data.files.idx import read_idx_folder
 
     source = read_idx_folder(Path(os.environ["DATASSAY_DATA"]) / name)
     parts = [(np.asarray(p.x).reshape(len(p.x), -1), p.y) for p in (source.train, source.val)]

@@ -17,10 +17,10 @@ import torch
 from record import record
 from torch import nn
 
-from datassay.collect.retrain import _batch_size
-from datassay.collect.training import Recipe, train_networks
 from datassay.data.samples import SampleSet
 from datassay.machine import best_seconds
+from datassay.train.retrain import _batch_size
+from datassay.train.training import Recipe, train_networks
 
 # Inputs, hidden units, outputs.
 NETWORKS = {

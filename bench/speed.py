@@ -11,12 +11,12 @@ import scipy.linalg
 import torch
 from record import record
 
-from datassay.collect.collect import collect
+from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.machine import best_seconds
 from datassay.models.networks import mlp
-from datassay.score.eigenbasis import eigenbasis
 from datassay.score.leave_one_out import leave_one_out
+from datassay.score.linear.eigenbasis import eigenbasis
 
 SIZES = (250, 500, 1000, 2000)
 RUN = {"lr": "auto", "steps": 2000}
@@ -94,7 +94,7 @@ def main() -> None:
 
 def _fresh(lin) -> None:
     """Leave-one-outs with the decomposition computed anew."""
-    from datassay.score.eigenbasis import _BASES
+    from datassay.score.linear.eigenbasis import _BASES
 
     _BASES.pop(lin, None)
     eigenbasis(lin)

@@ -27,10 +27,10 @@ import zarr  # noqa: F401
 from record import record
 
 import datassay.collect.resume  # noqa: F401  (a child then starts where the work does)
-import datassay.jobs.run  # noqa: F401
+import datassay.commands.run.job  # noqa: F401
 import datassay.report.write  # noqa: F401
-from datassay.cli import app
 from datassay.collect import form
+from datassay.commands import app
 
 TABLES = ("scores.parquet", "attribution.parquet")
 CHANGING = ("seconds", "command", "store", "date")

@@ -12,7 +12,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from datassay.lab.catalog import CHAPTERS, experiment
+from datassay.lab.catalog import CHAPTERS, experiment, module_of
 from datassay.lab.experiment import Experiment
 
 RESULTS = Path(__file__).parent.parent / "bench" / "results.jsonl"
@@ -36,7 +36,7 @@ Source: {source}.
 
 ## The function behind it
 
-::: datassay.lab.{module}.{module}
+::: {module}.{function}
 """
 
 
@@ -71,10 +71,9 @@ def _page(e: Experiment, line: dict | None) -> str:
             f"{line['range'][1]:.3g} over {line['seeds']} seeds), must be {line['kind']} "
             f"{line['limit']:.3g}; {line['seconds']:.1f} s."
         )
-    module = e.name.replace("-", "_")
     return PAGE.format(
         name=e.name, statement=e.statement, formula=e.formula, look_for=e.look_for,
-        recorded=told, source=e.source, module=module,
+        recorded=told, source=e.source, module=module_of(e.name), function=e.name.replace("-", "_"),
     )  # fmt: skip
 
 

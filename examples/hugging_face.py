@@ -25,7 +25,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from datassay.act.reweight import Reweighted, reweight
+from datassay.act.weigh.reweight import Reweighted, reweight
 from datassay.data.samples import SampleSet
 from datassay.estimators.transformers import SampleWeightTrainerMixin
 from datassay.models.tokens import FIELDS, TokenLogits, token_array

@@ -36,7 +36,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_importing_the_command_line_loads_no_numbers():
-    _, modules = loaded_by("datassay.cli")
+    _, modules = loaded_by("datassay.commands")
     assert not modules & (HEAVY - {"rich"})
 
 

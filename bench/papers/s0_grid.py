@@ -22,9 +22,9 @@ from record import record
 from s0_networks import Training
 from s0_table1 import boston, split
 
-from datassay.act.weight import scaled_variance
-from datassay.score.local_variance import neighbor_variance
-from datassay.score.neighbors import nearest_neighbors
+from datassay.act.weigh.weights import scaled_variance
+from datassay.score.neighbors.local_variance import neighbor_variance
+from datassay.score.neighbors.search import nearest_neighbors
 
 RATIOS = np.linspace(2, 100, 20)
 NEIGHBORS = np.linspace(10, 50, 20).round().astype(int)

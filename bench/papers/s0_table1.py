@@ -28,8 +28,8 @@ import tasks
 from record import record
 from s0_networks import Training
 
-from datassay.act.sampling_comparison import mean_interval
-from datassay.act.weight import local_variance_weights
+from datassay.act.sample.comparison import mean_interval
+from datassay.act.weigh.weights import local_variance_weights
 from datassay.estimators.local_variance import LocalVarianceRegressor
 
 RATIOS = (2, 5, 10, 20, 40, 100)

@@ -23,14 +23,14 @@ from s0_designs import keras_networks, summary
 from svg import curves
 from torch import nn
 
-from datassay.act.sample import taylor_sample
-from datassay.act.sampling_comparison import compare_designs
-from datassay.collect.derivatives import derivatives
-from datassay.collect.point_function import point_function
-from datassay.collect.training import Recipe
-from datassay.data.functions import function_problem
+from datassay.act.sample.comparison import compare_designs
+from datassay.act.sample.taylor import taylor_sample
+from datassay.act.sample.taylor_index import taylor_index
+from datassay.collect.curvature.derivatives import derivatives
+from datassay.collect.curvature.point_function import point_function
+from datassay.data.synthetic.functions import function_problem
 from datassay.models.networks import Affine
-from datassay.score.taylor_index import taylor_index
+from datassay.train.training import Recipe
 
 N, EPSILON, COMPONENTS, ORDER, UPDATES = 8, 1e-3, 3, 2, 5000
 N_TEST = 1000

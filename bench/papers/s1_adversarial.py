@@ -24,11 +24,11 @@ from svg import histogram
 from torch import nn
 
 import datassay as da
-from datassay.act.removal_curve import train_all, validation_score
-from datassay.act.rivals import auroc
-from datassay.collect.training import Recipe
-from datassay.data.adversarial import add_adversarial
+from datassay.act.remove.removal_curve import train_all, validation_score
+from datassay.act.remove.rivals import auroc
+from datassay.data.corrupt.adversarial import add_adversarial
 from datassay.data.samples import SampleSet
+from datassay.train.training import Recipe
 
 SEEDS = 2
 FINE_TUNING = Recipe(steps=100)

@@ -30,10 +30,10 @@ from sklearn.preprocessing import StandardScaler
 from svg import histogram
 
 import datassay as da
-from datassay.act.removal_curve import task_recipe, train_all
-from datassay.act.rivals import auroc
-from datassay.collect.training import sample_losses, train_networks
+from datassay.act.remove.removal_curve import task_recipe, train_all
+from datassay.act.remove.rivals import auroc
 from datassay.data.samples import SampleSet
+from datassay.train.training import sample_losses, train_networks
 
 NETWORKS = 5
 FOLDS = 5

@@ -24,7 +24,7 @@ from resnet20 import features
 from svg import histogram
 
 import datassay as da
-from datassay.act.rivals import auroc
+from datassay.act.remove.rivals import auroc
 from datassay.data.samples import SampleSet
 
 SEEDS = 3

@@ -23,7 +23,7 @@ from record import record
 from svg import curves
 
 import datassay as da
-from datassay.collect.training import Recipe
+from datassay.train.training import Recipe
 
 SEEDS = 3
 FRACTIONS = (0.0, 0.25, 0.5, 0.8, 0.9, 0.95)

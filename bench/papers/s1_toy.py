@@ -20,10 +20,10 @@ from scipy.stats import spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from linearizations import linearization
 from record import record
 
-from datassay.score.gaussian_kl import kl_information
+from datassay.score.information.gaussian_kl import kl_information
+from helpers.linearizations import linearization
 
 EPOCHS, BATCH, STEP, EACH_CLASS = 200, 5, 0.1, 40
 CENTRES, SPREADS = ((0.0, 1.0), (1.0, 0.0)), ((0.25, 0.5), (0.5, 0.25))

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from polynomial import PAPER, SETS, images
 from record import record
 
 from datassay.polynomial.monomials import Monomials, local_monomials
+from polynomial import PAPER, SETS, images
 
 SIZE = 2000
 MOMENTS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}

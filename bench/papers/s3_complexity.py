@@ -16,9 +16,9 @@ import svg
 from record import record
 from s3_grid import CASES, SIZES, grid, search
 
-from datassay.collect.result_store import ResultStore
-from datassay.complexity.complexity_table import ComplexityTable
+from datassay.collect.store.results import ResultStore
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
+from datassay.complexity.table import ComplexityTable
 
 NAMES = {"inputs": "d", "width": "m"}
 

@@ -25,9 +25,9 @@ from tasks import idx_images
 from datassay.data.samples import SampleSet
 from datassay.polynomial.encodings import cosine_coefficients, cosine_encoding, largest
 from datassay.polynomial.fit import fit_normal_equations
+from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import all_monomials
 from datassay.polynomial.normal_equations import NormalEquations, normal_equations
-from datassay.polynomial.polynomial import Polynomial
 from datassay.report.drawing import draw
 
 DATA = ("mnist", "fashion_mnist")

@@ -21,15 +21,15 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from polynomial import PAPER, SETS, images
 from record import peak_mib, record
 from svg import curves
 
 from datassay.polynomial.exact import exact_fit
 from datassay.polynomial.fit import fit_polynomial
+from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials, local_monomials
 from datassay.polynomial.normal_equations import NormalEquations, normal_equations
-from datassay.polynomial.polynomial import Polynomial
+from polynomial import PAPER, SETS, images
 
 MAGNITUDE = {  # Table 3.7: L1 and L2 of the exact fit, of the batched fit
     "mnist": ((1.9e9, 1.6e10), (5.7e-3, 9.6e-3)),

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from s3_sequential import sequential_seconds
 
-from datassay.collect.result_store import ResultStore
-from datassay.complexity.complexity_table import ComplexityTable, complexity_table
+from datassay.collect.store.results import ResultStore
 from datassay.complexity.sample_complexity import Search
+from datassay.complexity.table import ComplexityTable, complexity_table
 from datassay.complexity.teacher_student import StudentRecipe
 
 INPUTS = (5, 10, 15, 20, 25, 30, 35, 40)  # at width 5

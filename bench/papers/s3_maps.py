@@ -21,7 +21,7 @@ from svg import galleries
 from tasks import idx_images
 
 from datassay.polynomial.maps import CoefMaps, coef_maps
-from datassay.polynomial.polynomial import Polynomial
+from datassay.polynomial.model import Polynomial
 from datassay.report.heat_map import heat_image, heat_limit
 
 FITS = {"batched": BATCHED, "exact": "leave-one-out ridge"}

@@ -23,9 +23,9 @@ from s0_designs import rounded
 from s3_students import LAWS, Problems, outputs, problems, r2, regression, students
 from svg import curves, scatters
 
-from datassay.act.sampling_comparison import mean_interval
+from datassay.act.sample.comparison import mean_interval
 from datassay.polynomial.activation import l2_activation, minimax_activation
-from datassay.polynomial.polynomial import Polynomial
+from datassay.polynomial.model import Polynomial
 from datassay.polynomial.tensor_weights import posterior_activation, tensor_weights, weight_match
 
 WIDTH, EPOCHS, DEGREE = 100, 20, 3

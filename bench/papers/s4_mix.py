@@ -23,14 +23,14 @@ from scipy.stats import pearsonr
 from svg import curves
 from tasks import halved
 
-from datassay.collect.fitter import fitter
-from datassay.collect.output_loss import output_score
-from datassay.data.mixtures import sd_mixture
+from datassay.collect.curvature.output_loss import output_score
 from datassay.data.samples import SampleSet
+from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.models.build import n_outputs
 from datassay.models.networks import linear
 from datassay.score.influence_moments import influence_variance
-from datassay.score.pair_influence import geometry_influence
+from datassay.score.variance.pair_influence import geometry_influence
+from datassay.train.fitter import fitter
 
 RIDGE, DAMPING = 1e-4, 0.01
 REPEATS = 5

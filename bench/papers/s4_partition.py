@@ -27,12 +27,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
-from datassay.act.agreement import agreement, oracle_agreement
-from datassay.act.held_out import fold_numbers
-from datassay.act.partition import choose_gate
-from datassay.collect.output_geometry import output_geometry
-from datassay.data.mixtures import _letter_labels, routable_mixture, sd_mixture
+from datassay.act.partition.agreement import agreement, oracle_agreement
+from datassay.act.partition.blocks import choose_gate
+from datassay.act.partition.held_out import fold_numbers
+from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.samples import SampleSet
+from datassay.data.synthetic.mixtures import _letter_labels, routable_mixture, sd_mixture
 
 MIXES = ((500, 500), (700, 300), (700, 700, 700), (700, 150, 150))
 DRAWS = 10

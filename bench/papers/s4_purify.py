@@ -22,16 +22,16 @@ import s4_tasks
 from record import record
 from svg import curves
 
-from datassay.act.purify import purify
-from datassay.act.sampling_comparison import mean_interval
-from datassay.act.stopping import (
+from datassay.act.purify.loop import purify
+from datassay.act.purify.stopping import (
     held_out_stop,
     held_out_threshold,
     inflection_stop,
     validation_stop,
 )
-from datassay.data.mixtures import sd_mixture
+from datassay.act.sample.comparison import mean_interval
 from datassay.data.samples import SampleSet
+from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.models.build import n_outputs
 from datassay.models.networks import linear
 

@@ -13,8 +13,8 @@ import numpy as np
 import tasks
 
 import datassay as da
-from datassay.data.mixtures import LETTERS, clashing, letter_samples
 from datassay.data.samples import SampleSet
+from datassay.data.synthetic.mixtures import LETTERS, clashing, letter_samples
 
 # Which rows of the training file are of functions 1, 2, 3 (the data folder's README).
 SD_SIZES = {

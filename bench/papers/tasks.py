@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from datassay.data.idx import read_idx
+from datassay.data.files.idx import read_idx
 from datassay.data.samples import SampleSet
 
 

@@ -9,18 +9,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datassay.act.partition import partition
-    from datassay.act.purify import purify
-    from datassay.act.removal_curve import removal_curve as removal_curve
-    from datassay.act.reweight import reweight
-    from datassay.act.sample import taylor_sample
-    from datassay.act.summarize import summarize
-    from datassay.act.weight import local_variance_weights
-    from datassay.collect.collect import collect
+    from datassay.act.partition.blocks import partition
+    from datassay.act.purify.loop import purify
+    from datassay.act.remove.removal_curve import removal_curve as removal_curve
+    from datassay.act.remove.summarize import summarize
+    from datassay.act.sample.taylor import taylor_sample
+    from datassay.act.weigh.reweight import reweight
+    from datassay.act.weigh.weights import local_variance_weights
+    from datassay.collect.collection import collect
     from datassay.collect.linearization import Linearization as Linearization
-    from datassay.collect.retrain import retrain as retrain
+    from datassay.data.corrupt.label_noise import add_label_noise
     from datassay.data.load import load
-    from datassay.data.noise import add_label_noise
     from datassay.data.samples import SampleSet
     from datassay.errors import DataError as DataError
     from datassay.errors import DatassayError
@@ -35,13 +34,14 @@ if TYPE_CHECKING:
     from datassay.estimators.purifier import Purifier
     from datassay.models.build import build_model
     from datassay.score.attribution import attribution
-    from datassay.score.influence import influence
+    from datassay.score.influence.methods import influence
     from datassay.score.influence_moments import influence_moments
-    from datassay.score.information import sample_information
     from datassay.score.label_issues import label_issues
     from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import leave_one_out
     from datassay.score.removal_effects import removal_effects
+    from datassay.score.sample_information import sample_information
+    from datassay.train.retrain import retrain as retrain
 
 __version__ = version("datassay")
 # The kinds of DatassayError and a few more are attributes too (see _HOMES), but no names to learn.
@@ -90,26 +90,26 @@ _HOMES = {
     "Purifier": "estimators.purifier",
     "SampleSet": "data.samples",
     "SettingError": "errors",
-    "add_label_noise": "data.noise",
+    "add_label_noise": "data.corrupt.label_noise",
     "attribution": "score.attribution",
     "build_model": "models.build",
-    "collect": "collect.collect",
-    "influence": "score.influence",
+    "collect": "collect.collection",
+    "influence": "score.influence.methods",
     "influence_moments": "score.influence_moments",
     "label_issues": "score.label_issues",
     "learning_curve": "score.learning_curve",
     "leave_one_out": "score.leave_one_out",
     "load": "data.load",
-    "local_variance_weights": "act.weight",
-    "purify": "act.purify",
-    "partition": "act.partition",
-    "removal_curve": "act.removal_curve",
+    "local_variance_weights": "act.weigh.weights",
+    "purify": "act.purify.loop",
+    "partition": "act.partition.blocks",
+    "removal_curve": "act.remove.removal_curve",
     "removal_effects": "score.removal_effects",
-    "retrain": "collect.retrain",
-    "reweight": "act.reweight",
-    "sample_information": "score.information",
-    "summarize": "act.summarize",
-    "taylor_sample": "act.sample",
+    "retrain": "train.retrain",
+    "reweight": "act.weigh.reweight",
+    "sample_information": "score.sample_information",
+    "summarize": "act.remove.summarize",
+    "taylor_sample": "act.sample.taylor",
 }
 
 

@@ -1,5 +1,5 @@
 """`python -m datassay`: the command line."""
 
-from datassay.cli import main
+from datassay.commands import main
 
 main()

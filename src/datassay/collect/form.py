@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from datassay.collect.jacobian import Layers, parameter_name
-from datassay.collect.kernel import Outputs
-from datassay.collect.projection import ProjectionKind
+from datassay.collect.jacobian.kernel import Outputs
+from datassay.collect.jacobian.per_sample import Layers, parameter_name
+from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.collect.step_bytes import step_bytes
 from datassay.errors import SettingError
 

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.backends import cudnn
 
-from datassay.collect.blocks import Block, DenseFactors, named_tensors, values
-from datassay.collect.chunks import Chunk, chunks_of
 from datassay.collect.form import Form
-from datassay.collect.jacobian import Layers, factored_jacobian, jacobian
-from datassay.collect.projection import Projector, project
+from datassay.collect.jacobian.blocks import Block, DenseFactors, named_tensors, values
+from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
+from datassay.collect.jacobian.projection import Projector, project
+from datassay.collect.store.chunks import Chunk, chunks_of
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.results import result

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.engine import IN_PROCESS, Engine
+from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.form import Form
-from datassay.collect.stored_features import StoredFeatures
+from datassay.collect.store.rows import StoredFeatures
 from datassay.results import short
 
 Features = Float[Tensor, "rows p"] | StoredFeatures

@@ -12,18 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.blocks import named_tensors
-from datassay.collect.chunks import Chunk
-from datassay.collect.engine import Engine
+from datassay.collect.engine.base import Engine
 from datassay.collect.form import Form
+from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
-from datassay.collect.manifest import (
+from datassay.collect.store.chunks import Chunk
+from datassay.collect.store.features import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.store.manifest import (
     machine_fingerprint,
     model_fingerprint,
     samples_fingerprint,
 )
-from datassay.collect.store import FORMAT, FeatureStore, Layout, read_manifest
-from datassay.collect.stored_features import StoredFeatures
+from datassay.collect.store.rows import StoredFeatures
 from datassay.errors import ModelError
 
 logger = logging.getLogger(__name__)

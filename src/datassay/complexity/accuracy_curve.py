@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.collect.manifest import digest
-from datassay.collect.result_store import ResultStore
+from datassay.collect.store.manifest import digest
+from datassay.collect.store.results import ResultStore
 from datassay.complexity.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError

@@ -12,18 +12,17 @@ from jaxtyping import Float, Int
 from sklearn.base import clone
 from torch import nn
 
-from datassay.act.weight_gain import sample_scores
-from datassay.act.weighting_features import network_recipe
-from datassay.collect.manifest import digest
-from datassay.collect.result_store import fingerprint
-from datassay.collect.retrain import CONVOLUTIONS
-from datassay.collect.training import Recipe, train_networks
+from datassay.act.weigh.features import network_recipe
+from datassay.act.weigh.gain import sample_scores
+from datassay.collect.store.manifest import digest
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.networks import NETWORKS
 from datassay.models.reference import brief, imported_reference
 from datassay.progress import Progress, silent
+from datassay.train.retrain import CONVOLUTIONS, fingerprint
+from datassay.train.training import Recipe, train_networks
 
 # Weights, gradients and Adam's moments of the networks that train at once stay below this.
 NETWORK_BYTES = 2**28

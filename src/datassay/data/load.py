@@ -9,15 +9,15 @@ from typing import Any, cast
 from datassay.arguments import checks_arguments
 from datassay.data.arrays import read_arrays
 from datassay.data.assemble import sample_sets
-from datassay.data.builtin import BUILTINS, read_builtin
-from datassay.data.idx import idx_files, read_idx_folder
-from datassay.data.image_folder import class_folders, read_image_folder
-from datassay.data.npz import read_npz
+from datassay.data.files.idx import idx_files, read_idx_folder
+from datassay.data.files.image_folder import class_folders, read_image_folder
+from datassay.data.files.npz import read_npz
+from datassay.data.files.tables import read_table
+from datassay.data.files.torch_dataset import is_dataset, read_datasets
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.data.source import Source, Task
-from datassay.data.tables import read_table
-from datassay.data.torch_dataset import is_dataset, read_datasets
+from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.errors import DataError
 
 _TABLES = (".csv", ".tsv", ".parquet")

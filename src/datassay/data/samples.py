@@ -130,3 +130,18 @@ def _check_finite(name: str, values: np.ndarray) -> None:
             f"{name} must be finite; {len(bad)} of {len(values)} samples hold NaN or infinity, "
             f"the first at position {bad[0]}. Remove or impute them."
         )
+
+
+def wrong_labels(samples: SampleSet) -> np.ndarray | None:
+    """Which given labels differ from the true ones.
+
+    Args:
+        samples: the training samples.
+
+    Returns:
+        [n] bool, or None where no truth is known.
+    """
+    if samples.true_y is None:
+        return None
+    different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)
+    return np.any(different, axis=1, keepdims=True)[:, 0]

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from datassay.act.routing import compact, fit_experts, linear_partition
+from datassay.act.partition.routing import compact, fit_experts, linear_partition
 from datassay.errors import SettingError
 from datassay.estimators.validation import validated, validated_classes
 

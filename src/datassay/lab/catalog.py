@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datassay.errors import SettingError
 from datassay.lab.experiment import Experiment
 
-# Chapter → names of its experiments; the file of "weight-decay" is weight_decay.py.
+# Chapter → names of its experiments.
 CHAPTERS: dict[str, tuple[str, ...]] = {
     "From kernels to networks": (
         "ntk-width",
@@ -79,6 +79,21 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# Chapter → its folder; the file of "weight-decay" is regularisation/weight_decay.py.
+_FOLDERS = {
+    "From kernels to networks": "kernels",
+    "What gradient descent learns first": "learned_first",
+    "Complexity": "complexity",
+    "Explicit regularisation": "regularisation",
+    "Implicit regularisation": "implicit",
+    "Step size, initialisation, noise": "steps",
+    "Architecture": "architecture",
+    "Symmetry in data": "symmetry",
+    "What a network looks at": "looking",
+    "Finding laws": "laws",
+    "Generative models": "generative",
+}
+
 
 def experiments() -> Iterator[tuple[str, Experiment]]:
     """Every experiment, in the order of the course.
@@ -111,5 +126,17 @@ def experiment(name: str) -> Experiment:
             f"experiment must be one of those that `datassay lab` lists, or all; got {name!r}. "
             f"{hint}"
         )
-    module = importlib.import_module(f"datassay.lab.{name.replace('-', '_')}")
-    return module.EXPERIMENT
+    return importlib.import_module(module_of(name)).EXPERIMENT
+
+
+def module_of(name: str) -> str:
+    """Where an experiment lives.
+
+    Args:
+        name: of a known experiment.
+
+    Returns:
+        The dotted name of its module.
+    """
+    chapter = next(c for c, names in CHAPTERS.items() if name in names)
+    return f"datassay.lab.{_FOLDERS[chapter]}.{name.replace('-', '_')}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.figure_style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -114,9 +114,10 @@ def finish(figure: Figure) -> Figure:
     Returns:
         The same figure.
     """
+    traces: Any = figure.data
     for letter in "xy":
         axis: Any = figure.layout[f"{letter}axis"]
-        values = np.concatenate([np.asarray(t[letter], float) for t in figure.data] or [[]])
+        values = np.concatenate([np.asarray(t[letter], float) for t in traces] or [[]])
         values = values[np.isfinite(values) & (values > 0)]
         if axis.type == "log" and len(values):
             axis.update(**log_ticks(values))

@@ -8,9 +8,9 @@ from pathlib import Path
 from datassay.lab.catalog import experiments
 from datassay.lab.experiment import Experiment
 from datassay.lab.record import Record, summary
-from datassay.report.group_tables import GroupRow
 from datassay.report.html import render
-from datassay.report.summary import standard_json
+from datassay.report.page import GroupRow
+from datassay.report.tables import standard_json
 from datassay.report.wording import count, number
 from datassay.report.write import write_pages
 

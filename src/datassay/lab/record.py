@@ -20,7 +20,7 @@ from datassay.errors import SettingError
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.parameters import defaults
 from datassay.progress import Progress, silent
-from datassay.report.summary import standard_json
+from datassay.report.tables import standard_json
 from datassay.report.write import write_files
 
 # Arrays up to this size stand in the summary too; all of them are in result.npz.

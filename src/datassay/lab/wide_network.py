@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from datassay.collect.collect import collect
-from datassay.collect.training import Recipe, TrainedNetworks, train_networks
+from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.lab.fits import spread_counts
 from datassay.models.networks import Affine
 from datassay.progress import Progress, silent
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
 SCALINGS = ("ntk", "mean field")
 OUTPUT_WEIGHTS = ("normal", "cauchy")

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from datassay.errors import SettingError
+from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials
-from datassay.polynomial.polynomial import Polynomial
 from datassay.results import result
 
 

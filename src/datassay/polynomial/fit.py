@@ -11,6 +11,7 @@ from datassay.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.batched import BatchCurve, batched_fit
 from datassay.polynomial.exact import RidgePath, exact_fit
+from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import (
     NormalEquations,
@@ -19,7 +20,6 @@ from datassay.polynomial.normal_equations import (
     live_features,
     normal_equations,
 )
-from datassay.polynomial.polynomial import Polynomial
 from datassay.progress import Progress, silent
 from datassay.results import result
 

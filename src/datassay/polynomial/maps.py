@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import SettingError
-from datassay.polynomial.polynomial import Polynomial
+from datassay.polynomial.model import Polynomial
 from datassay.results import result
 
 

@@ -304,7 +304,7 @@ def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
     """
     import torch
 
-    from datassay.score.panels import bfloat16_units
+    from datassay.score.linear.panels import bfloat16_units
 
     rounded = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
     below = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
@@ -345,8 +345,8 @@ def _opened(
 ):
     if store is None:
         return None
-    from datassay.collect.manifest import digest  # both import torch
-    from datassay.collect.result_store import ResultStore
+    from datassay.collect.store.manifest import digest  # both import torch
+    from datassay.collect.store.results import ResultStore
 
     manifest = {
         "inputs": digest({"x": x}),

@@ -121,3 +121,9 @@ def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
         )
         for i, columns in zip(positions, top, strict=True)
     )
+
+
+PER_CLASS = 12
+
+
+MAX_CARDS = 400

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datassay.act.weighting_grid import WeightingGrid
-from datassay.report.figure_style import BLUE, style
+from datassay.act.weigh.grid import WeightingGrid
+from datassay.report.style import BLUE, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

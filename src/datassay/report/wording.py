@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 
 def number(value: float) -> str:
     """A number with three significant digits, trailing zeros kept: 0.940, 12.3, 1.20e-05.
@@ -64,3 +66,50 @@ def score_change(difference: float, metric: str) -> str:
     if metric == "accuracy":
         return f"{abs(100 * difference):.1f} points of accuracy"
     return f"{abs(difference):.3f} of {metric}"
+
+
+def label_text(class_names: tuple[str, ...], label: object) -> str:
+    """A label as the reader knows it: the class's name, or the target's value.
+
+    Args:
+        class_names: one string a class; empty means regression.
+        label: a class index, a number, or a vector of numbers.
+
+    Returns:
+        Plain text; a vector shows its first three values.
+    """
+    if class_names:
+        return class_names[int(label)]  # pyright: ignore[reportArgumentType]
+    values = np.atleast_1d(np.asarray(label, float)).ravel()
+    more = ", …" if len(values) > 3 else ""
+    return ", ".join(f"{v:.4g}" for v in values[:3]) + more
+
+
+def interval_text(change: float, half: float, metric: str) -> str:
+    """A change with its interval: "+0.4 points (95 % interval −0.1 to +0.9)".
+
+    Args:
+        change: new score minus old.
+        half: half-width of the interval.
+        metric: "accuracy" or "R²".
+
+    Returns:
+        The text; accuracy in points.
+    """
+    unit = " points" if metric == "accuracy" else ""
+    low, high = signed(change - half, metric), signed(change + half, metric)
+    return f"{signed(change, metric)}{unit} (95 % interval {low} to {high})"
+
+
+def signed(change: float, metric: str) -> str:
+    """A change of score with its sign, accuracy in points.
+
+    Args:
+        change: new score minus old.
+        metric: "accuracy" or "R²".
+
+    Returns:
+        The text, such as "+0.41" or "−0.012".
+    """
+    text = f"{100 * change:+.2f}" if metric == "accuracy" else f"{change:+.3f}"
+    return text.replace("-", "−")

@@ -11,31 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from datassay.errors import SettingError
-from datassay.report.findings import Findings
-from datassay.report.page import render_page
-from datassay.report.summary import summary_json
-from datassay.report.table import attribution_table, score_table
-
-
-def write_results(findings: Findings, out: Path) -> Path:
-    """Write index.html, scores.parquet, attribution.parquet and summary.json into a folder.
-
-    All four are completed in a temporary folder on the same disk, then moved into place one by
-    one, so an interruption leaves earlier results intact and never a half-written file. The
-    temporary folder goes away whatever happens.
-
-    Args:
-        findings: one run's results.
-        out: the folder; made where it does not exist. Other files in it stay.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    write_files({name: partial(write, findings) for name, write in WRITERS.items()}, out)
-    return out / "index.html"
 
 
 def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Path:
@@ -102,12 +77,12 @@ def write_part(part: pa.Table | str, path: Path) -> None:
         pq.write_table(part, path)
 
 
-def check_writable(out: Path, names: Iterable[str] = ()) -> None:
+def check_writable(out: Path, names: Iterable[str]) -> None:
     """Refuse, before any work is done, a folder that the results could not go to.
 
     Args:
         out: the folder, which need not exist yet.
-        names: of the files that will go there; none given: those of `write_results`.
+        names: of the files that will go there.
 
     Raises:
         SettingError: `out` or a folder above it is a file, one of its result names is taken by
@@ -118,7 +93,7 @@ def check_writable(out: Path, names: Iterable[str] = ()) -> None:
         raise SettingError(
             f"out must be a folder; got {out}, but {nearest} is a file. Choose another folder."
         )
-    for name in names or WRITERS:
+    for name in names:
         if (out / name).is_dir():
             raise SettingError(
                 f"out must have room for the file {name}; in {out} that is a folder. "
@@ -141,32 +116,3 @@ def _exists(path: Path) -> bool:
         return os.path.lexists(path)
     except ValueError:  # a name that no file can have, such as one with a null byte
         return False
-
-
-def _write_page(findings: Findings, path: Path) -> None:
-    path.write_text(render_page(findings), encoding="utf-8")
-
-
-def _write_table(findings: Findings, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(score_table(findings), path)
-
-
-def _write_attribution(findings: Findings, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(attribution_table(findings), path)
-
-
-def _write_summary(findings: Findings, path: Path) -> None:
-    path.write_text(summary_json(findings), encoding="utf-8")
-
-
-# The page comes last into place, so a new page never stands beside older tables.
-WRITERS: dict[str, Callable[[Findings, Path], None]] = {
-    "scores.parquet": _write_table,
-    "attribution.parquet": _write_attribution,
-    "summary.json": _write_summary,
-    "index.html": _write_page,
-}

@@ -16,11 +16,11 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.eigenbasis import Eigenbasis
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
-from datassay.score.outcome import Outcome, outcome
-from datassay.score.removal import Removals
-from datassay.score.training_run import training_run
+from datassay.score.linear.eigenbasis import Eigenbasis
+from datassay.score.linear.outcome import Outcome, outcome
+from datassay.score.linear.removal import Removals
+from datassay.score.linear.training_run import training_run
 
 # Up to this many values (256 MiB) the whole matrix is kept; beyond it the largest a query.
 LARGEST_MATRIX = 2**25

@@ -20,14 +20,14 @@ from datassay.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.pair_influence import (
+from datassay.score.linear.panels import add_products
+from datassay.score.variance.pair_influence import (
     PairInfluence,
     check_penalties,
     hessian_factor,
     pair_influence,
     whiten,
 )
-from datassay.score.panels import add_products
 
 # Samples whose pairs are all looked at for the third and fourth moments; of more, a random part.
 MOST_IN_PAIRS = 4096

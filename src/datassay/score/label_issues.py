@@ -14,9 +14,9 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.eigenbasis import Eigenbasis, check_not_null, eigenbasis
-from datassay.score.panels import Products, Rows, gram, operand, panels, transposed_product
-from datassay.score.removal import Blocks, held_out_residuals
+from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
+from datassay.score.linear.panels import Products, Rows, gram, operand, panels, transposed_product
+from datassay.score.linear.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, 33, dtype=torch.float64)

@@ -14,9 +14,9 @@ from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.dynamics import Dynamics
-from datassay.score.panels import panels
-from datassay.score.removal import (
+from datassay.score.linear.dynamics import Dynamics
+from datassay.score.linear.panels import panels
+from datassay.score.linear.removal import (
     Blocks,
     Removals,
     deletion,
@@ -24,8 +24,8 @@ from datassay.score.removal import (
     run_resolvents,
     takes_few_steps,
 )
-from datassay.score.removal_modes import ModeRemovals, has_modes
-from datassay.score.training_run import TrainingRun, training_run
+from datassay.score.linear.removal_modes import ModeRemovals, has_modes
+from datassay.score.linear.training_run import TrainingRun, training_run
 
 # Values that one chunk of removals may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25

@@ -9,17 +9,17 @@ from jaxtyping import Float
 from torch import nn
 
 from datassay.arguments import checks_arguments
-from datassay.collect.collect import check_sets
-from datassay.collect.output_geometry import OutputGeometry, output_geometry
+from datassay.collect.collection import check_sets
+from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence_moments import influence_variance
-from datassay.score.pair_influence import check_penalties, geometry_influence
-from datassay.score.removal_adjoint import adjoint
-from datassay.score.removal_fixed import fixed
-from datassay.score.removal_refit import refit, step
+from datassay.score.variance.adjoint import adjoint
+from datassay.score.variance.fixed import fixed
+from datassay.score.variance.pair_influence import check_penalties, geometry_influence
+from datassay.score.variance.refit import refit, step
 
 ORDERS = ("fixed", "adjoint", "step", "retrain")
 

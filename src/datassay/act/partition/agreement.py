@@ -1,0 +1,91 @@
+"""How well blocks agree with the truth, beside what a model of the true blocks could tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.metrics import adjusted_rand_score
+from torch import nn
+from torch.nn import functional
+
+from datassay.act.partition.blocks import Partition, gate_inputs
+from datassay.act.partition.held_out import fold_numbers
+from datassay.act.partition.mixture import Problem, log_densities, log_prior
+from datassay.collect.curvature.output_geometry import output_geometry
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+
+FOLDS = 10
+
+
+def agreement(found: Partition, samples: SampleSet) -> float:
+    """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
+
+    Args:
+        found: the blocks.
+        samples: what was divided, with `source`.
+
+    Returns:
+        The index (Hubert and Arabie, 1985).
+
+    Raises:
+        DataError: the samples have no source, or their number differs.
+    """
+    source = _sources(samples)
+    if len(found.block) != len(source):
+        raise DataError(
+            f"samples must be those that were divided, {len(found.block)}; got {len(source)}."
+        )
+    return float(adjusted_rand_score(source, found.block))
+
+
+def oracle_agreement(
+    model: nn.Module,
+    samples: SampleSet,
+    *,
+    loss: str = "cross_entropy",
+    ridge: float = 1e-4,
+    is_gated: bool = False,
+    seed: int = 0,
+) -> float:
+    """The index when samples are assigned by models (and shares) fitted on the true blocks.
+
+    Where the blocks' rules give an input the same target nothing can tell them apart, so that this
+    is below 1. A sample is assigned by models that did not see it: one that did would claim it.
+
+    Args:
+        model: as `partition` takes it.
+        samples: with `source`.
+        loss: as `partition` takes it.
+        ridge: of each model.
+        is_gated: whether the share of a block may depend on the input.
+        seed: of the ten folds.
+
+    Returns:
+        The index.
+
+    Raises:
+        DataError: the samples have no source.
+    """
+    source = _sources(samples)
+    block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
+    at = output_geometry(model, samples, loss)
+    problem = Problem(at.features, at.targets, loss, ridge, gate_inputs(at) if is_gated else None)
+    folds = fold_numbers(at.targets, loss, FOLDS, seed)
+    training = (folds != torch.arange(FOLDS)[:, None]).double()
+    truth = functional.one_hot(block).T.double().expand(FOLDS, -1, -1).contiguous()
+    runs = problem.fitted(truth, training)
+    joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
+        at.features.outputs(runs.weights), at.targets, loss, runs.noise
+    )
+    assigned = joint.argmax(1)[folds, torch.arange(len(folds))]
+    return float(adjusted_rand_score(source, assigned.numpy()))
+
+
+def _sources(samples: SampleSet) -> np.ndarray:
+    if samples.source is None:
+        raise DataError(
+            "samples must have a source, so that blocks can be compared with it; got none. Load "
+            "them with sources=..."
+        )
+    return samples.source

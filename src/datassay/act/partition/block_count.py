@@ -1,0 +1,113 @@
+"""How many blocks, and whether the input tells them apart: by held-out likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.act.partition.held_out import held_out_log_likelihood
+from datassay.act.partition.mixture import Mixture, Problem, fit_mixture
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+# A block more must raise the held-out log-likelihood by this, nats a sample, whatever its error: in
+# draws other than those reported a true block gained 0.1 or more, a spurious one up to 0.011, with
+# a gate up to 0.033.
+LEAST_GAIN = 0.05
+
+
+@result
+class Choice:
+    """The mixtures tried, one a number of blocks.
+
+    Attributes:
+        mixtures: by K, fitted to all samples.
+        held_out: by K, [n], log p(y_i|x_i) under the fit without the fold of i, nats.
+        best: the K chosen.
+    """
+
+    mixtures: dict[int, Mixture]
+    held_out: dict[int, Float[Tensor, " n"]]
+    best: int
+
+    @property
+    def mixture(self) -> Mixture:
+        """The chosen one."""
+        return self.mixtures[self.best]
+
+    @property
+    def chosen_held_out(self) -> Float[Tensor, " n"]:
+        """Its held-out log-likelihoods."""
+        return self.held_out[self.best]
+
+
+def choose_blocks(
+    problem: Problem,
+    counts: Sequence[int],
+    folds: Int[Tensor, " n"],
+    *,
+    restarts: int,
+    seed: int,
+    starts: dict[int, Float[Tensor, "n K"]] | None = None,
+    progress: Progress = silent,
+) -> Choice:
+    """Fit a mixture for each K in turn until one is no better than the one before.
+
+    Args:
+        problem: the samples and how they are fitted.
+        counts: values of K, rising.
+        folds: from `fold_numbers`.
+        restarts: of `fit_mixture`.
+        seed: of the restarts.
+        starts: by K, responsibilities to start from besides.
+        progress: called with (step, values of K done, values in all).
+
+    Returns:
+        The mixtures, and the smallest K whose held-out likelihood is within one standard error of
+        the best (of the paired difference, and at least LEAST_GAIN).
+
+    Cost: for each K one `fit_mixture` and a warm fit for each fold.
+    """
+    mixtures: dict[int, Mixture] = {}
+    held_out: dict[int, Tensor] = {}
+    last = None
+    for done, k in enumerate(counts):
+        own = [starts[k]] if starts and k in starts else []
+        mixtures[k] = fit_mixture(
+            problem.features,
+            problem.targets,
+            problem.loss,
+            k,
+            ridge=problem.ridge,
+            gate_inputs=problem.gate_inputs,
+            restarts=restarts if k > 1 else 1,
+            seed=seed,
+            starts=own,
+        )
+        held_out[k] = held_out_log_likelihood(problem, mixtures[k].responsibility, folds)
+        progress("choose the number of blocks", done + 1, len(counts))
+        if last is not None and held_out[k].mean() < held_out[last].mean():
+            break
+        last = k
+    return Choice(mixtures, held_out, _smallest_good(held_out))
+
+
+def is_better(found: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
+    """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN.
+
+    Args:
+        found: nats of each sample.
+        than: nats of each sample.
+
+    Returns:
+        The verdict on the paired differences.
+    """
+    gain = found - than
+    return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
+
+
+def _smallest_good(held_out: dict[int, Float[Tensor, " n"]]) -> int:
+    best = max(held_out, key=lambda k: float(held_out[k].mean()))
+    return next(k for k in held_out if not is_better(held_out[best], held_out[k]))

@@ -1,0 +1,228 @@
+"""One model a block, and a router that says from the input which of them to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from datassay.act.partition.blocks import Partition, geometry_partition
+from datassay.act.partition.held_out import fold_numbers
+from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
+from datassay.arguments import checks_arguments
+from datassay.collect.curvature.output_features import SharedFeatures
+from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.errors import SettingError
+from datassay.results import result
+
+# Of the inputs that the partition sees; of more, as many principal components. The blocks' models
+# and the router see all of them.
+MOST_FEATURES = 30
+FOLDS = 5
+# Standard errors by which a router must beat the largest block; at 1 a useless router of two even
+# blocks would pass one time in six.
+ERRORS = 2.0
+DAMPING = 0.01
+
+
+@result
+class Routed:
+    """Models and router.
+
+    Attributes:
+        experts: one fitted estimator a block.
+        router: fitted on inputs → block, or None where there is one block or it does not help.
+        share: [K], of the samples.
+        gain: how much more probable the router's block is than the largest one, mean over samples,
+            by cross-validation; 0 for one block.
+        gain_error: its standard error.
+    """
+
+    experts: tuple[Any, ...]
+    router: Any
+    share: Float[np.ndarray, " K"]
+    gain: float
+    gain_error: float
+
+    def weights(self, x: np.ndarray, routing: str) -> Float[np.ndarray, "m K"]:
+        """How much each expert counts for each input.
+
+        Args:
+            x: inputs.
+            routing: "soft" gives the router's probabilities, "hard" 1 to the most probable; without
+                a router the shares take their place.
+
+        Returns:
+            Rows that sum to 1.
+        """
+        if self.router is None:
+            found = np.tile(self.share, (len(x), 1))
+        else:
+            found = self.router.predict_proba(x)
+        return found if routing == "soft" else np.eye(len(self.share))[found.argmax(1)]
+
+
+@checks_arguments
+def linear_partition(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n k"],
+    loss: str,
+    *,
+    n_blocks: int | None,
+    max_blocks: int,
+    ridge: float,
+    restarts: int,
+    seed: int,
+) -> Partition | None:
+    """Blocks of rows, by linear models of their standardised columns (or principal components).
+
+    Args:
+        x: inputs.
+        targets: as `output_losses` takes them.
+        loss: "cross_entropy" or "mse".
+        n_blocks: K; None chooses 1 to max_blocks.
+        max_blocks: where K is to be chosen.
+        ridge: of every block's model; targets of a regression are in units of their deviation.
+        restarts: of soft EM.
+        seed: of folds and restarts.
+
+    Returns:
+        The blocks; None where there can be but one.
+
+    Raises:
+        SettingError: K blocks of 20 samples are more than there are.
+    """
+    most = len(x) // LEAST_IN_BLOCK
+    if n_blocks is not None and not 1 <= n_blocks <= max(1, most):
+        raise SettingError(
+            f"n_blocks must be at least 1 and leave {LEAST_IN_BLOCK} samples a block; {n_blocks} "
+            f"blocks of {len(x)} samples do not. Take at most {max(1, most)}."
+        )
+    last = n_blocks or min(max_blocks, most)
+    if last < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
+        return None
+    at = _geometry(_reduced(x, seed), targets, loss)
+    return geometry_partition(
+        at,
+        np.arange(len(x)),
+        [n_blocks] if n_blocks else list(range(1, last + 1)),
+        fold_numbers(at.targets, loss, FOLDS, seed),
+        ridge=ridge,
+        damping=DAMPING,
+        gate="auto",
+        seed=seed,
+        restarts=restarts,
+    )
+
+
+def _reduced(x: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n e"]:
+    deviation = x.std(0)
+    scaled = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    if scaled.shape[1] <= MOST_FEATURES:
+        return scaled
+    # All components by the same factor, so that small ones stay small.
+    parts = PCA(min(MOST_FEATURES, len(x)), random_state=seed).fit_transform(scaled)
+    return parts / parts.std()
+
+
+def _geometry(
+    x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "n k"], loss: str
+) -> OutputGeometry:
+    inputs = torch.from_numpy(x)
+    y = torch.from_numpy(targets)
+    if loss == "mse":
+        y = (y - y.mean(0)) / y.std()
+    features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
+    weights = y.new_zeros(features.n_parameters)
+    return OutputGeometry(features, features.outputs(weights), y, loss, weights)
+
+
+def fit_experts(
+    x: np.ndarray,
+    y: np.ndarray,
+    block: Int[np.ndarray, " n"],
+    responsibility: Float[np.ndarray, "n K"],
+    estimator: Any,
+    router: Any,
+    seed: int,
+) -> Routed:
+    """A clone of the estimator for each block, and the router if it tells blocks apart.
+
+    Args:
+        x: inputs.
+        y: targets.
+        block: of each sample, each of 0..K−1 occurring.
+        responsibility: of each block for each sample.
+        estimator: anything scikit-learn can clone and fit.
+        router: the same, with predict_proba.
+        seed: of the cross-validation.
+
+    Returns:
+        Models and router. The router is kept where, by cross-validation, the block it names is more
+        probable than the largest block by ERRORS standard errors: a sample that two blocks explain
+        alike says nothing for or against it.
+    """
+    n_blocks = responsibility.shape[1]
+    share = np.bincount(block, minlength=n_blocks) / len(block)
+    experts = tuple(
+        _fitted(estimator, x[block == k], y[block == k], is_class=_is_classifier(y))
+        for k in range(n_blocks)
+    )
+    gain, error = _router_gain(x, block, responsibility, router, seed)
+    kept = _clone(router).fit(x, block) if gain > ERRORS * error else None
+    return Routed(experts, kept, share, gain, error)
+
+
+def _is_classifier(y: np.ndarray) -> bool:
+    return y.dtype.kind != "f"
+
+
+def _clone(estimator: Any) -> Any:
+    return clone(estimator)
+
+
+def _fitted(estimator: Any, x: np.ndarray, y: np.ndarray, *, is_class: bool) -> Any:
+    if is_class and (y == y[0]).all():  # few classifiers take one class
+        return DummyClassifier(strategy="prior").fit(x, y)
+    return _clone(estimator).fit(x, y)
+
+
+def _router_gain(
+    x: np.ndarray,
+    block: Int[np.ndarray, " n"],
+    responsibility: Float[np.ndarray, "n K"],
+    router: Any,
+    seed: int,
+) -> tuple[float, float]:
+    sizes = np.bincount(block)
+    if len(sizes) < 2 or sizes.min() < FOLDS:
+        return 0.0, 0.0
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    named = np.asarray(cross_val_predict(_clone(router), x, block, cv=folds))
+    each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
+    return float(each.mean()), float(each.std() / len(each) ** 0.5)
+
+
+def compact(
+    found: Partition | None, n: int
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
+    """Blocks and responsibilities without blocks that no sample is in.
+
+    Args:
+        found: the partition, or None for one block.
+        n: samples.
+
+    Returns:
+        Blocks in 0..K−1, each occurring, and responsibilities.
+    """
+    if found is None:
+        return np.zeros(n, dtype=np.int64), np.ones((n, 1))
+    used, block = np.unique(found.block, return_inverse=True)
+    part = found.responsibility[:, used]
+    return block, part / part.sum(1, keepdims=True)

@@ -1,0 +1,1 @@
+"""Which samples can go, and what that costs."""

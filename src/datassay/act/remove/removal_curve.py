@@ -1,0 +1,243 @@
+"""What removing samples costs: networks retrained on what each ranking would keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from torch import nn
+
+from datassay.arguments import checks_arguments
+from datassay.collect.collection import check_sets
+from datassay.collect.curvature.output_loss import output_score, task_loss
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.store.manifest import (
+    digest,
+    digest_of_values,
+    frozen_fingerprint,
+    machine_fingerprint,
+    model_fingerprint,
+)
+from datassay.collect.store.results import ResultStore
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, part_of, silent
+from datassay.results import result
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
+
+RANDOM = "random"
+FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def usable_fractions(n_samples: int) -> list[float]:
+    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 16 on.
+
+    Args:
+        n_samples: n.
+
+    Returns:
+        Ascending, starting at 0.
+    """
+    return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
+
+
+@result
+class RemovalCurve:
+    """Validation score of retrained networks against the fraction of samples removed.
+
+    Attributes:
+        fractions: [f], fraction of the training samples removed, ascending, starting at 0.
+        rankings: [r] names, such as "lowest information first".
+        score: [r, f, s], accuracy in [0, 1] (classification) or R² (regression) on the validation
+            samples, one value a seed.
+        metric: "accuracy" or "R²".
+    """
+
+    fractions: Float[np.ndarray, " f"]
+    rankings: tuple[str, ...]
+    score: Float[np.ndarray, "r f s"]
+    metric: str
+
+    def at(self, ranking: str, fraction: float) -> Float[np.ndarray, " s"]:
+        """Scores of one ranking at one fraction, one a seed."""
+        return self.score[self.rankings.index(ranking), list(self.fractions).index(fraction)]
+
+    def to_table(self) -> pa.Table:
+        """One row a ranking, fraction and seed: ranking, fraction_removed, seed, score."""
+        ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
+        return pa.table({
+            "ranking": np.array(self.rankings)[ranking],
+            "fraction_removed": self.fractions[fraction],
+            "seed": seed,
+            "score": self.score.ravel(),
+        })
+
+
+@checks_arguments
+def removal_curve(
+    models: Sequence[nn.Module],
+    train: SampleSet,
+    val: SampleSet,
+    rankings: Mapping[str, Int[np.ndarray, " n"]],
+    *,
+    fractions: Sequence[float] = FRACTIONS,
+    recipe: Recipe | None = None,
+    trained: TrainedNetworks | None = None,
+    seed: int = 0,
+    store: ResultStore | None = None,
+    progress: Progress = silent,
+) -> RemovalCurve:
+    """Retrain on what each ranking keeps, beside keeping a random part, over seeds.
+
+    Args:
+        models: one network a seed, at its starting weights.
+        train: n training samples.
+        val: the samples to be judged on; their labels enter no ranking.
+        rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
+            seed.
+        fractions: of the samples to remove, in [0, 1); 0 is added where missing.
+        recipe: how to train; None takes the defaults for the task.
+        trained: the networks trained on all samples, one a seed, if they are there already.
+        seed: of the random order and of the batches.
+        store: keeps the scores of every fraction, so that an interrupted call goes on; None keeps
+            nothing.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        Accuracy (or R²) by ranking, fraction and seed.
+
+    Raises:
+        DataError: too few samples, one class only, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, or a model cannot run for many networks.
+        SettingError: no model, a ranking that is no order of all samples, or a fraction outside
+            [0, 1) or too large to keep 2 samples.
+
+    Cost: rankings · fractions · seeds trainings, batched by fraction.
+    Source: S1 §6, "Data summarization"; the rivals beside it are ours.
+    """
+    check_sets(train, val)
+    fractions = sorted({0.0, *fractions})
+    _check_choices(models, rankings, len(train))
+    if not all(0 <= f < 1 and round(f * len(train)) <= len(train) - 2 for f in fractions):
+        raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
+    recipe = recipe or task_recipe(train)
+    shuffled = np.random.default_rng(seed)
+    orders = {name: [order] * len(models) for name, order in rankings.items()}
+    orders[RANDOM] = [shuffled.permutation(len(train)) for _ in models]
+    trained = trained or train_all(models, train, recipe, seed)
+    score = np.empty((len(orders), len(fractions), len(models)))
+    score[:, 0] = validation_score(trained, val)
+    store = store or ResultStore(None, {})
+    cause = _cause(models, train, recipe, seed) | {"val": digest({"x": val.x, "y": val.y})}
+    for f, fraction in enumerate(fractions[1:], start=1):
+        removed = round(fraction * len(train))
+        kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
+        subsets = torch.as_tensor(np.stack(kept))
+        before, total = (f - 1) * recipe.steps, (len(fractions) - 1) * recipe.steps
+        part = part_of(progress, "retrain on what is kept", before, total)
+        at_once = [*models] * len(orders)
+
+        def retrained(at_once=at_once, subsets=subsets, part=part) -> dict[str, np.ndarray]:
+            networks = train_networks(at_once, train, subsets, recipe, seed=seed, progress=part)
+            return {"score": validation_score(networks, val)}
+
+        name = digest_of_values(cause | {"kept": digest({"subsets": subsets.numpy()})})
+        score[:, f] = store.kept(f"scores-{name}", retrained)["score"].reshape(len(orders), -1)
+    metric = "accuracy" if train.is_classification else "R²"
+    return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
+
+
+def _check_choices(
+    models: Sequence[nn.Module], rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
+) -> None:
+    if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
+        got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
+        raise SettingError(f"models must hold one network a seed; got {got}. Pass a list.")
+    if not isinstance(rankings, Mapping):
+        got = type(rankings).__name__
+        raise SettingError(f"rankings must be a dictionary, name to order; got {got}. Name them.")
+    for name, order in rankings.items():
+        if not np.array_equal(np.sort(order), np.arange(n)):
+            raise SettingError(
+                f"rankings must hold an order of all {n} samples, as positions, what goes first in "
+                f"front; {name!r} is none. Of scores pass scores.argsort()."
+            )
+
+
+def train_all(
+    models: Sequence[nn.Module],
+    train: SampleSet,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+    store: ResultStore | None = None,
+) -> TrainedNetworks:
+    """Train every network on all samples.
+
+    Args:
+        models: one network a seed.
+        train: the training samples.
+        recipe: how to train; None takes the defaults for the task.
+        seed: of the batches.
+        progress: called with (step, updates done, updates in all).
+        store: keeps the trained weights; None keeps nothing.
+
+    Returns:
+        The trained networks.
+    """
+    recipe = recipe or task_recipe(train)
+    everything = torch.arange(len(train)).expand(len(models), -1)
+
+    def train_now() -> TrainedNetworks:
+        return train_networks(models, train, everything, recipe, seed=seed, progress=progress)
+
+    if store is None:
+        return train_now()
+    name = f"weights-{digest_of_values(_cause(models, train, recipe, seed))}"
+    state = store.kept(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
+    template = frozen_copy(models[0], getattr(torch, recipe.precision))
+    return TrainedNetworks(template, {n: torch.from_numpy(a) for n, a in state.items()})
+
+
+def _cause(
+    models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
+) -> dict[str, object]:
+    """All that decides what networks learn, as plain JSON values."""
+    return {
+        "models": [model_fingerprint(model) | frozen_fingerprint(model) for model in models],
+        **machine_fingerprint(models[0]),
+        "threads": torch.get_num_threads(),
+        "samples": digest({"x": train.x, "y": train.y}),
+        "recipe": asdict(recipe),
+        "seed": seed,
+    }
+
+
+def task_recipe(samples: SampleSet) -> Recipe:
+    """The default recipe: cross-entropy for classes, squared error for targets.
+
+    Args:
+        samples: the training samples.
+
+    Returns:
+        Adam, 300 updates of 64 samples.
+    """
+    return Recipe(loss=task_loss(samples))
+
+
+def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:
+    """Accuracy or R² of every network.
+
+    Args:
+        networks: S trained networks.
+        val: the samples.
+
+    Returns:
+        [S]; accuracy in [0, 1], or R² averaged over targets.
+    """
+    outputs = networks.outputs(torch.as_tensor(val.x).float())
+    return np.array([output_score(one.double(), val) for one in outputs])

@@ -1,0 +1,134 @@
+"""Does a design of points help? The same networks trained on each, in one batched program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.stats import t as student
+from torch import nn
+
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
+
+Design = tuple[Float[np.ndarray, "_ d"], Float[np.ndarray, "_ q"]]
+# Networks answer on so many points at once.
+ASKED_AT_ONCE = 4096
+
+
+@result
+class SamplingComparison:
+    """Errors of networks trained on several designs, S networks a design.
+
+    Attributes:
+        names: of the D designs.
+        root_mean_square: [D, S], over test points and outputs, units of f.
+        largest: [D, S], the largest error over test points and outputs, units of f.
+        n_points: points in each design.
+        n_test: test points.
+        networks: all of them, design by design.
+        shift: [q], what their outputs lack,
+        scale: [q], after they have been multiplied by this.
+    """
+
+    names: tuple[str, ...]
+    root_mean_square: Float[np.ndarray, "D S"]
+    largest: Float[np.ndarray, "D S"]
+    n_points: int
+    n_test: int
+    networks: TrainedNetworks
+    shift: Float[np.ndarray, " q"]
+    scale: Float[np.ndarray, " q"]
+
+    def outputs(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "D S m q"]:
+        """What every network says at some points, in units of f."""
+        said = _outputs(self.networks, x) * self.scale + self.shift
+        return said.reshape(len(self.names), -1, *said.shape[1:])
+
+
+def compare_designs(
+    designs: Mapping[str, Sequence[Design]],
+    test: Design,
+    networks: Sequence[nn.Module],
+    recipe: Recipe,
+    *,
+    scale_targets: bool = True,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SamplingComparison:
+    """Train network s on repetition s of every design and measure its errors on the same points.
+
+    Args:
+        designs: name → S repetitions (x, y), all of one number of points.
+        test: points and values, which no design has seen.
+        networks: S, of one architecture; network s starts from the same weights in every design.
+        recipe: its loss must be "mse".
+        scale_targets: whether the networks learn (y − mean)/deviation of the test values instead of
+            y.
+        seed: of the batches.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The errors and the networks.
+
+    Raises:
+        SettingError: designs differ in their numbers of repetitions or points, or the recipe is
+            none that `train_networks` takes.
+
+    Cost: D S trainings side by side.
+    """
+    sizes = {len(x) for repeated in designs.values() for x, _ in repeated}
+    if any(len(r) != len(networks) for r in designs.values()) or len(sizes) != 1:
+        raise SettingError(
+            f"designs must hold {len(networks)} repetitions each, all of one number of points; got "
+            f"{[len(r) for r in designs.values()]} repetitions of {sorted(sizes)} points."
+        )
+    (n_points,), y_test = sizes, test[1]
+    shift, scale = np.zeros(y_test.shape[1]), np.ones(y_test.shape[1])
+    if scale_targets:
+        shift, deviation = y_test.mean(0), y_test.std(0)
+        scale = np.where(deviation > 0, deviation, 1.0)
+    drawn = [one for repeated in designs.values() for one in repeated]
+    x, y = (np.concatenate([one[part] for one in drawn]) for part in (0, 1))
+    pool = SampleSet(x, (y - shift) / scale, np.arange(len(x)))
+    subsets = torch.arange(len(x)).reshape(len(drawn), n_points)
+    models = list(networks) * len(designs)
+    trained = train_networks(models, pool, subsets, recipe, seed=seed, progress=progress)
+    apart = np.abs(_outputs(trained, test[0]) * scale + shift - y_test)  # [D S, m, q]
+    shape = (len(designs), len(networks))
+    return SamplingComparison(
+        names=tuple(designs),
+        root_mean_square=np.sqrt((apart**2).mean((1, 2))).reshape(shape),
+        largest=apart.max((1, 2)).reshape(shape),
+        n_points=n_points,
+        n_test=len(y_test),
+        networks=trained,
+        shift=shift,
+        scale=scale,
+    )
+
+
+def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float]:
+    """The mean of repetitions and half its 95 % interval.
+
+    Args:
+        values: S of them.
+
+    Returns:
+        (mean, half width), by Student's t; the half width of one value is infinite.
+    """
+    n = len(values)
+    if n < 2:
+        return float(values.mean()), float("inf")
+    return float(values.mean()), float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+
+
+def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m q"]:
+    dtype = next(iter(networks.state.values())).dtype
+    parts = torch.as_tensor(x).to(dtype).split(ASKED_AT_ONCE)
+    return torch.cat([networks.outputs(part) for part in parts], 1).double().numpy()

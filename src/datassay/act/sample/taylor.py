@@ -1,0 +1,186 @@
+"""Taylor-based sampling: more points where the function changes most (S0 App. A, Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float
+
+from datassay.act.sample.density import Density, fit_density, truncated_draws
+from datassay.act.sample.domain import check_count, checked_domain, initial_points
+from datassay.act.sample.taylor_index import checked_epsilon, taylor_terms
+from datassay.arguments import checks_arguments
+from datassay.collect.curvature.derivatives import derivatives as derivatives_of
+from datassay.collect.curvature.point_function import point_function
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+STEP = "label points"
+
+
+@result
+class TaylorSample:
+    """The initial points and those added where the function changes most.
+
+    Attributes:
+        x: [N + N', d], the initial points, then the new ones.
+        y: [N + N', q], f at x.
+        is_new: [N + N'].
+        terms: [N, n], the term of each order of the Taylor index at the initial points, units of f
+            squared.
+        density: the mixture that the new points were drawn from.
+        tries: draws that the new points took.
+        domain: [d, 2].
+        epsilon: [d], ε.
+        derivatives: the method that was taken, "autograd" or "finite".
+        seed: of all draws.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, "n q"]
+    is_new: Bool[np.ndarray, " n"]
+    terms: Float[np.ndarray, "N n_orders"]
+    density: Density
+    tries: int
+    domain: Float[np.ndarray, "d 2"]
+    epsilon: Float[np.ndarray, " d"]
+    derivatives: str
+    seed: int
+
+    @property
+    def index(self) -> Float[np.ndarray, " N"]:
+        """Df at the initial points."""
+        return self.terms.sum(1)
+
+    @property
+    def order(self) -> int:
+        """The highest order of derivatives in Df."""
+        return self.terms.shape[1]
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the draws that lay in the domain."""
+        return int(self.is_new.sum()) / self.tries
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not as asked for, one sentence each."""
+        return self.density.notes
+
+    def to_table(self) -> pa.Table:
+        """One row a point: x0 …, y0 …, is_new, and taylor_index, null for the new points."""
+        index = np.full(len(self.x), np.nan)
+        index[~self.is_new] = self.index
+        return pa.table({
+            **{f"x{j}": column for j, column in enumerate(self.x.T)},
+            **{f"y{j}": column for j, column in enumerate(self.y.T)},
+            "is_new": self.is_new,
+            "taylor_index": pa.array(index, from_pandas=True),
+        })
+
+    def to_samples(self, name: str = "sampled", inputs: Sequence[str] = ()) -> SampleSet:
+        """The points as a set to regress on, for every other function of this library.
+
+        Args:
+            name: of the set.
+            inputs: d names; empty means x0, x1, ...
+
+        Returns:
+            The set; `source` says "initial" or "new", ids are row numbers.
+        """
+        return SampleSet(
+            self.x,
+            self.y[:, 0] if self.y.shape[1] == 1 else self.y,
+            np.arange(len(self.x)),
+            feature_names=tuple(inputs),
+            source=np.where(self.is_new, "new", "initial"),
+            name=name,
+        )
+
+
+@checks_arguments
+def taylor_sample(
+    f: Any,
+    domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
+    *,
+    n_initial: int = 100,
+    n_new: int = 100,
+    order: int = 2,
+    epsilon: float | Sequence[float] | Float[np.ndarray, " d"] = 1e-3,
+    n_components: int = 3,
+    initial: str = "uniform",
+    derivatives: str = "auto",
+    floor: float | None = None,
+    max_tries: int = 1000,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TaylorSample:
+    """Sample a function evenly, then again in proportion to how much it changes.
+
+    Initial points; Df_ε^n at each from the derivatives of f (`taylor_terms` has the equation); a
+    Gaussian mixture fitted to the points weighted by Df; new points from it, those outside the
+    domain drawn again; f at the new points; the union.
+
+    Args:
+        f: from [n, d] points, a NumPy array or a torch tensor, to [n] or [n, q] finite values.
+        domain: (lower, upper) of one input, or one such pair for each of d.
+        n_initial: N, at least 2; a d-th power for a grid.
+        n_new: N', at least 1.
+        order: n, the highest order of derivatives.
+        epsilon: ε, a variance in units of x squared, one or d: weighs the orders.
+        n_components: Gaussians in the mixture, at most N.
+        initial: "uniform", or "grid".
+        derivatives: "auto", "autograd" or "finite", as in `collect.derivatives`.
+        floor: added to the variances of the mixture, in widths of the domain squared; None: of the
+            cell that each initial point stands for.
+        max_tries: draws a new point, on average, before this is given up.
+        seed: of all draws, 0 ≤ seed < 2^32.
+        progress: called with (step, points done, points in all).
+
+    Returns:
+        The points, their values and how they came about.
+
+    Raises:
+        DataError: the domain has no volume, is reversed or not finite; f raises, or gives values of
+            a wrong shape or not finite; f is constant; the density rejects everything.
+        SettingError: another setting is outside its rule.
+
+    Cost: N + N' evaluations of f, and those of its derivatives at N points.
+    Source: S0 Algorithm 2. Deviates as `fit_density` and `taylor_terms` say, and by a bound on the
+    tries.
+    """
+    box = checked_domain(domain)
+    check_count("n_new", n_new, 1)
+    check_count("n_components", n_components, 1)
+    check_count("max_tries", max_tries, 1)
+    if floor is not None and not (np.isfinite(floor) and floor > 0):
+        raise SettingError(f"floor must be positive and finite, or None; got {floor}. Take None.")
+    spread = checked_epsilon(epsilon, len(box))
+    first = initial_points(box, n_initial, initial, seed)
+    points = point_function(f, first[:1])
+    y = points(first)
+    progress(STEP, n_initial, n_initial + n_new)
+    how = {"method": derivatives, "bounds": box, "progress": progress}
+    method, tensors = derivatives_of(points, first, order, **how)
+    terms = taylor_terms(tensors, spread)
+    density = fit_density(first, terms.sum(1), box, n_components, floor=floor, seed=seed)
+    added, tries = truncated_draws(density, box, n_new, max_tries=max_tries, seed=seed)
+    labels = points(added)
+    progress(STEP, n_initial + n_new, n_initial + n_new)
+    return TaylorSample(
+        x=np.concatenate([first, added]),
+        y=np.concatenate([y, labels]),
+        is_new=np.arange(n_initial + n_new) >= n_initial,
+        terms=terms,
+        density=density,
+        tries=tries,
+        domain=box,
+        epsilon=spread,
+        derivatives=method,
+        seed=seed,
+    )

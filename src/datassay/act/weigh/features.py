@@ -1,0 +1,99 @@
+"""Where neighbours are searched: the standardised inputs, or what a trained network makes of them.
+
+S0 §4.3: distances mean little among many columns or pixels; there neighbours are taken in the space
+of the last hidden layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.data.samples import SampleSet
+from datassay.progress import Progress, silent
+from datassay.train.fitter import taken_network
+from datassay.train.training import Recipe, train_networks
+
+# Rows of at most so many columns are compared as they are.
+FEW_COLUMNS = 50
+BATCH = 64
+EPOCHS = 20
+FEWEST_UPDATES, MOST_UPDATES = 500, 3000
+
+
+def suits_inputs(samples: SampleSet) -> bool:
+    """Whether neighbours are better searched among the inputs than in a network.
+
+    Args:
+        samples: the training samples.
+
+    Returns:
+        True for rows of at most 50 columns.
+    """
+    return samples.kind == "row" and int(np.prod(samples.input_shape)) <= FEW_COLUMNS
+
+
+def standardized_inputs(samples: SampleSet) -> Float[np.ndarray, "n d"]:
+    """The inputs as rows, each column with mean 0 and standard deviation 1.
+
+    Args:
+        samples: n samples.
+
+    Returns:
+        Rows; a constant column is 0 throughout.
+    """
+    x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+    x = x - x.mean(0)
+    spread = x.std(0)
+    return x / np.where(spread > 0, spread, 1.0)
+
+
+def network_recipe(samples: SampleSet) -> Recipe:
+    """How a network is trained for its features, or to see whether weights help.
+
+    Args:
+        samples: n samples, whose task picks the loss.
+
+    Returns:
+        Adam, batches of 64, 20 epochs but 500 to 3000 updates.
+    """
+    updates = EPOCHS * len(samples) // BATCH
+    steps = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
+    return Recipe(steps=steps, batch_size=BATCH, loss=task_loss(samples))
+
+
+def trained_network(
+    model: nn.Module,
+    samples: SampleSet,
+    *,
+    seed: int = 0,
+    observe: Callable[[Tensor, Tensor], None] | None = None,
+    progress: Progress = silent,
+) -> nn.Module:
+    """The network trained on the samples without weights (S0 Algorithm 1, line 2).
+
+    Args:
+        model: at its initial weights; left untouched.
+        samples: n training samples.
+        seed: of the batches.
+        observe: as for `train_networks`.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        A copy.
+    """
+    networks = train_networks(
+        [model],
+        samples,
+        torch.arange(len(samples))[None],
+        network_recipe(samples),
+        seed=seed,
+        observe=observe,
+        progress=lambda _, done, total: progress("train the network", done, total),
+    )
+    return taken_network(model, networks)

@@ -1,0 +1,246 @@
+"""Does a weighting help? The same trainings with and without it, and the paired difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from scipy.stats import t as student
+from torch import Tensor, nn
+
+from datassay.act.weigh.reweight import HeadProblem
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, part_of, silent
+from datassay.results import result
+from datassay.train.head_training import HeadRecipe
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
+
+UNIFORM = "no weights"
+LEVEL = 0.95
+STEP = "train with and without weights"
+# Updates of the last layer: all epochs of small sets, larger batches for large ones.
+FEWEST_UPDATES, MOST_UPDATES = 1500, 6000
+
+
+@result
+class WeightGain:
+    """Validation scores of one training from S seeds under M weightings, the first uniform.
+
+    Attributes:
+        names: of the weightings; the first is "no weights".
+        score: [S, M], accuracy or R².
+        each: [M, m], what every validation sample adds, the mean over seeds: its mean over samples
+            is the mean of `score` over seeds.
+        metric: "accuracy" or "R²".
+    """
+
+    names: tuple[str, ...]
+    score: Float[np.ndarray, "S M"]
+    each: Float[np.ndarray, "M m"]
+    metric: str
+
+    def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
+        """Mean gain over another weighting, and the half-width of its 95 % interval.
+
+        The interval holds both what another seed and what other validation samples would change:
+        both are paired, and their variances of the mean are added. Counting seeds alone would call
+        one sample that is always decided otherwise a certain gain. The degrees of freedom are
+        those of Welch and Satterthwaite.
+
+        Args:
+            weighting: position in `names`.
+            against: position of the other one; 0 is no weights.
+
+        Returns:
+            (gain, half-width), in the unit of `score`; the half-width is infinite for one seed.
+        """
+        by_seed = self.score[:, weighting] - self.score[:, against]
+        by_sample = self.each[weighting] - self.each[against]
+        n_seeds, n_val = len(by_seed), len(by_sample)
+        mean = float(by_seed.mean())
+        if min(n_seeds, n_val) < 2:
+            return mean, float("inf")
+        parts = np.array([by_seed.var(ddof=1) / n_seeds, by_sample.var(ddof=1) / n_val])
+        if not parts.any():
+            return mean, 0.0
+        freedom = parts.sum() ** 2 / (parts**2 / [n_seeds - 1, n_val - 1]).sum()
+        return mean, float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(parts.sum()))
+
+    def verdict(self, weighting: int, against: int = 0) -> str:
+        """By the side of 0 on which the interval lies: better, worse or no difference."""
+        gain, half = self.difference(weighting, against)
+        if gain - half > 0:
+            return "better"
+        return "worse" if gain + half < 0 else "no difference"
+
+    def to_table(self) -> pa.Table:
+        """One row a weighting: weighting, score (mean over seeds), gain, half_width, verdict."""
+        rows = []
+        for i, name in enumerate(self.names):
+            gain, half = self.difference(i)
+            found = {"weighting": name, "score": float(self.score[:, i].mean())}
+            rows.append(found | {"gain": gain, "half_width": half, "verdict": self.verdict(i)})
+        return pa.Table.from_pylist(rows)
+
+
+def head_gain(
+    problem: HeadProblem,
+    val: SampleSet,
+    weightings: Mapping[str, Float[np.ndarray, " n"]],
+    *,
+    recipe: HeadRecipe | None = None,
+    n_seeds: int = 10,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> WeightGain:
+    """Retrain the last layer with and without weights, all seeds and weightings in one program.
+
+    Args:
+        problem: the layer, with features of the training and of these validation samples.
+        val: the validation samples; they never stop the training.
+        weightings: name → [n], any scale; uniform weights come first by themselves.
+        recipe: how the layer is trained; None: `head_recipe`.
+        n_seeds: S, at least 2.
+        seed: the first of the seeds.
+        progress: called with (step, epochs done, epochs in all).
+
+    Returns:
+        The scores. Layers of one seed start alike and see the same batches.
+
+    Raises:
+        DataError: weights that are none.
+        SettingError: fewer than 2 seeds, or a setting of the recipe is out of range.
+
+    Cost: 4 n d k S (M + 1) operations an epoch.
+    """
+    check_n_seeds(n_seeds)
+    assert problem.val is not None
+    names, weights = _with_uniform(weightings, len(problem.labels))
+    trained = problem.train(
+        weights,
+        recipe or head_recipe(len(problem.labels)),
+        seeds=tuple(range(seed, seed + n_seeds)),
+        stopped=False,
+        progress=lambda _, done, total: progress(STEP, done, total),
+    )
+    head = problem.head
+    outputs = trained.outputs(problem.val[0]).double() * head.scale + head.shift  # [S, M, m, k]
+    return _gain(names, outputs, val)
+
+
+def network_gain(
+    starts: Sequence[nn.Module],
+    samples: SampleSet,
+    val: SampleSet,
+    weightings: Mapping[str, Float[np.ndarray, " n"]],
+    *,
+    recipe: Recipe,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> tuple[WeightGain, dict[str, TrainedNetworks]]:
+    """Train whole networks with and without weights, all seeds of a weighting in one program.
+
+    Args:
+        starts: S networks of one architecture, one a seed; those of one seed start alike under
+            every weighting and see the same batches.
+        samples: n training samples.
+        val: the validation samples.
+        weightings: name → [n], any scale; uniform weights come first by themselves.
+        recipe: how the networks are trained.
+        seed: of the batches.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The scores, and the networks by weighting.
+
+    Raises:
+        SettingError: fewer than 2 starts, or a setting of the recipe is out of range.
+
+    Cost: S (M + 1) trainings.
+    """
+    check_n_seeds(len(starts))
+    names, weights = _with_uniform(weightings, len(samples))
+    everyone = torch.arange(len(samples)).expand(len(starts), -1)
+    found: dict[str, TrainedNetworks] = {}
+    for i, (name, weight) in enumerate(zip(names, weights, strict=True)):
+        told = part_of(progress, STEP, i * recipe.steps, len(names) * recipe.steps)
+        found[name] = train_networks(
+            starts, samples, everyone, recipe,
+            seed=seed, sample_weight=torch.as_tensor(weight), progress=told,
+        )  # fmt: skip
+    x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
+    outputs = torch.stack([network.outputs(x).double() for network in found.values()], 1)
+    return _gain(names, outputs, val), found
+
+
+def head_recipe(n_samples: int) -> HeadRecipe:
+    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones.
+
+    Args:
+        n_samples: n.
+
+    Returns:
+        Adam for 1500 to 6000 updates.
+    """
+    epochs, size = 25, 25
+    updates = epochs * -(-n_samples // size)
+    if updates < FEWEST_UPDATES:
+        epochs = -(-FEWEST_UPDATES * size // n_samples)
+    elif updates > MOST_UPDATES:
+        size = -(-epochs * n_samples // MOST_UPDATES)
+    return HeadRecipe(epochs=epochs, batch_size=size)
+
+
+def check_n_seeds(n_seeds: int) -> None:
+    """Refuse a number of seeds that no interval can be taken over.
+
+    Args:
+        n_seeds: S.
+
+    Raises:
+        SettingError: it is below 2.
+    """
+    if n_seeds < 2:
+        raise SettingError(
+            f"n_seeds must be at least 2, so that seeds can be compared; got {n_seeds}."
+        )
+
+
+def _with_uniform(
+    weightings: Mapping[str, np.ndarray], n: int
+) -> tuple[tuple[str, ...], Float[np.ndarray, "M n"]]:
+    names = (UNIFORM, *weightings)
+    return names, np.stack([np.full(n, 1 / n), *weightings.values()])
+
+
+def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
+    each = sample_scores(outputs, val)
+    metric = "accuracy" if val.is_classification else "R²"
+    return WeightGain(names, each.mean(2).numpy(), each.mean(0).numpy(), metric)
+
+
+def sample_scores(
+    outputs: Float[Tensor, "*batch m k"], val: SampleSet
+) -> Float[Tensor, "*batch m"]:
+    """What each sample adds to the score, which is the mean over samples.
+
+    Args:
+        outputs: of any number of networks.
+        val: m samples.
+
+    Returns:
+        1 or 0 for right or wrong; of targets 1 − the squared error over their variance, the mean
+        over them as in `output_score`.
+    """
+    y = torch.as_tensor(val.y)
+    if val.is_classification:
+        one = outputs.shape[-1] == 1
+        found = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
+        return (found == y).double()
+    y = y.double().reshape(len(y), -1)
+    variance = (y - y.mean(0)).square().mean(0)
+    return (1 - (outputs - y).square() / variance).mean(-1)

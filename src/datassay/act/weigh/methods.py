@@ -1,0 +1,137 @@
+"""The weightings by name, each from what one run over the data gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from datassay.act.weigh.active_bias import active_bias_weights
+from datassay.act.weigh.class_balance import class_balanced_weights
+from datassay.act.weigh.self_paced import self_paced_weights
+from datassay.act.weigh.weights import SampleWeights, weights_of_variance
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.data.samples import SampleSet
+from datassay.results import result
+from datassay.score.neighbors.local_variance import LocalVariance
+from datassay.train.history import PredictionHistory
+from datassay.train.training import Recipe, TrainedNetworks, sample_losses
+
+METHODS: Mapping[str, str] = {
+    "local_variance": "local variance",
+    "class_balanced": "class-balanced",
+    "self_paced": "self-paced",
+    "active_bias": "Active Bias",
+}
+"""Name → how it reads."""
+NEEDS_CLASSES = {"class_balanced", "active_bias"}
+NEEDS_NETWORK = {"self_paced", "active_bias"}
+DENSITY_CLIP = 10.0
+BETA = 0.999
+# Self-paced, as one cut: the samples of highest loss weigh nothing, weights fall linearly to it.
+EASY = 0.9
+CHUNK = 1024
+# Class-balanced weights less uneven than this are as good as none.
+EVEN = 1.1
+
+
+@result
+class Watched:
+    """A trained network, and what was seen of the samples while it was trained.
+
+    Attributes:
+        model: the network; None where no weighting and no features need one.
+        history: of the probability of each sample's label; None unless it was recorded.
+    """
+
+    model: nn.Module | None = None
+    history: PredictionHistory | None = None
+
+
+def weigh(
+    method: str,
+    samples: SampleSet,
+    local: LocalVariance,
+    watched: Watched,
+    *,
+    n_columns: int,
+    max_ratio: float = 40,
+    density: bool = False,
+) -> SampleWeights:
+    """Weights by one of METHODS.
+
+    Args:
+        method: its name; NEEDS_CLASSES and NEEDS_NETWORK say what it takes.
+        samples: n samples.
+        local: their local variances, for "local_variance".
+        watched: the network, for "self_paced", and its history, for "active_bias".
+        n_columns: of the features that the neighbours were searched in.
+        max_ratio: m of local variance.
+        density: whether local variance is divided by the density.
+
+    Returns:
+        The weights, summing to 1.
+    """
+    if method == "local_variance":
+        clip = DENSITY_CLIP if density else None
+        return weights_of_variance(local, samples.ids, max_ratio, clip, n_columns)
+    if method == "class_balanced":
+        return SampleWeights(
+            class_balanced_weights(samples.y, BETA), samples.ids, method, {"beta": BETA}
+        )
+    if method == "active_bias":
+        assert watched.history is not None
+        visits = int(watched.history.visits.min())
+        weight = active_bias_weights(watched.history)
+        return SampleWeights(weight, samples.ids, method, {"fewest_visits": visits})
+    assert watched.model is not None
+    weight = self_paced_weights(_losses(watched.model, samples), EASY, is_soft=True)
+    return SampleWeights(weight, samples.ids, method, {"fraction": EASY})
+
+
+def rival_of(method: str, samples: SampleSet) -> str | None:
+    """The weighting to compare with: class-balanced, or local variance where that is it.
+
+    Args:
+        method: what was asked for.
+        samples: n samples.
+
+    Returns:
+        Its name; None by local variance for a regression or about equally frequent classes, where
+        class-balanced weights are as good as none.
+    """
+    if method != "local_variance":
+        return "local_variance"
+    if not samples.is_classification:
+        return None
+    weight = class_balanced_weights(samples.y, BETA)
+    return "class_balanced" if weight.max() > EVEN * weight.min() else None
+
+
+def _losses(model: nn.Module, samples: SampleSet) -> np.ndarray:
+    weight = next(model.parameters())
+    network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
+    x = torch.as_tensor(samples.x).to(weight)
+    outputs = torch.cat([network.outputs(part) for part in x.split(CHUNK)], 1)
+    recipe = Recipe(loss=task_loss(samples))
+    return sample_losses(outputs.double(), samples, recipe)[0].numpy()
+
+
+def recorder(history: PredictionHistory, samples: SampleSet):
+    """The `observe` hook of `train_networks` that keeps a history.
+
+    Args:
+        history: of one network on these samples; added to.
+        samples: the training samples, a classification.
+
+    Returns:
+        A function of positions and outputs.
+    """
+    y = torch.as_tensor(samples.y)
+
+    def observe(positions: Tensor, outputs: Tensor) -> None:
+        history.record(positions, outputs, y)
+
+    return observe

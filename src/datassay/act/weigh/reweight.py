@@ -1,0 +1,293 @@
+"""Weight the samples by local variance in feature space and retrain the last layer (S0 Alg. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.act.weigh.weights import local_variance_weights
+from datassay.arguments import checks_arguments
+from datassay.collect.collection import check_sets, network_targets
+from datassay.collect.curvature.output_loss import check_loss, output_score, task_loss
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.train.head import Head, split_head
+from datassay.train.head_training import HeadRecipe, TrainedHeads, mean_one, train_heads
+
+
+@result
+class Reweighted:
+    """A network with its last layer retrained, and the weights it was retrained with.
+
+    Attributes:
+        model: the user's network, copied, with the new layer in place.
+        weights: w, [n], summing to 1.
+        ids: [n].
+        layer: name of the layer retrained; "" where the network is that layer.
+        n_features: what enters it, d.
+        metric: "accuracy" or "R²".
+        before: of the network as given, on the validation samples; NaN without any.
+        after: of `model`; NaN without any.
+        epoch: how many passes the layer was trained; 0 where it was solved exactly.
+    """
+
+    model: nn.Module
+    weights: Float[np.ndarray, " n"]
+    ids: np.ndarray
+    layer: str
+    n_features: int
+    metric: str
+    before: float
+    after: float
+    epoch: int
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, sample_weight."""
+        return pa.table({"id": self.ids, "sample_weight": self.weights})
+
+
+@result
+class HeadProblem:
+    """A last layer with the features and targets that it is trained on.
+
+    Attributes:
+        head: the layer.
+        features: [n, d], of the training samples.
+        targets: [n, k], in the layer's own unit.
+        labels: [n] class indices or [n, q] numbers, whose local variance counts.
+        loss: "cross_entropy" or "mse".
+        val: features and targets of the validation samples, or None.
+    """
+
+    head: Head
+    features: Float[Tensor, "n d"]
+    targets: Float[Tensor, "n k"]
+    labels: np.ndarray
+    loss: str
+    val: tuple[Float[Tensor, "m d"], Float[Tensor, "m k"]] | None
+
+    def train(
+        self,
+        weights: Float[np.ndarray, "M n"],
+        recipe: HeadRecipe,
+        *,
+        seeds: tuple[int, ...] = (0,),
+        stopped: bool = True,
+        **options,
+    ) -> TrainedHeads:
+        """Retrain the layer under each weighting, from each seed.
+
+        Args:
+            weights: M weightings, of any scale.
+            recipe: solver and its settings.
+            seeds: of fresh weights and of the order of the samples.
+            stopped: whether the validation samples may stop the training.
+            options: on_epoch and progress of `train_heads`.
+
+        Returns:
+            The layers.
+        """
+        layer = self.head.layer
+        bias = None if layer.bias is None else layer.bias.detach().cpu()
+        return train_heads(
+            self.features,
+            self.targets,
+            weights,
+            self.loss,
+            recipe,
+            seeds=seeds,
+            start=(layer.weight.detach().cpu(), bias),
+            bias=bias is not None,
+            val=self.val if stopped else None,
+            **options,
+        )
+
+    def best_scores(
+        self,
+        weights: Float[np.ndarray, "M n"],
+        recipe: HeadRecipe,
+        seeds: Sequence[int],
+        progress: Progress,
+    ) -> Float[np.ndarray, " M"]:
+        """The validation score of each weighting, the mean over seeds.
+
+        Args:
+            weights: M weightings, of any scale.
+            recipe: solver and its settings.
+            seeds: of fresh weights and of the order of the samples.
+            progress: called with (step, epochs done, epochs in all).
+
+        Returns:
+            Accuracy, or minus half the squared error in the layer's unit.
+        """
+        return self.scores(self.train(weights, recipe, seeds=tuple(seeds), progress=progress))
+
+    def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
+        """The validation scores at the epochs that were returned, the mean over seeds."""
+        at = trained.epoch[None] - 1
+        return trained.val_score.gather(0, at)[0].double().mean(0).numpy()
+
+    @property
+    def metric(self) -> str:
+        """What `scores` are."""
+        return "accuracy" if self.loss == "cross_entropy" else "−½ squared error"
+
+
+def head_problem(
+    model: nn.Module,
+    samples: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    layer: str | None = None,
+    loss: str = "auto",
+    progress: Progress = silent,
+) -> HeadProblem:
+    """Split the last layer off and collect what enters it, in one pass.
+
+    Args:
+        model: trained; left untouched.
+        samples: n training samples.
+        val: validation samples; may be None.
+        layer: as for `split_head`.
+        loss: "auto" is cross-entropy for classes and squared error for numbers.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Everything that training the layer needs.
+
+    Raises:
+        DataError: too few samples or classes, or sets that do not belong together.
+        ModelError: no linear last layer, or outputs that do not fit the targets.
+        SettingError: the loss does not suit the task.
+    """
+    check_sets(samples, val)
+    if loss == "auto":
+        loss = task_loss(samples)
+    check_loss(loss, samples.is_classification)
+    head = split_head(model, samples, layer)
+    targets = _targets(head, samples)  # before the pass: they may not fit the outputs
+    val_part = None
+    if val is not None:
+        val_part = (head.features(val, progress=progress), _targets(head, val))
+    features = head.features(samples, progress=progress)
+    return HeadProblem(head, features, targets, samples.y, loss, val_part)
+
+
+@checks_arguments
+def reweight(
+    model: nn.Module,
+    samples: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    n_neighbors: int = 20,
+    max_ratio: float = 40,
+    weights: np.ndarray | None = None,
+    layer: str | None = None,
+    loss: str = "auto",
+    solver: str = "adam",
+    recipe: HeadRecipe | None = None,
+    search: str = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Reweighted:
+    """Retrain a trained network's last layer on its features, samples weighted by local variance.
+
+    Lines 3 to 6 of Algorithm 1: the network without its last linear layer gives features, the local
+    variance of the labels among each sample's neighbours there gives weights, the layer is trained
+    afresh under them and put back.
+
+    Args:
+        model: trained (line 2), with or without weights of its own; left untouched.
+        samples: n training samples, on the network's own inputs.
+        val: stops the training where recipe.patience is set, and is scored; never the test set if
+            it does the first. May be None.
+        n_neighbors: k, the sample itself included.
+        max_ratio: m, the heaviest weight over the lightest.
+        weights: [n], from any method, in place of local variance: Active Bias, class-balanced, a
+            product of several. Any scale.
+        layer: name of the layer to retrain; None: the nn.Linear that gives the network's output.
+        loss: "cross_entropy" (binary with one output), "mse", or "auto" by the task.
+        solver: "adam" or "exact"; used where recipe is None.
+        recipe: how the layer is trained; None: S0's for images, 25 epochs of Adam, batches of 25.
+        search: how neighbours are found, as for `local_variance_weights`.
+        seed: of fresh weights and of the order of the samples.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The network with its new layer, the weights, and the validation score before and after.
+
+    Raises:
+        DataError: too few samples or classes, weights that are none, or sets that do not belong
+            together.
+        ModelError: no linear last layer gives the output, outputs that do not fit the targets, or
+            features that are not finite.
+        SettingError: a setting is out of range.
+
+    Cost: a forward pass over the samples, the neighbours, and 4 n d k operations an epoch.
+    Source: S0 Algorithm 1. Deviates: weights of mean 1 in the loss (`train_heads`); the paper's
+    neighbours come from a KD-tree, ours from `nearest_neighbors`.
+    """
+    if weights is not None:
+        weights = _given(weights, len(samples))
+    problem = head_problem(model, samples, val, layer=layer, loss=loss, progress=progress)
+    if weights is None:
+        weights = local_variance_weights(
+            problem.features.double().numpy(),
+            problem.labels,
+            n_neighbors,
+            max_ratio,
+            search=search,
+        )
+    recipe = recipe or HeadRecipe(solver=solver)
+    stopped = recipe.patience is not None
+    trained = problem.train(
+        weights[None], recipe, seeds=(seed,), stopped=stopped, progress=progress
+    )
+    bias = None if trained.bias is None else trained.bias[0, 0]
+    retrained = problem.head.with_layer(trained.weight[0, 0], bias)
+    return Reweighted(
+        model=retrained,
+        weights=weights,
+        ids=samples.ids,
+        layer=problem.head.name,
+        n_features=problem.features.shape[1],
+        metric="accuracy" if samples.is_classification else "R²",
+        before=_score(problem, problem.head, val),
+        after=_score(problem, _replaced(problem.head, retrained), val),
+        epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),
+    )
+
+
+def _targets(head: Head, samples: SampleSet) -> Float[Tensor, "n k"]:
+    return (network_targets(samples, len(head.scale)) - head.shift) / head.scale
+
+
+def _given(weights: np.ndarray, n: int) -> Float[np.ndarray, " n"]:
+    weights = np.asarray(weights, np.float64)
+    if weights.shape != (n,):
+        raise DataError(
+            f"weights must hold one number for each of the {n} samples; got shape "
+            f"{list(weights.shape)}."
+        )
+    return mean_one(weights) / n
+
+
+def _replaced(head: Head, model: nn.Module) -> Head:
+    layer = model.get_submodule(head.name)
+    assert isinstance(layer, nn.Linear)
+    return replace(head, model=model, layer=layer)
+
+
+def _score(problem: HeadProblem, head: Head, val: SampleSet | None) -> float:
+    if problem.val is None or val is None:
+        return float("nan")
+    with torch.no_grad():
+        return output_score(head.outputs(problem.val[0]), val)

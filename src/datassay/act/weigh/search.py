@@ -1,0 +1,202 @@
+"""Search the two settings of local-variance weights on validation samples, by Optuna."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from torch import nn
+
+from datassay.act.weigh.grid import Weightings
+from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.data.samples import SampleSet
+from datassay.data.split import split_indices
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.train.head_training import HeadRecipe
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+STEP = "search weights"
+STARTUP_TRIALS = 5  # trials that run to their end before others are compared with them
+WARM_UP = 2  # epochs before a trial may be cut
+
+
+@result
+class WeightSearch:
+    """The best pair found, and every trial.
+
+    Attributes:
+        n_neighbors: k of the best trial.
+        max_ratio: m of the best trial.
+        score: its score on the validation samples, the mean over seeds: optimistic, being the best
+            of many; score the final network on other samples.
+        uniform: the score without weights, trained alike: where it is not lower, do not weight.
+        metric: "accuracy" or "−½ squared error".
+        trials: one row a trial: trial, n_neighbors, max_ratio, score, epochs, pruned.
+    """
+
+    n_neighbors: int
+    max_ratio: float
+    score: float
+    uniform: float
+    metric: str
+    trials: pa.Table
+
+    def to_table(self) -> pa.Table:
+        """The trials."""
+        return self.trials
+
+
+def search_weights(
+    model: nn.Module,
+    samples: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    n_trials: int = 40,
+    n_neighbors: tuple[int, int] = (5, 50),
+    max_ratio: tuple[float, float] = (2, 100),
+    val_fraction: float = 0.2,
+    layer: str | None = None,
+    recipe: HeadRecipe | None = None,
+    seeds: Sequence[int] = (0,),
+    search: str = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> WeightSearch:
+    """Search k and m by retraining the last layer and scoring it on validation samples.
+
+    Features and neighbours are found once. A trial retrains the layer from each seed in one
+    program, stops where the validation score stops rising, and is cut where after an epoch it is
+    below the median of the earlier trials at that epoch.
+
+    Args:
+        model: trained; left untouched.
+        samples: n training samples.
+        val: validation samples, never the test set; None splits val_fraction of samples off.
+        n_trials: pairs to try.
+        n_neighbors: lowest and highest k.
+        max_ratio: lowest and highest m, searched on a logarithmic scale.
+        val_fraction: where val is None.
+        layer: as for `reweight`.
+        recipe: as for `reweight`; None: 25 epochs of Adam, stopped after 5 without a better score.
+        seeds: of fresh weights and of the order of the samples; a trial's score is their mean.
+        search: how neighbours are found, as for `local_variance_weights`.
+        seed: of Optuna's sampler and of the split.
+        progress: called with (step, trials done, trials in all).
+
+    Returns:
+        The best pair, its score beside that without weights, and the table of trials.
+
+    Raises:
+        DataError: as `reweight`, or too few samples to split.
+        ModelError: as `reweight`.
+        SettingError: a range is empty or out of bounds, or Optuna is not installed.
+
+    Cost: a forward pass, the neighbours, and n_trials trainings of the layer.
+    Source: S0 §4.2 and Appendix C leave the search open ("classical hyperparameters optimization").
+    """
+    _check(n_trials, n_neighbors, max_ratio)
+    if val is None:
+        kept, held = split_indices(
+            samples.y,
+            is_classification=samples.is_classification,
+            val_fraction=val_fraction,
+            seed=seed,
+        )
+        samples, val = samples.subset(kept), samples.subset(held)
+    recipe = recipe or HeadRecipe(patience=5)
+    problem = head_problem(model, samples, val, layer=layer, progress=progress)
+    weightings = Weightings(problem, n_neighbors[1], search)
+    trial = _Trial(problem, weightings, recipe, tuple(seeds), n_neighbors, max_ratio)
+    study = _study(seed)
+    study.optimize(
+        trial,
+        n_trials=n_trials,
+        callbacks=[lambda study, _: progress(STEP, len(study.trials), n_trials)],
+    )
+    uniform = problem.best_scores(np.ones((1, len(samples))), recipe, seeds, silent)[0]
+    best = study.best_trial
+    return WeightSearch(
+        n_neighbors=best.params["n_neighbors"],
+        max_ratio=best.params["max_ratio"],
+        score=float(study.best_value),
+        uniform=float(uniform),
+        metric=problem.metric,
+        trials=_table(study),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    problem: HeadProblem
+    weightings: Weightings
+    recipe: HeadRecipe
+    seeds: tuple[int, ...]
+    n_neighbors: tuple[int, int]
+    max_ratio: tuple[float, float]
+
+    def __call__(self, trial: Trial) -> float:
+        from optuna import TrialPruned
+
+        k = trial.suggest_int("n_neighbors", *self.n_neighbors)
+        m = trial.suggest_float("max_ratio", *self.max_ratio, log=True)
+
+        def cut(epoch: int, score: Any) -> bool:
+            trial.report(float(score.mean()), epoch)
+            return bool(trial.should_prune())
+
+        weights = self.weightings(k, m)[None]
+        trained = self.problem.train(weights, self.recipe, seeds=self.seeds, on_epoch=cut)
+        trial.set_user_attr("epochs", len(trained.val_score))
+        if self.recipe.solver == "adam" and trial.should_prune():
+            raise TrialPruned
+        return float(self.problem.scores(trained)[0])
+
+
+def _study(seed: int) -> Study:
+    try:
+        import optuna
+    except ImportError as error:
+        raise SettingError(
+            'the search needs Optuna, which is not installed; run pip install "datassay[tune]".'
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=WARM_UP),
+    )
+
+
+def _table(study: Study) -> pa.Table:
+    rows = [
+        {
+            "trial": t.number,
+            "n_neighbors": t.params["n_neighbors"],
+            "max_ratio": t.params["max_ratio"],
+            "score": t.value,
+            "epochs": t.user_attrs["epochs"],
+            "pruned": t.state.name == "PRUNED",
+        }
+        for t in study.trials
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def _check(n_trials: int, n_neighbors: tuple[int, int], max_ratio: tuple[float, float]) -> None:
+    if n_trials < 1:
+        raise SettingError(f"n_trials must be at least 1; got {n_trials}.")
+    for name, (low, high), least in (
+        ("n_neighbors", n_neighbors, 2),
+        ("max_ratio", max_ratio, 1),
+    ):
+        if not least <= low <= high:
+            raise SettingError(
+                f"{name} must be a range, lowest first, from {least} on; got {low} to {high}."
+            )

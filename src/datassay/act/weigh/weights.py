@@ -1,0 +1,214 @@
+"""Weights by local variance: samples count more where the target varies more (S0, VBSW)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Shaped
+
+from datassay.arguments import checks_arguments
+from datassay.data.arrays import to_numpy
+from datassay.errors import DataError, SettingError
+from datassay.results import result
+from datassay.score.neighbors.local_variance import LocalVariance, local_variance
+
+
+@result
+class SampleWeights:
+    """A weight for each sample.
+
+    Attributes:
+        weight: [n], unitless, positive, summing to 1.
+        ids: [n], the samples' ids.
+        method: which weighting.
+        details: its settings and what is to be known of the result, by name.
+    """
+
+    weight: Float[np.ndarray, " n"]
+    ids: np.ndarray
+    method: str
+    details: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    def to_table(self) -> pa.Table:
+        """One row a sample: id, sample_weight."""
+        return pa.table({"id": self.ids, "sample_weight": self.weight})
+
+
+@checks_arguments
+def local_variance_weights(
+    features: Any,
+    y: Any,
+    n_neighbors: int = 20,
+    max_ratio: float = 40,
+    *,
+    search: str = "auto",
+    density: bool = False,
+    density_clip: float = 10,
+) -> Float[np.ndarray, " n"]:
+    """Weights that grow with the local variance of the target: `sample_weights` without details.
+
+    Args:
+        features: [n, ...], finite; an array, tensor, data frame or nested lists.
+        y: classes or targets, as `local_variance` takes them; the same types.
+        n_neighbors: k, the sample itself among them: 2 ≤ k < n.
+        max_ratio: m, the largest weight divided by the smallest possible, at least 1.
+        search: as `nearest_neighbors` has it.
+        density: whether to divide the variance by the density of the samples.
+        density_clip: how far above or below its median the density may be.
+
+    Returns:
+        [n], summing to 1; uniform where the target never varies.
+
+    Raises:
+        DataError: features or targets that are not finite numbers, or not one target a sample.
+        SettingError: n_neighbors is below 2 or not below n, max_ratio or density_clip is below 1,
+            search is unknown, or faiss is missing.
+    """
+    found = sample_weights(
+        to_numpy(features, "features"),
+        to_numpy(y, "y"),
+        n_neighbors,
+        max_ratio,
+        search=search,
+        density=density,
+        density_clip=density_clip,
+    )
+    return found.weight
+
+
+@checks_arguments
+def sample_weights(
+    features: Shaped[np.ndarray, "n ..."],
+    y: Shaped[np.ndarray, "..."],
+    n_neighbors: int = 20,
+    max_ratio: float = 40,
+    *,
+    search: str = "auto",
+    density: bool = False,
+    density_clip: float = 10,
+    ids: np.ndarray | None = None,
+) -> SampleWeights:
+    """Weights that grow with the local variance of the target, and how they came about.
+
+    w_i = (1 + (m − 1) v_i / max v) / Σ,  v = Df² or, with density, Df²/p̂
+
+    Args:
+        features: [n, ...], finite.
+        y: classes or targets, as `local_variance` takes them.
+        n_neighbors: k, the sample itself among them: 2 ≤ k < n.
+        max_ratio: m, the largest weight divided by the smallest possible, at least 1.
+        search: as `nearest_neighbors` has it.
+        density: whether to divide by p̂, the k-nearest-neighbour density: p̂ ∝ r^−d with r the
+            distance of the kth neighbour and d the columns. Off: samples count as uniform.
+        density_clip: p̂ is brought into its median divided and multiplied by this, at least 1. The
+            estimate spans hundreds of orders of magnitude in many columns (S0 §4.2 gave it up).
+        ids: [n]; None: 0 to n − 1.
+
+    Returns:
+        The weights. details: the settings, search, recall, redone, constant (samples whose
+        neighbours all agree), max_variance and, with density, density_clipped (samples whose p̂
+        was).
+
+    Raises:
+        DataError: features or targets that are not finite numbers, or not one target a sample.
+        SettingError: n_neighbors is below 2 or not below n, max_ratio or density_clip is below 1,
+            search is unknown, or faiss is missing.
+
+    Cost: the neighbours.
+    Source: S0 Algorithm 1, lines 4 and 5. Its text scales [min v, max v] to [1, m]; the code that
+    made its numbers scales [0, max v], as here, and does not divide by the sum, as we do.
+    """
+    check_ratios(max_ratio, density_clip)
+    ids = np.arange(len(y)) if ids is None else ids
+    if ids.shape != y.shape[:1]:
+        raise DataError(f"ids must name every sample, {len(y)}; got shape {list(ids.shape)}.")
+    found = local_variance(features, y, n_neighbors, search=search)
+    n_columns = int(np.prod(features.shape[1:]))
+    return weights_of_variance(found, ids, max_ratio, density_clip if density else None, n_columns)
+
+
+def weights_of_variance(
+    found: LocalVariance,
+    ids: Shaped[np.ndarray, " n"],
+    max_ratio: float,
+    density_clip: float | None,
+    n_columns: int,
+) -> SampleWeights:
+    """`sample_weights` where the local variances are known already.
+
+    Args:
+        found: the variances and their neighbours.
+        ids: [n].
+        max_ratio: m, at least 1; not checked again.
+        density_clip: as for `sample_weights`; None does not divide by the density.
+        n_columns: d, of the features.
+
+    Returns:
+        The weights.
+    """
+    variance = found.variance
+    details: dict[str, float | int | str] = {
+        "n_neighbors": found.neighbors.index.shape[1],
+        "max_ratio": max_ratio,
+        "search": found.neighbors.search,
+        "recall": found.neighbors.recall,
+        "redone": found.neighbors.redone,
+        "constant": int((variance == 0).sum()),
+        "max_variance": float(variance.max()),
+    }
+    if density_clip is not None:
+        relative, clipped = _density(found, n_columns, density_clip)
+        variance = variance / relative
+        details |= {"density_clip": density_clip, "density_clipped": clipped}
+    return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
+
+
+def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
+    """Refuse ratios that no weights can have.
+
+    Args:
+        max_ratio: m.
+        density_clip: as for `sample_weights`.
+
+    Raises:
+        SettingError: one is below 1 or not finite.
+    """
+    for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
+        if not 1 <= value < np.inf:
+            raise SettingError(f"{name} must be a number of at least 1; got {value}.")
+
+
+def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
+    """Weights from local variances that are known already.
+
+    Args:
+        variance: v, [n], not negative.
+        max_ratio: m, at least 1; not checked again.
+
+    Returns:
+        (1 + (m − 1) v / max v) / Σ; uniform where v is 0 throughout.
+    """
+    largest = variance.max()
+    if largest == 0:
+        return np.full(len(variance), 1 / len(variance))
+    weight = 1 + (max_ratio - 1) * (variance / largest)
+    return weight / weight.sum()
+
+
+def _density(
+    found: LocalVariance, n_columns: int, clip: float
+) -> tuple[Float[np.ndarray, " n"], int]:
+    """p̂ divided by its median, between 1/clip and clip, and how many were brought there."""
+    radius = found.neighbors.distance[:, -1]
+    with np.errstate(divide="ignore"):  # k equal samples: infinitely dense
+        log = -n_columns * np.log(radius)
+    middle = np.median(log)
+    if np.isinf(middle):  # more than half are: those are the median
+        log, middle = np.where(np.isinf(log), 0.0, -np.inf), 0.0
+    log = log - middle
+    limit = np.log(clip)
+    return np.exp(np.clip(log, -limit, limit)), int((np.abs(log) > limit).sum())

@@ -1,5 +1,0 @@
-"""The command line: `app` for tests and other programs, `main` for the shell."""
-
-from datassay.cli.app import app, main
-
-__all__ = ["app", "main"]

@@ -1,0 +1,338 @@
+"""Collect once: one pass over the model gives the outputs, kernel or features every score uses."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.arguments import check_kind, checks_arguments
+from datassay.collect.curvature.output_loss import check_n_outputs
+from datassay.collect.engine.base import Engine
+from datassay.collect.engine.choose import engine_named
+from datassay.collect.form import Form, available_memory, choose_form
+from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
+from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.kernel import kernel
+from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
+from datassay.collect.jacobian.projection import projector
+from datassay.collect.jacobian.suitable import check_apart, probability_warning
+from datassay.collect.jacobian.trained import initial_fit_warning
+from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
+from datassay.collect.linearization import Linearization
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.progress import Progress, silent
+
+if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
+    from datassay.collect.resume import KeptPass
+
+logger = logging.getLogger(__name__)
+
+
+@checks_arguments
+def collect(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    projection: int | str | None = "auto",
+    outputs: str = "auto",
+    kind: str = "coordinates",
+    memory: float | None = None,
+    products: str = "auto",
+    device: str = "cpu",
+    allow_trained: bool = False,
+    seed: int = 0,
+    store: str | Path | None = None,
+    engine: str | Engine = "in_process",
+    progress: Progress = silent,
+) -> Linearization:
+    """Linearise a network at its present weights on training and validation samples.
+
+    Args:
+        model: any module mapping [n, *input_shape] to [n, k], at initial weights or at weights
+            pretrained on OTHER data; copied and evaluated in evaluation mode.
+        train: n samples, at least 2. k must be the number of classes (or 1 for two classes), or the
+            number of regression targets.
+        val: m samples whose predictions the information is about; may be None.
+        projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
+        outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
+            features a sample among the k outputs (exact at infinite width); "auto" takes joint
+            where n k is small.
+        kind: of projection, "coordinates" or "sparse_sign".
+        memory: bytes to stay within; None: what the machine has free.
+        products: precision of the products over all rows of features that scoring does: "float64",
+            "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
+        device: where Jacobians and these products are computed: "cpu", "cuda" or "cuda:1".
+        allow_trained: linearise even at weights that have seen these labels; the result then
+            carries a warning instead of raising.
+        seed: of the projection.
+        store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
+            call with the same model, samples and settings only computes what is missing or
+            damaged; "auto" settings then mean what the first call chose. None keeps nothing.
+        engine: who computes the chunks, and later the pieces of the scores: "in_process",
+            "processes" of this machine, "ray", or what `engine_named` gives. The bits are the same.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The linearisation; `.form` says what was chosen and why, `.warnings` what to know.
+
+    Raises:
+        DataError: fewer than 2 samples, one class only, shapes or classes that differ between the
+            sets, or a store that is damaged at its head, full or not writable.
+        ModelError: outputs do not fit the targets, are not finite or depend on the other samples,
+            a layer cannot be vectorised, or the weights were trained on these labels and
+            allow_trained is False.
+        SettingError: an unknown or impossible projection, outputs, kind, device or engine, or a
+            store of another model, other samples or settings; the message names what differs.
+
+    Cost: form.flops operations and form.peak_bytes memory, scoring included.
+    Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
+    off-diagonal output blocks; as features it is projected too (see `projector`).
+    """
+    settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
+    settings |= {"products": products, "device": device}
+    by = engine_named(engine) if isinstance(engine, str) else engine
+    layers, targets, form = _plan(model, train, val, settings, store)
+    notes = _memory_warning(form, memory)
+    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.device)
+    sets = {"train": train} | ({} if val is None else {"val": val})
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    work = JacobianPass(frozen, layers, sets, form, to)
+    all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
+    kept = None if store is None else _kept(store, work, model, all_targets, seed)
+    f0, blocks = _pass(work, kept, by, progress)
+    n = len(train)
+    val_targets = all_targets.get("val")
+    notes += probability_warning(f0[:n], train.is_classification)
+    notes += initial_fit_warning(
+        f0[:n],
+        targets,
+        f0[n:],
+        val_targets,
+        is_classification=train.is_classification,
+        allow_trained=allow_trained,
+    )
+    return Linearization(
+        outputs=f0[:n],
+        targets=targets,
+        ids=train.ids,
+        labels=train.y if train.is_classification else None,
+        class_names=train.class_names,
+        val_outputs=None if val is None else f0[n:],
+        **(_kernel_or_features(blocks, n, form, val is not None) | _left_in(kept, form)),
+        form=form,
+        warnings=notes,
+        val_targets=val_targets,
+        engine=by,
+    )
+
+
+def plan_collection(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None,
+    *,
+    store: str | Path | None = None,
+    **settings,
+) -> Form:
+    """The form that `collect` would choose, without collecting.
+
+    Args:
+        model: as for `collect`.
+        train: as for `collect`.
+        val: as for `collect`.
+        store: as for `collect`; is not changed.
+        settings: projection, outputs, kind, memory, products and device, as for `collect`.
+
+    Returns:
+        The form with its sizes, bytes and flops.
+
+    Raises:
+        DataError: as `collect` would raise.
+        ModelError: the outputs do not fit the targets, or the model fails on a sample.
+        SettingError: an unknown or impossible projection, outputs, kind, memory or device.
+    """
+    return _plan(model, train, val, settings, store)[2]
+
+
+def _plan(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: dict,
+    store: str | Path | None = None,
+) -> tuple[Layers, Tensor, Form]:
+    device = check_device(settings.get("device", "cpu"))
+    check_sets(train, val)
+    layers = sample_layers(model, train)
+    targets = network_targets(train, layers.n_outputs)
+    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
+    chosen = {name: value for name, value in settings.items() if name != "device"}
+    form = replace(choose_form(layers, sizes, **chosen), device=device)
+    if store is not None:
+        from datassay.collect.resume import stored_form
+
+        # How to score is not of what was collected: it is this call's to say.
+        kept = stored_form(store, settings) or form
+        now = {"products": form.products, "memory": form.memory, "device": device}
+        form = replace(kept, in_store=False, **now)
+        free = available_memory() if form.memory is None else form.memory
+        stays = form.representation == "features" and form.peak_bytes > free
+        form = replace(form, in_store=stays)
+    return layers, targets, form
+
+
+def _kept(
+    store: str | Path, work: JacobianPass, model: nn.Module, targets: dict[str, Tensor], seed: int
+) -> KeptPass:
+    from datassay.collect.resume import KeptPass
+
+    return KeptPass(store, work, model, targets, seed)
+
+
+def check_sets(train: SampleSet, val: SampleSet | None) -> None:
+    """Refuse sets that nothing can be learned from, or that do not belong together.
+
+    Args:
+        train: the training samples.
+        val: the validation samples, or None.
+
+    Raises:
+        DataError: no SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
+            classes that differ between the sets.
+    """
+    for name, samples in (("train", train), ("val", train if val is None else val)):
+        check_kind(name, samples, SampleSet)
+    if len(train) < 2:
+        raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
+    if train.is_classification and len(np.unique(train.y)) < 2:
+        only = train.class_names[train.y[0]]
+        raise DataError(f"train must hold at least 2 classes; every label is {only!r}. Add others.")
+    if val is None:
+        return
+    if len(val) == 0:
+        raise DataError("val must hold at least 1 sample; got 0. Pass val=None to do without.")
+    if val.class_names != train.class_names:
+        names = (", ".join(s.class_names) or "none (regression)" for s in (train, val))
+        raise DataError(
+            f"train and val must have the same classes; got {' and '.join(names)}. Load both the "
+            "same way."
+        )
+    if val.input_shape != train.input_shape:
+        raise DataError(
+            f"train and val must have inputs of one shape; got {list(train.input_shape)} and "
+            f"{list(val.input_shape)}. Load both the same way."
+        )
+
+
+def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
+    """What is collected of a network, seen on its first samples.
+
+    Args:
+        model: the network; left untouched.
+        samples: that it takes.
+
+    Returns:
+        Its layers, from `inspect_layers`.
+
+    Raises:
+        ModelError: as `inspect_layers` raises, or samples influence each other's outputs.
+    """
+    probe = frozen_copy(model, torch.float32)
+    x = network_inputs(samples.x[:4], probe, torch.float32)
+    layers = inspect_layers(probe, x[:1])
+    check_apart(probe, x)
+    return layers
+
+
+def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
+    """What a network of so many outputs is to predict.
+
+    Args:
+        samples: n samples.
+        n_outputs: k.
+
+    Returns:
+        Targets in float64; classes are one-hot, two classes with one output are {0, 1}.
+
+    Raises:
+        ModelError: k suits neither the classes nor the regression targets.
+    """
+    check_n_outputs(samples, n_outputs)
+    y = torch.as_tensor(samples.y)
+    if not samples.is_classification:
+        return y.double().reshape(len(samples), -1)
+    y = y.long()
+    if n_outputs == 1 and samples.n_classes == 2:
+        return y.double()[:, None]
+    return torch.nn.functional.one_hot(y, n_outputs).double()
+
+
+def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:
+    memory = available_memory() if memory is None else memory
+    if form.peak_bytes <= memory:
+        return ()
+    message = (
+        f"this needs about {form.peak_bytes / 1e9:.1f} GB and {memory / 1e9:.1f} GB are free; "
+        "set a smaller projection, or outputs='averaged', or use fewer samples."
+    )
+    logger.warning(message)
+    return (message,)
+
+
+def _pass(
+    work: JacobianPass, kept: KeptPass | None, engine: Engine, progress: Progress
+) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
+    """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
+    n_all, done = sum(work.sizes.values()), 0
+    outputs, blocks = work.template()
+    wanted = {} if work.form.in_store else blocks
+    held = {name: allocate(block, n_all) for name, block in wanted.items()}
+    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
+    if kept is None:
+        found = engine.map(JacobianPass.arrays, work, work.chunks)
+    else:
+        found = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, found, strict=True):
+        for name, tensor in filled.items():
+            tensor[done : done + len(chunk)] = arrays[name]
+        done += len(chunk)
+        progress("collect Jacobians", done, n_all)
+    return filled[OUTPUTS], held
+
+
+def _kernel_or_features(
+    blocks: dict[str, Block], n: int, form: Form, with_val: bool
+) -> dict[str, Any]:
+    train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
+    val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
+    if form.representation == "kernel":
+        theta = kernel(train, train, form.outputs, device=form.device)
+        val_theta = None
+        if val is not None:
+            val_theta = kernel(val, train, form.outputs, device=form.device)
+        return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
+    if form.in_store:
+        return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
+    phi, val_phi = (None if part is None else _features(part) for part in (train, val))
+    return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
+
+
+def _left_in(kept: KeptPass | None, form: Form) -> dict[str, Any]:
+    if kept is None or not form.in_store:
+        return {}
+    return {"features": kept.features("train"), "val_features": kept.features("val")}
+
+
+def _features(blocks: dict[str, Block]) -> Float[Tensor, "rows p"]:
+    projected = blocks[PROJECTED]
+    assert isinstance(projected, Tensor)
+    return projected.flatten(0, 1)

@@ -1,0 +1,1 @@
+"""Derivatives at given weights: gradients, Hessian products, outputs."""

@@ -1,0 +1,172 @@
+"""Derivatives of a function at points, to any order: by torch.func, or by central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement, permutations, product
+from math import comb
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import jacrev, vmap
+
+from datassay.collect.curvature.point_function import CALL_ERRORS, PointFunction
+from datassay.errors import DataError, SettingError
+from datassay.models.reference import brief
+from datassay.progress import Progress, silent
+
+STEP = "derivatives"
+METHODS = ("auto", "autograd", "finite")
+# Values of the largest tensor that one pass holds.
+PASS_VALUES = 2**22
+# Autograd is believed where it differs from central differences by less than this, relative to the
+# largest slope: no_grad or a constant in f makes it silently 0.
+AGREEMENT, PROBES = 1e-3, 8
+ROUNDING = float(np.finfo(float).eps)
+
+
+def derivatives(
+    f: PointFunction,
+    x: Float[np.ndarray, "N d"],
+    order: int,
+    *,
+    method: str = "auto",
+    bounds: Float[np.ndarray, "d 2"],
+    progress: Progress = silent,
+) -> tuple[str, tuple[Float[np.ndarray, "N q ..."], ...]]:
+    """All partial derivatives of orders 1 to n.
+
+    Args:
+        f: the function.
+        x: N points within bounds.
+        order: n ≥ 1.
+        method: "autograd": exact, by torch.func. "finite": central differences,
+
+            ∂^k f(x) ≈ Π_j δ_j^{k_j} f(x) / h_j^{k_j},  δ_j f(x) = f(x + h_j/2) − f(x − h_j/2),
+
+            with h_j = ε^{1/(m+2)} · width_j for order m = |k| and ε = 2.2e-16: error h² and about
+            as much by rounding. "auto": autograd where f takes tensors and its slopes agree with
+            central differences at up to 8 points, else finite.
+        bounds: [d, 2], within which f may be called; a stencil that reaches beyond is moved
+            inwards, by at most m h/2, and its error there is of order h.
+        progress: called with (step, points done, points in all).
+
+    Returns:
+        The method that was taken, and for m = 1 … n the tensor [N, q, d, …, d] of order m, in units
+        of f over units of x to the m.
+
+    Raises:
+        SettingError: order is below 1, or the method is unknown.
+        DataError: torch.func cannot differentiate f and autograd was asked for, or derivatives are
+            not finite.
+
+    Cost: autograd: d^n evaluations of f a point; finite: Σ_k Π_j (k_j + 1) over the multi-indices
+    of each order: 27 a point for n = 2 in 3 dimensions.
+    """
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+        raise SettingError(f"order must be a whole number of at least 1; got {order!r}. Take 2.")
+    if method not in METHODS:
+        raise SettingError(f"derivatives must be one of {', '.join(METHODS)}; got {method!r}.")
+    if method == "auto":
+        method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
+    exact = method == "autograd"
+    parts, done = [], 0
+    size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
+    for part in _split(x, size):
+        if exact:
+            parts.append(_checked_autograd(f, part, order))
+        else:
+            parts.append(_finite(f, part, order, bounds))
+        done += len(part)
+        progress(STEP, done, len(x))
+    found = tuple(np.concatenate(tensors) for tensors in zip(*parts, strict=True))
+    _check_finite(found, x)
+    return method, found
+
+
+def _split(x: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    for start in range(0, len(x), size):
+        yield x[start : start + size]
+
+
+def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    try:
+        return _autograd(f.function, x, order)
+    except Exception as error:  # whatever the user's function raises on a tensor
+        raise DataError(
+            f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "
+            f"raised {brief(error)} Take 'finite' or 'auto'."
+        ) from error
+
+
+def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """Reverse mode throughout: the first use of forward mode takes torch seconds to set up."""
+
+    def row(point: Tensor) -> Tensor:
+        return f(point[None]).reshape(-1)
+
+    call: Callable[[Tensor], Any] = row
+    found = []
+    for _ in range(order):
+        call = jacrev(call)
+        found.append(vmap(call)(torch.tensor(x)).detach().numpy())
+    return tuple(found)
+
+
+def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:
+    probes = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
+    try:
+        exact = _autograd(f.function, probes, 1)[0]
+    except CALL_ERRORS:  # whatever it was, central differences do not need it
+        return False
+    width = bounds[:, 1] - bounds[:, 0]
+    near = _finite(f, probes, 1, bounds)[0] * width
+    apart = np.abs(exact * width - near).max((1, 2))
+    # The median: at a kink, or at the edge, both can be right and differ.
+    return bool(np.median(apart) <= AGREEMENT * np.abs(near).max())
+
+
+def _finite(
+    f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Each distinct partial derivative once, all its stencil in one call of f."""
+    (n, d), width = x.shape, bounds[:, 1] - bounds[:, 0]
+    found = []
+    for m in range(1, order + 1):
+        step = ROUNDING ** (1 / (m + 2)) * width
+        tensor = np.empty((n, f.n_outputs, *[d] * m))
+        for axes in combinations_with_replacement(range(d), m):
+            k = np.bincount(axes, minlength=d)
+            reach = k * step / 2
+            centre = np.clip(x, bounds[:, 0] + reach, bounds[:, 1] - reach)
+            value = _difference(f, centre, k, step)
+            for place in set(permutations(axes)):
+                tensor[(slice(None), slice(None), *place)] = value
+        found.append(tensor)
+    return tuple(found)
+
+
+def _difference(
+    f: PointFunction, centre: np.ndarray, k: np.ndarray, step: np.ndarray
+) -> Float[np.ndarray, "n q"]:
+    nodes = np.array(list(product(*(range(j + 1) for j in k))))  # [points of the stencil, d]
+    signs = np.array([np.prod([(-1) ** i * comb(j, i) for i, j in zip(a, k, strict=True)])
+                      for a in nodes])  # fmt: skip
+    at = centre + (k / 2 - nodes)[:, None] * step  # [points of the stencil, n, d]
+    values = f(at.reshape(-1, centre.shape[1])).reshape(len(nodes), len(centre), -1)
+    return np.tensordot(signs, values, 1) / np.prod(step**k)
+
+
+def _check_finite(found: tuple[np.ndarray, ...], x: np.ndarray) -> None:
+    for m, tensor in enumerate(found, 1):
+        bad = np.flatnonzero(~np.isfinite(tensor.reshape(len(x), -1)).all(1))
+        if len(bad):
+            where = ", ".join(f"{v:.6g}" for v in x[bad[0]])
+            raise DataError(
+                f"f must have finite derivatives in the domain; those of order {m} are not at "
+                f"{len(bad)} of {len(x)} points, the first of them ({where}). Narrow the domain or "
+                "lower the order."
+            )

@@ -1,0 +1,356 @@
+"""The training loss around a network's present weights: gradients, Hessian products, Jacobians.
+
+Weights are flat here, [d], in the order of `named_parameters` that require a gradient.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cache, partial
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, grad, jvp, vmap
+
+from datassay.collect.collection import network_targets
+from datassay.collect.curvature.output_loss import check_loss, output_losses
+from datassay.collect.form import LARGEST_EIGENPROBLEM
+from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
+from datassay.collect.jacobian.suitable import vectorized
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.results import result
+
+# Values that one batch of flat weight vectors may hold, 128 MiB in float64.
+VECTOR_VALUES = 2**24
+# Values that the activations of one vectorised pass may hold.
+ACTIVATION_VALUES = 2**25
+
+
+@result
+class LossAt:
+    """The mean loss of n samples as a function of a network's weights, around its present ones.
+
+    Attributes:
+        template: the network, in evaluation mode.
+        weights: parameter name → its present value, those that train.
+        fixed: the other parameters and the buffers.
+        x: inputs, [n, ...].
+        y: targets, [n, k]; classes are one-hot, two classes with one output are {0, 1}.
+        loss: "mse" (½ squared error, summed over outputs) or "cross_entropy".
+        activations: values that one sample's forward pass holds.
+    """
+
+    template: nn.Module
+    weights: dict[str, Tensor]
+    fixed: dict[str, Tensor]
+    x: Float[Tensor, "n ..."]
+    y: Float[Tensor, "n k"]
+    loss: str
+    activations: int
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def n_parameters(self) -> int:
+        """How many weights train, d."""
+        return sum(w.numel() for w in self.weights.values())
+
+    @property
+    def vectors_at_once(self) -> int:
+        """Flat vectors a batch that stay within the memory set aside for them."""
+        return max(1, VECTOR_VALUES // self.n_parameters)
+
+
+def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "float64") -> LossAt:
+    """Bind a network at its present weights to its training samples and loss.
+
+    Args:
+        model: [n, *input_shape] → [n, k]; copied, run in evaluation mode.
+        samples: n training samples.
+        loss: "mse" or "cross_entropy" (one output: binary), as `train_networks` has them.
+        precision: "float32" or "float64", of weights and inputs.
+
+    Returns:
+        What the functions of this file take.
+
+    Raises:
+        ModelError: nothing trains, or the outputs do not suit the targets.
+        SettingError: the loss or the precision is unknown or does not suit the targets.
+    """
+    check_loss(loss, samples.is_classification)
+    if precision not in {"float32", "float64"}:
+        raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
+    _load_forward_mode()
+    dtype = getattr(torch, precision)
+    template = frozen_copy(model, dtype)
+    x = inputs(template, samples)
+    k = inspect_layers(template, x[:1]).n_outputs
+    trains = {n: p.detach() for n, p in template.named_parameters() if p.requires_grad}
+    rest = {n: p.detach() for n, p in template.named_parameters() if n not in trains}
+    return LossAt(
+        template=template,
+        weights=trains,
+        fixed=rest | dict(template.named_buffers()),
+        x=x,
+        y=network_targets(samples, k).to(x),
+        loss=loss,
+        activations=_activations(template, x[:1]),
+    )
+
+
+def inputs(template: nn.Module, samples: SampleSet) -> Float[Tensor, "n ..."]:
+    """The samples' inputs in the network's precision, on its device.
+
+    Args:
+        template: the network.
+        samples: n samples.
+
+    Returns:
+        A copy: networks that work in place must not change the samples.
+    """
+    like = next(template.parameters())
+    return torch.tensor(samples.x, dtype=like.dtype, device=like.device)
+
+
+def outputs_at(at: LossAt, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
+    """Outputs on any inputs.
+
+    Args:
+        at: the network.
+        x: m inputs.
+
+    Returns:
+        f(x).
+
+    Raises:
+        ModelError: an output is not finite.
+    """
+    rows = max(1, ACTIVATION_VALUES // at.activations)
+    with torch.no_grad():
+        found = torch.cat([_call(at, at.weights, part) for part in x.split(rows)])
+    if not torch.isfinite(found).all():
+        raise ModelError(
+            "the model's outputs must be finite; got NaN or infinity. Check the weights and the "
+            "scale of the inputs."
+        )
+    return found
+
+
+def loss_gradients(at: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
+    """Gradient of each sample's own loss.
+
+    Args:
+        at: the loss.
+        start: first sample.
+        stop: one after the last.
+
+    Returns:
+        ∇ℓ_i, loss unit per weight unit.
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model.
+
+    Cost: two passes a sample; the gradients, twice.
+    """
+    each = vmap(grad(partial(_mean_loss, at)), in_dims=(None, 0, 0))
+    with _vectorized():
+        found = each(at.weights, at.x[start:stop, None], at.y[start:stop, None])
+    return _flat(found)
+
+
+def mean_gradient(at: LossAt) -> Float[Tensor, " d"]:
+    """Gradient of the mean loss of all samples.
+
+    Args:
+        at: the loss.
+
+    Returns:
+        ∇L, loss unit per weight unit.
+
+    Raises:
+        ModelError: torch.func cannot differentiate the model.
+
+    Cost: two passes over the samples.
+    """
+    rows = max(1, ACTIVATION_VALUES // at.activations)
+    total = torch.zeros_like(flat_weights(at))
+    for x, y in zip(at.x.split(rows), at.y.split(rows), strict=True):
+        with _vectorized():
+            slope = grad(partial(_mean_loss, at, x=x, y=y))(at.weights)
+        total += torch.cat([part.flatten() for part in slope.values()]) * (len(x) / len(at))
+    return total
+
+
+def flat_weights(at: LossAt) -> Float[Tensor, " d"]:
+    """The weights that train, flat.
+
+    Args:
+        at: the network.
+
+    Returns:
+        w, in the order of `named_parameters`.
+    """
+    return torch.cat([w.flatten() for w in at.weights.values()])
+
+
+def with_weights(at: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
+    """The same loss around other weights.
+
+    Args:
+        at: the loss.
+        weights: flat.
+
+    Returns:
+        The loss there.
+    """
+    return replace(at, weights={n: w[0] for n, w in _named(at, weights[None]).items()})
+
+
+def hessian_products(
+    at: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
+) -> Float[Tensor, "s d"]:
+    """Hessian of the mean loss times several vectors: forward over reverse, all vectors at once.
+
+    Args:
+        at: the loss.
+        vectors: s weight vectors.
+        subset: positions of the samples to average over; None is all of them.
+
+    Returns:
+        H v, for each v.
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model.
+
+    Cost: two passes over the samples for the weights, which the vectors share, and two for each
+    vector.
+    """
+    x, y = (at.x, at.y) if subset is None else (at.x[subset], at.y[subset])
+    tangents = _named(at, vectors)
+    rows = max(1, ACTIVATION_VALUES // (len(vectors) * at.activations))
+    total: Tensor | None = None  # as long as the vectors: no copy more than needed
+    for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
+        slope = grad(partial(_mean_loss, at, x=part_x, y=part_y))
+        with _vectorized():
+            by_name = vmap(lambda v, slope=slope: jvp(slope, (at.weights,), (v,))[1])(tangents)
+        product = _flat(by_name)
+        if len(part_x) < len(x):
+            product.mul_(len(part_x) / len(x))
+        total = product if total is None else total.add_(product)
+    assert total is not None
+    return total
+
+
+def hessian(at: LossAt, told: Callable[[int], None] = lambda _: None) -> Float[Tensor, "d d"]:
+    """The whole Hessian of the mean loss.
+
+    Args:
+        at: the loss.
+        told: called with the rows done.
+
+    Returns:
+        H, in float64.
+
+    Raises:
+        SettingError: the network has too many weights for it.
+        ModelError: torch.func cannot vectorise the model.
+
+    Cost: 2 d passes over the samples; d² values.
+    """
+    d = at.n_parameters
+    if d > LARGEST_EIGENPROBLEM:
+        raise SettingError(
+            f"a whole Hessian needs at most {LARGEST_EIGENPROBLEM} weights; the model has {d}. "
+            "Use method='cg', or freeze all but the last layers (requires_grad_(False))."
+        )
+    size = min(at.vectors_at_once, max(1, ACTIVATION_VALUES // (len(at) * at.activations)))
+    like = next(iter(at.weights.values()))
+    whole = torch.empty(d, d, dtype=torch.float64, device=like.device)
+    for start in range(0, d, size):
+        unit = torch.zeros(min(size, d - start), d, dtype=like.dtype, device=like.device)
+        unit.diagonal(start).fill_(1)
+        whole[start : start + size] = hessian_products(at, unit).double()
+        told(min(start + size, d))
+    return (whole + whole.T) / 2
+
+
+def output_changes(
+    at: LossAt, x: Float[Tensor, "m ..."], moves: Float[Tensor, "s d"]
+) -> Float[Tensor, "s m k"]:
+    """First-order change of the outputs when the weights move.
+
+    Args:
+        at: the network.
+        x: m inputs.
+        moves: s weight changes.
+
+    Returns:
+        J(x_j) Δ, for each Δ.
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model.
+
+    Cost: one pass over the inputs for the weights and one for each change.
+    """
+    tangents = _named(at, moves)
+    rows = max(1, ACTIVATION_VALUES // (len(moves) * at.activations))
+    found = []
+    for part in x.split(rows):
+        call = partial(_call, at, x=part)
+        with _vectorized():
+            found.append(vmap(lambda v, call=call: jvp(call, (at.weights,), (v,))[1])(tangents))
+    return torch.cat(found, 1)
+
+
+def _call(at: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Tensor, "m k"]:
+    return functional_call(at.template, {**at.fixed, **weights}, (x,))
+
+
+def _mean_loss(at: LossAt, weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Float[Tensor, ""]:
+    return output_losses(_call(at, weights, x), y, at.loss).mean()
+
+
+def _flat(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:
+    return torch.cat([part.flatten(1) for part in by_name.values()], 1)
+
+
+def _named(at: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
+    parts = vectors.split([w.numel() for w in at.weights.values()], 1)
+    named = zip(at.weights.items(), parts, strict=True)
+    return {name: part.reshape(-1, *w.shape) for (name, w), part in named}
+
+
+def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
+    sizes = [x.numel()]
+    hooks = [
+        m.register_forward_hook(lambda _module, _inputs, out: sizes.append(_size(out)))
+        for m in template.modules()
+        if not list(m.children())
+    ]
+    with torch.no_grad():
+        template(x.clone())
+    for hook in hooks:
+        hook.remove()
+    return sum(sizes)
+
+
+def _size(output: object) -> int:
+    return output.numel() if isinstance(output, Tensor) else 0
+
+
+@cache
+def _load_forward_mode() -> None:
+    """Let torch load its forward mode, which some versions do with a warning about themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
+
+
+def _vectorized() -> AbstractContextManager[None]:
+    return vectorized("differentiate forward and backward for many vectors at once")

@@ -1,0 +1,223 @@
+"""A trained model as influence sees it: outputs, targets, loss and the Jacobians of the outputs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.collection import network_targets
+from datassay.collect.curvature.output_features import DenseFeatures, OutputFeatures, SharedFeatures
+from datassay.collect.curvature.output_loss import check_loss, loss_derivatives
+from datassay.collect.form import LARGEST_EIGENPROBLEM, available_memory
+from datassay.collect.jacobian.blocks import DenseFactors
+from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
+from datassay.collect.jacobian.projection import ProjectionKind, project, projector
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+CHUNK_SAMPLES = 64
+
+
+@result
+class OutputGeometry:
+    """The mean loss of n samples around a model's weights, to second order in the outputs.
+
+    Exact for a model that is linear in the weights that train; for others the Gauss–Newton form.
+
+    Attributes:
+        features: J, of the (projected) weights that train.
+        outputs: f(x_i), [n, k], float64.
+        targets: [n, k]; classes are one-hot, two classes with one output are {0, 1}.
+        loss: "cross_entropy" or "mse" (½ squared error, summed over outputs).
+        weights: [p], those that train, where the model is linear in them; None otherwise.
+    """
+
+    features: OutputFeatures
+    outputs: Float[Tensor, "n k"]
+    targets: Float[Tensor, "n k"]
+    loss: str
+    weights: Float[Tensor, " p"] | None
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the outputs are linear in the weights, so that nothing here is approximate."""
+        return self.weights is not None
+
+    def derivatives(self) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k k"]]:
+        """Gradient and Hessian of each sample's loss in its outputs."""
+        return loss_derivatives(self.outputs, self.targets, self.loss)
+
+    def subset(self, keep: Tensor) -> OutputGeometry:
+        """That of the samples at `keep`, at the same weights."""
+        return replace(
+            self,
+            features=self.features.subset(keep),
+            outputs=self.outputs[keep],
+            targets=self.targets[keep],
+        )
+
+    def moved(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
+        """The same model at other weights; linear models only."""
+        assert self.weights is not None
+        change = self.features.outputs(weights - self.weights)
+        return replace(self, outputs=self.outputs + change, weights=weights)
+
+
+def output_geometry(
+    model: nn.Module,
+    samples: SampleSet,
+    loss: str = "cross_entropy",
+    *,
+    projection: int | str | None = "auto",
+    kind: ProjectionKind = "coordinates",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> OutputGeometry:
+    """One pass over the samples at the model's present weights.
+
+    Args:
+        model: [n, *input_shape] → [n, k]; copied, run in evaluation mode. Where all that trains is
+            one dense layer at the end (a linear model, or a network whose other layers are frozen),
+            the geometry is exact and small.
+        samples: n samples.
+        loss: "cross_entropy" or "mse".
+        projection: of other models' Jacobians: features a parameter tensor, None for all of them,
+            "auto" for as many as fit, at most 4096 in all.
+        kind: of projection, "coordinates" or "sparse_sign".
+        seed: of the projection.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The geometry.
+
+    Raises:
+        SettingError: the loss or the projection does not suit.
+        ModelError: outputs do not fit the targets or are not finite, or a layer cannot be
+            vectorised.
+
+    Cost: one forward pass for a dense last layer; else k + 1 passes and n k p values.
+    """
+    check_loss(loss, samples.is_classification)
+    frozen = frozen_copy(model, torch.float64)
+    like = next(frozen.parameters())
+    x = torch.tensor(samples.x, dtype=like.dtype, device=like.device)
+    layers = inspect_layers(frozen, x[:1])
+    targets = network_targets(samples, layers.n_outputs)
+    found = _shared_features(frozen, layers, x, progress)
+    if found is None:
+        each = _features_a_tensor(layers, len(samples), projection)
+        features, outputs = _dense_features(frozen, layers, x, each, kind, seed, progress)
+        weights = None
+    else:
+        features, outputs, weights = found
+    if not torch.isfinite(outputs).all():
+        bad = samples.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
+        raise ModelError(
+            f"the model's outputs must be finite; sample {bad} gives NaN or infinity. Check the "
+            "weights and the scale of the inputs."
+        )
+    return OutputGeometry(features, outputs, targets, loss, weights)
+
+
+def _shared_features(
+    frozen: nn.Module, layers: Layers, x: Float[Tensor, "n ..."], progress: Progress
+) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
+    """Inputs, outputs and weights of the one dense layer that trains, where it ends the model."""
+    if layers.direct or len(layers.dense) != 1:
+        return None
+    identity = torch.eye(layers.n_outputs, dtype=x.dtype, device=x.device)
+    inputs, outputs = [], []
+    for part in x.split(CHUNK_SAMPLES):
+        f, blocks = jacobian(frozen, layers, part)
+        (block,) = blocks.values()
+        assert isinstance(block, DenseFactors)
+        if block.gradients.shape[1:] != identity.shape or (block.gradients != identity).any():
+            return None
+        ones = block.inputs.new_ones(len(part), int(block.bias))
+        inputs.append(torch.cat([block.inputs, ones], 1))
+        outputs.append(f)
+        progress("collect Jacobians", sum(map(len, outputs)), len(x))
+    features, weights = (
+        SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs),
+        _last_weights(frozen),
+    )
+    found = torch.cat(outputs).cpu()
+    # A derivative of 1 is not enough: something fixed may be added to what the layer gives.
+    if not torch.allclose(found, features.outputs(weights), rtol=1e-9, equal_nan=True):
+        return None
+    return features, found, weights
+
+
+def _dense_features(
+    frozen: nn.Module,
+    layers: Layers,
+    x: Float[Tensor, "n ..."],
+    projection: int | None,
+    kind: ProjectionKind,
+    seed: int,
+    progress: Progress,
+) -> tuple[DenseFeatures, Float[Tensor, "n k"]]:
+    to = projector(layers, projection, kind, seed)
+    size = sum(t.n_features for t in to.tensors.values())
+    rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
+    outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
+    for start in range(0, len(x), CHUNK_SAMPLES):
+        stop = min(start + CHUNK_SAMPLES, len(x))
+        f, blocks = jacobian(frozen, layers, x[start:stop])
+        rows[start:stop], outputs[start:stop] = project(blocks, to), f
+        progress("collect Jacobians", stop, len(x))
+    return DenseFeatures(rows), outputs
+
+
+def _last_weights(frozen: nn.Module) -> Float[Tensor, " p"]:
+    """The weights that train, [w_1, b_1, w_2, b_2, ...] by output, as SharedFeatures has them."""
+    trained = [p.detach() for p in frozen.parameters() if p.requires_grad]
+    return torch.cat([p.reshape(len(p), -1) for p in trained], 1).flatten().cpu()
+
+
+def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
+    """A copy of a model that is linear in what trains, at other weights.
+
+    Args:
+        model: whose one dense layer trains.
+        weights: [w_1, b_1, w_2, b_2, ...] by output, flat.
+
+    Returns:
+        The copy, in the model's own precision.
+    """
+    copied = copy.deepcopy(model)
+    trained = [p for p in copied.parameters() if p.requires_grad]
+    widths = [p[0].numel() for p in trained]
+    parts = weights.reshape(len(trained[0]), -1).split(widths, 1)
+    with torch.no_grad():
+        for parameter, part in zip(trained, parts, strict=True):
+            parameter.copy_(part.reshape(parameter.shape))
+    return copied
+
+
+def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> int | None:
+    """Features a tensor at most, such that all of them fit; None keeps everything."""
+    if projection != "auto":
+        if projection is not None and (not isinstance(projection, int) or projection < 1):
+            raise SettingError(
+                f"projection must be 'auto', None or a positive whole number; got {projection!r}."
+            )
+        return projection
+    room = available_memory() / 4 / (8 * n * layers.n_outputs)
+    most = int(min(LARGEST_EIGENPROBLEM, max(1, room)))
+    if layers.n_parameters <= most:
+        return None
+    sizes = list(layers.direct.values())
+    for n_in, n_out, bias in layers.dense.values():
+        sizes += [n_in * n_out] + [n_out] * bias
+    fits = [t for t in range(1, most + 1) if sum(min(size, t) for size in sizes) <= most]
+    return max(fits, default=1)

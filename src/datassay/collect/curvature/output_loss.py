@@ -1,0 +1,197 @@
+"""A sample's loss as a function of the outputs alone: its value, gradient and Hessian."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+
+LOSSES = ("cross_entropy", "mse")
+
+
+def task_loss(samples: SampleSet) -> str:
+    """The loss of a task unless another is asked for.
+
+    Args:
+        samples: of the task.
+
+    Returns:
+        "cross_entropy" for classes, "mse" for numbers.
+    """
+    return "cross_entropy" if samples.is_classification else "mse"
+
+
+def check_loss(loss: str, is_classification: bool) -> None:
+    """Refuse a loss that the task does not have.
+
+    Args:
+        loss: its name.
+        is_classification: whether the targets are classes.
+
+    Raises:
+        SettingError: it is unknown, or cross-entropy for a regression.
+    """
+    allowed = LOSSES if is_classification else ("mse",)
+    if loss not in allowed:
+        task = "classes" if is_classification else "a regression"
+        names = " or ".join(allowed)
+        raise SettingError(f"loss must be {names} for {task}; got {loss!r}.")
+
+
+def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
+    """Refuse a network whose outputs do not fit the targets.
+
+    Args:
+        samples: of the task.
+        n_outputs: k.
+
+    Raises:
+        ModelError: k is neither one a class (or 1 for two classes) nor one a target.
+    """
+    if samples.is_classification:
+        allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
+        rule = f"{samples.n_classes} outputs, one a class" + " (or 1 for two classes)" * (
+            len(allowed) - 1
+        )
+    else:
+        n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
+        allowed, rule = {n_targets}, f"{n_targets} output{'s' * (n_targets > 1)}, one a target"
+    if n_outputs not in allowed:
+        raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
+
+
+def output_losses(
+    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
+) -> Float[Tensor, "*batch n"]:
+    """Loss of each sample.
+
+    Args:
+        outputs: f(x_i), logits for cross-entropy.
+        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
+            as many sets of them as the batch has.
+        loss: "cross_entropy" (nats) or "mse" (½ squared error, summed over outputs).
+
+    Returns:
+        ℓ_i.
+    """
+    if loss == "mse":
+        return 0.5 * (outputs - targets).square().sum(-1)
+    if outputs.shape[-1] == 1:  # log(1 + e^f) − y f
+        return (functional.softplus(outputs, threshold=50) - targets * outputs)[..., 0]
+    return outputs.logsumexp(-1) - (targets * outputs).sum(-1)
+
+
+def loss_derivatives(
+    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
+) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
+    """Gradient R and Hessian S of each sample's loss with respect to its outputs.
+
+    Args:
+        outputs: f(x_i), logits for cross-entropy.
+        targets: one-hot (or probabilities), or {0, 1} for two classes with one output; [n, k], or
+            as many sets of them as the batch has.
+        loss: "cross_entropy" or "mse" (½ squared error).
+
+    Returns:
+        R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
+
+    Raises:
+        SettingError: the loss is unknown.
+    """
+    k = outputs.shape[-1]
+    if loss == "mse":
+        identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
+        return outputs - targets, identity.expand(*outputs.shape, k)
+    if loss != "cross_entropy":
+        raise SettingError(f"loss must be 'cross_entropy' or 'mse'; got {loss!r}.")
+    if k == 1:
+        p = torch.sigmoid(outputs)
+        return p - targets, (p * (1 - p))[..., None]
+    p = outputs.softmax(-1)
+    return p - targets, torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
+
+
+def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n k r"]:
+    """A root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
+
+    With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
+    reflection that takes the first axis to −s has a basis of s's complement as its other columns.
+
+    Args:
+        outputs: f(x_i), logits for cross-entropy.
+        loss: "cross_entropy" or "mse".
+
+    Returns:
+        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift of all of
+        them; r = k otherwise.
+    """
+    n, k = outputs.shape
+    identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
+    if loss == "mse":
+        return identity.expand(n, k, k)
+    if k == 1:
+        p = torch.sigmoid(outputs)
+        return (p * (1 - p)).sqrt()[..., None]
+    s = outputs.softmax(1).sqrt()
+    v = s + identity[0]
+    reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
+    return s[:, :, None] * reflection[:, :, 1:]
+
+
+def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
+    """Accuracy of the outputs' classes, or R² averaged over targets.
+
+    Args:
+        outputs: of m samples.
+        samples: those.
+
+    Returns:
+        Accuracy in [0, 1], or R².
+    """
+    y = torch.as_tensor(samples.y)
+    if samples.is_classification:
+        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((found == y).double().mean())
+    y = y.double().reshape(len(y), -1)
+    error = (outputs - y).square().sum(0)
+    return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())
+
+
+def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
+    """How right each prediction is.
+
+    Args:
+        outputs: one a class or target, or one for two classes.
+        samples: with their labels or targets.
+
+    Returns:
+        By how much the given label leads the outputs, below 0 where another is predicted; of a
+        regression minus the largest absolute error.
+    """
+    if not samples.is_classification:
+        return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
+    if outputs.shape[1] == 1:  # above ½: the second class
+        return (outputs[:, 0] - 0.5) * (2 * samples.y - 1)
+    given = outputs[np.arange(len(samples)), samples.y]
+    others = outputs.copy()
+    others[np.arange(len(samples)), samples.y] = -np.inf
+    return given - others.max(1)
+
+
+def predicted_class(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
+    """The class of the largest output; one output decides between two classes at ½.
+
+    Args:
+        outputs: of a network trained on squared error.
+
+    Returns:
+        Class indices.
+    """
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0.5).astype(np.int64)
+    return outputs.argmax(1)

@@ -1,0 +1,1 @@
+"""Where chunks are computed: this process, local processes, a Ray cluster."""

@@ -1,0 +1,111 @@
+"""Who computes the pieces of a pass: this process, processes of this machine, or a Ray cluster.
+
+A piece is a pure function of shared, read-only values and a number or slice. Results come back in
+the pieces' order, sums are taken along one fixed tree, and every piece runs with as many threads:
+the bits do not depend on who computed what, nor on who died meanwhile.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+Result = TypeVar("Result")
+
+
+class Engine(ABC):
+    """What computes pieces; the shared values must not change until the last result is taken."""
+
+    def map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        """The results of all pieces, computed as they are taken; a single one by this process.
+
+        Args:
+            function: of (shared, piece), pure.
+            shared: what every piece needs, only read.
+            pieces: numbers, slices, chunks.
+
+        Returns:
+            function(shared, piece) of every piece, in their order.
+        """
+        if len(pieces) < 2:
+            return (function(shared, piece) for piece in pieces)
+        return self._map(function, shared, pieces)
+
+    def sum(
+        self,
+        function: Callable[[Any, Any], Tensor],
+        shared: Any,
+        pieces: Sequence[Any],
+        done: Callable[[Any], object],
+    ) -> Tensor:
+        """Σ function(shared, piece) along the tree of `tree_sum`.
+
+        Args:
+            function: as for `map`; gives new tensors of one shape, which are added up in place.
+            shared: as for `map`.
+            pieces: as for `map`, at least one.
+            done: called with each piece, in their order, once it is computed.
+
+        Returns:
+            The sum; at most 1 + log₂(pieces) partial sums are held.
+        """
+
+        def told() -> Iterator[Tensor]:
+            for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
+                done(piece)
+                yield value
+
+        return tree_sum(told(), operator.iadd)
+
+    @abstractmethod
+    def _map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        """As `map`, of two pieces or more."""
+
+    def __reduce__(self) -> str | tuple:
+        return _in_worker, ()
+
+
+class InProcess(Engine):
+    """This process, one piece after the other."""
+
+    def _map(
+        self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Result]:
+        return (function(shared, piece) for piece in pieces)
+
+
+IN_PROCESS = InProcess()
+
+
+def _in_worker() -> Engine:
+    """What an engine is to those who compute its pieces."""
+    return IN_PROCESS
+
+
+def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:
+    """Neighbours by twos, their sums by twos, and so on; what is left over joins from the right.
+
+    Args:
+        values: at least one; of five, ((0 + 1) + (2 + 3)) + 4.
+        add: of two values or of two promises of values.
+
+    Returns:
+        The sum, the same bits whoever adds.
+    """
+    waiting: list[Result] = []
+    for number, value in enumerate(values, 1):
+        while number % 2 == 0:
+            value, number = add(waiting.pop(), value), number // 2
+        waiting.append(value)
+    total = waiting.pop()
+    while waiting:
+        total = add(waiting.pop(), total)
+    return total

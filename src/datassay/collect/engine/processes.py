@@ -1,0 +1,58 @@
+"""Pieces on processes of this machine, which joblib starts, feeds and keeps for the next pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import joblib
+import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from datassay.collect.engine.base import Engine
+from datassay.collect.engine.parcel import LARGE, compute, parcel, unpack
+from datassay.errors import DatassayError, SettingError
+
+
+class Processes(Engine):
+    """Local worker processes; large shared arrays are mapped by all of them."""
+
+    def __init__(self, workers: int | None = None):
+        """Choose how many.
+
+        Args:
+            workers: processes; None: one for each group of cores that a piece's threads take.
+        """
+        self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
+
+    def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        of, arrays = parcel(function, shared)
+        call = joblib.delayed(_attempt)
+        # "c": a worker may write to what it maps, and no one else sees it.
+        settings = {"max_nbytes": LARGE, "mmap_mode": "c", "return_as": "generator"}
+        parallel = joblib.Parallel(self.workers, backend="loky", **settings)
+        results: Any = parallel(call(of, piece, arrays) for piece in pieces)
+        try:
+            for result in results:
+                if isinstance(result, DatassayError):
+                    raise result
+                yield unpack(result)
+        except TerminatedWorkerError as error:
+            raise SettingError(
+                f"worker processes must live until the last piece; one of {self.workers} ended "
+                "early, as the system does when memory is short. Use fewer workers; with a store "
+                "finished chunks are kept."
+            ) from error
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # joblib's, that it computed more than was taken
+                results.close()
+
+
+def _attempt(*sent: Any) -> Any:
+    """The packed result, or our error: joblib would raise the first in time, not in order."""
+    try:
+        return compute(*sent)
+    except DatassayError as error:
+        return error

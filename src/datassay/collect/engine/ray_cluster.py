@@ -1,0 +1,142 @@
+"""Pieces as tasks of a Ray cluster, which schedules them, moves what they need and retries them.
+
+Imported only where it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from datassay.collect.engine.base import Engine, tree_sum
+from datassay.collect.engine.parcel import Parcel, compute, pack, parcel, unpack
+from datassay.errors import SettingError
+
+try:
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray.exceptions import (  # pyright: ignore[reportMissingImports]
+        RayError,
+        RayTaskError,
+    )
+except ImportError as error:
+    raise SettingError(
+        "engine 'ray' needs Ray, which is not installed here. Install it: "
+        'pip install "datassay[ray]".'
+    ) from error
+
+# Times that a piece is begun again because its worker or node died.
+RETRIES = 20
+# Pieces handed over before their results are taken, for each that runs.
+AHEAD = 2
+
+
+class RayCluster(Engine):
+    """Tasks on all nodes; shared arrays lie in the object store, once a node."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None):
+        """Connect, or start Ray on this machine.
+
+        Args:
+            workers: pieces at a time, of a Ray that is started here; None: as many as the cores
+                allow.
+            address: of a running cluster, or None.
+
+        Raises:
+            SettingError: it cannot be reached, has its own number of workers, or no node has a core
+                for each thread of a piece.
+        """
+        threads = torch.get_num_threads()
+        _connect(workers, address, threads)
+        cores = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
+        if not (slots := sum(c // threads for c in cores)):
+            raise SettingError(
+                f"a node must have a core for each of a piece's {threads} threads; the cluster's "
+                f"nodes have {cores}. Set OMP_NUM_THREADS to fewer."
+            )
+        self._ahead = AHEAD * slots
+        self._compute = ray.remote(num_cpus=threads, max_retries=RETRIES)(_compute)
+        # Sums are short and wait for no more than their parts: they take no core from pieces.
+        self._add = ray.remote(num_cpus=0, max_retries=RETRIES)(_add)
+
+    def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        begin = self._sender(function, shared)
+        running: deque = deque()
+        for piece in pieces:
+            running.append(begin(piece))
+            if len(running) > self._ahead:  # results that nobody takes yet fill the store
+                yield _result(running.popleft())
+        while running:
+            yield _result(running.popleft())
+
+    def sum(
+        self,
+        function: Callable[[Any, Any], Tensor],
+        shared: Any,
+        pieces: Sequence[Any],
+        done: Callable[[Any], object],
+    ) -> Tensor:
+        """See `Engine`; the tree is one of tasks, and only its root comes here."""
+        if len(pieces) < 2:
+            return super().sum(function, shared, pieces, done)
+        leaves = deque(map(self._sender(function, shared), pieces))
+        total = tree_sum(leaves, self._add.remote)
+        for piece in pieces:
+            # Dropped one by one: a leaf that is added up is no longer needed.
+            ray.wait([leaves.popleft()], fetch_local=False)
+            done(piece)
+        return _result(total)
+
+    def _sender(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
+        of, arrays = parcel(function, shared)
+        kept = [ray.put(array) for array in arrays]
+        return lambda piece: self._compute.remote(of, piece, *kept)
+
+
+def _connect(workers: int | None, address: str | None, threads: int) -> None:
+    address = address or os.environ.get("RAY_ADDRESS")
+    there = ray.is_initialized()
+    if workers is not None and (there or address):
+        raise SettingError(
+            f"workers belongs to a Ray that starts here; got {workers} for a cluster that runs "
+            "already and has its own. Leave it out."
+        )
+    if there:
+        return
+    quiet = {"log_to_driver": False, "logging_level": "WARNING"}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        if address:
+            ray.init(address=address, **quiet)
+        else:
+            cores = None if workers is None else workers * threads
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+    except (RayError, OSError, RuntimeError, ValueError) as error:
+        where = f"at {address}" if address else "on this machine"
+        raise SettingError(f"Ray must answer {where}; it does not: {error}.") from error
+
+
+def _compute(of: Parcel, piece: Any, *arrays: np.ndarray) -> list[np.ndarray]:
+    return compute(of, piece, arrays)
+
+
+def _add(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+    return pack(unpack(left) + unpack(right))
+
+
+def _result(promise: Any) -> Any:
+    try:
+        # Copies, for what lies in the object store is read-only and gone with its node.
+        return unpack([array.copy(order="K") for array in ray.get(promise)])
+    except RayTaskError as error:
+        raise error.cause from error
+    except RayError as error:
+        raise SettingError(
+            f"the cluster must finish a piece within {RETRIES} retries; it did not: {error}. Look "
+            "at its memory and logs; with a store finished chunks are kept."
+        ) from error

@@ -1,0 +1,1 @@
+"""Per-sample Jacobians of a network, layer by layer."""

@@ -1,0 +1,304 @@
+"""Per-sample Jacobians of any module by torch.func, dense layers as factors, in one pass.
+
+A dense layer z = A Wᵀ + b, with per-sample input A and output gradient Δ = ∂f/∂z, has the Jacobian
+Δ ⊗ A. Adding a zero `tap` to z and differentiating by it gives Δ, so the same call of torch.func
+returns the factors of every dense layer and the full Jacobian of every other parameter, and the
+gradient of a dense weight is never formed. A convolution is a dense layer on the patch at each
+position l: its Jacobian is Σ_l Δ_l ⊗ A_l, one matrix product a sample or only the entries wanted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev, vmap
+from torch.nn.functional import unfold
+
+from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
+from datassay.collect.jacobian.suitable import (
+    FORWARD_ERRORS,
+    first_line,
+    one_output,
+    plain_attention,
+    unwrapped,
+)
+from datassay.errors import ModelError
+
+
+def parameter_name(module: str, parameter: str) -> str:
+    """The name, in the whole model, of a layer's parameter.
+
+    Args:
+        module: the layer's name; empty for the model itself.
+        parameter: its name in the layer.
+
+    Returns:
+        The name as `named_parameters` gives it.
+    """
+    return f"{module}.{parameter}" if module else parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Which parameters are collected as factors and which as full Jacobians.
+
+    Attributes:
+        dense: module name → (n_in, n_out, has_bias) of the dense layers collected as factors.
+        direct: parameter name → number of entries, everything else that trains.
+        n_outputs: k.
+        convolutions: module name → shape of its output for one sample, [n_out, height, width], of
+            the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
+    """
+
+    dense: dict[str, tuple[int, int, bool]]
+    direct: dict[str, int]
+    n_outputs: int
+    convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained parameters in all."""
+        dense = sum(n_out * (n_in + bias) for n_in, n_out, bias in self.dense.values())
+        return dense + sum(self.direct.values())
+
+
+def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy in evaluation mode (batch norm uses its running statistics, dropout is off).
+
+    Args:
+        model: the network; left untouched.
+        dtype: of the copy's floating-point parameters and buffers.
+
+    Returns:
+        The copy, of what is inside where torch.compile or a data-parallel wrapper is around it.
+
+    Raises:
+        ModelError: it is a TorchScript module, or a lazy layer has no weights yet.
+    """
+    return copy.deepcopy(unwrapped(model)).to(dtype).eval()
+
+
+def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
+    """Find the dense layers whose Jacobian factors: weights used once, on one vector a sample.
+
+    Args:
+        model: the network, in evaluation mode.
+        x: one sample, in the model's precision.
+
+    Returns:
+        The layers, in the model's own order.
+
+    Raises:
+        ModelError: nothing trains, the model fails on the sample, its output is not [n, k], or no
+            gradient reaches its parameters.
+    """
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ModelError(
+            "the model must have a trainable parameter; every one is frozen, or there is none. Set "
+            "requires_grad on those to linearise in."
+        )
+    calls: dict[str, tuple[torch.Size, torch.Size]] = {}
+    factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
+    hooks = [
+        # Before any hook of the user's that changes the output.
+        m.register_forward_hook(partial(_note, calls, n), prepend=True)
+        for n, m in factored.items()
+    ]
+    try:
+        output = one_output(model, x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not output.requires_grad:
+        raise ModelError(
+            "the model's output must depend on its trainable parameters; no gradient reaches it. "
+            "Take torch.no_grad and detach out of its forward."
+        )
+    in_order = {n: calls[n] for n in factored if n in calls}
+    return _split_parameters(model, in_order, output)
+
+
+def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
+    """Shapes of a layer's input and output, where its input has a place in the call."""
+    if args:
+        calls[name] = (args[0].shape, output.shape)
+
+
+def _split_parameters(model, calls, output) -> Layers:
+    uses = _uses(output)
+    trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    dense, convolutions = {}, {}
+    for name, (shape, result) in calls.items():
+        m = model.get_submodule(name)
+        own = {parameter_name(name, n): p for n, p in m.named_parameters()}
+        # Used a second time (the layer itself, tied weights, a functional call), or on several
+        # vectors a sample, the Jacobian is a sum of products and no longer factors.
+        if not own.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in own.values()):
+            continue
+        if isinstance(m, nn.Linear) and shape == (1, m.in_features):
+            dense[name] = (m.in_features, m.out_features, m.bias is not None)
+        if isinstance(m, nn.Conv2d) and _reads_patches(m) and (len(shape), shape[0]) == (4, 1):
+            convolutions[name] = tuple(result[1:])
+    covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
+    direct = {n: p.numel() for n, p in trains.items() if n not in covered}
+    return Layers(dense, direct, output.shape[1], convolutions)
+
+
+def _reads_patches(m: nn.Conv2d) -> bool:
+    """Whether torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around."""
+    return m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str)
+
+
+def _uses(output: Tensor) -> Counter[int]:
+    """How often each parameter, by its id, enters the graph of this output."""
+    uses: Counter[int] = Counter()
+    waiting, seen = [output.grad_fn], {output.grad_fn}
+    while waiting:
+        node = waiting.pop()
+        for child, _ in node.next_functions if node else ():
+            parameter = getattr(child, "variable", None)  # where the graph ends
+            if parameter is not None:
+                uses[id(parameter)] += 1
+            elif child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return uses
+
+
+def jacobian(
+    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
+) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
+    """Outputs and parameter Jacobian of each sample, at the model's present weights.
+
+    Args:
+        model: the network from `frozen_copy`.
+        layers: what `inspect_layers` found.
+        x: inputs in the model's precision.
+
+    Returns:
+        f₀, and per dense layer its factors, per other parameter its Jacobian [n, k, size].
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model; the message names the layer.
+
+    Cost: that of `factored_jacobian`, and 2 n k positions n_in n_out operations a convolution;
+    n k (Σ n_out + Σ direct) values held.
+    Source: METHODS §2 (dense layers need no projection); taps are ours. Exact.
+    """
+    outputs, blocks = factored_jacobian(model, layers, x)
+    return outputs, {
+        name: block.product if isinstance(block, ConvolutionFactors) else block
+        for name, block in blocks.items()
+    }
+
+
+def factored_jacobian(
+    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
+) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
+    """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
+
+    Args:
+        model: the network from `frozen_copy`.
+        layers: what `inspect_layers` found.
+        x: inputs in the model's precision.
+
+    Returns:
+        f₀, and per dense layer and weight of a convolution its factors, per other parameter its
+        Jacobian [n, k, size].
+
+    Raises:
+        ModelError: torch.func cannot vectorise the model; the message names the layer.
+
+    Cost: a forward pass a sample, and k backward passes by the layers' outputs alone; their values
+    and gradients are held, and a patch a position.
+    """
+    parameters = {n: p.detach() for n, p in model.named_parameters()}
+    tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in tapped}
+    fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
+    shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
+    # With the batch axis of the one sample: nothing is left to add up over it.
+    taps = {n: x.new_zeros(1, *shape) for n, shape in shapes.items()}
+    running: list[str] = []
+
+    def outputs_and_inputs(direct, taps, sample):
+        with _tapped(model, taps, running) as inputs:
+            output = functional_call(model, {**fixed, **direct}, (sample[None],))[0]
+        return output, (output, inputs)
+
+    per_sample = vmap(
+        jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True), in_dims=(None, None, 0)
+    )
+    try:
+        with plain_attention():
+            (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
+    except FORWARD_ERRORS as error:
+        layer = running[-1] if running else "one layer's backward pass"
+        raise ModelError(
+            f"every layer must be one that torch.func can vectorise; {layer} is not: "
+            f"{first_line(error)} Replace it by operations on whole tensors, out of place."
+        ) from error
+    inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
+    gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
+    found: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
+    for name in layers.convolutions:
+        found |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
+    blocks = {name: found[name] for name in layers.direct}
+    for name, (_, _, has_bias) in layers.dense.items():
+        blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
+    return outputs, blocks
+
+
+def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor) -> dict:
+    """Blocks of a convolution from its inputs [n, c, h, w] and gradients [n, k, n_out, h', w']."""
+    assert isinstance(layer, nn.Conv2d)
+    by_position = gradients.flatten(3)
+    patches = unfold(
+        inputs, layer.kernel_size, layer.dilation, cast("tuple", layer.padding), layer.stride
+    )
+    blocks: dict = {parameter_name(name, "weight"): ConvolutionFactors(patches, by_position)}
+    if layer.bias is not None:
+        blocks[parameter_name(name, "bias")] = by_position.sum(3)
+    return blocks
+
+
+@contextmanager
+def _tapped(
+    model: nn.Module, taps: dict[str, Tensor], running: list[str]
+) -> Iterator[dict[str, Tensor]]:
+    """Hooks that add each tap to its layer's output, keep its input, and note who runs."""
+    inputs: dict[str, Tensor] = {}
+
+    def enter(label, module, args):
+        running.append(label)
+
+    def leave(label, module, args, output):
+        running.remove(label)
+
+    def tap(name, module, args, output):
+        # A copy: the network may go on to change this tensor in place.
+        inputs[name] = args[0].clone()
+        return output + taps[name]
+
+    hooks = []
+    for name, module in model.named_modules():
+        label = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+        hooks.append(module.register_forward_pre_hook(partial(enter, label), prepend=True))
+        hooks.append(module.register_forward_hook(partial(leave, label)))
+        if name in taps:
+            # Before any hook of the user's that changes the output.
+            hooks.append(module.register_forward_hook(partial(tap, name), prepend=True))
+    try:
+        yield inputs
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,231 @@
+"""Seeded random projections of per-sample Jacobians, tensor by tensor.
+
+Layers are kept apart because their gradients differ in scale (S1 §5). A tensor with no more entries
+than asked for is kept whole, so the projection is exact for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
+from datassay.collect.jacobian.per_sample import Layers
+
+ProjectionKind = Literal["coordinates", "sparse_sign"]
+# Signs draw from seeds of their own, so that they say nothing about which coordinates are kept.
+MIXING_SEED = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class TensorProjection:
+    """How the d entries of one parameter tensor become p features.
+
+    Attributes:
+        kind: "whole" (p = d), "coordinates" or "sparse_sign".
+        index: coordinates: [p] the entries kept; sparse_sign: [d] the feature each entry goes to.
+        sign: sparse_sign: [d] of ±1; otherwise None.
+        scale: factor on the features, so that inner products are unbiased.
+        n_features: p; sparse_sign: also of features that no entry goes to.
+    """
+
+    kind: Literal["whole", "coordinates", "sparse_sign"]
+    index: Int[Tensor, " entries"] | None = None
+    sign: Float[Tensor, " d"] | None = None
+    scale: float = 1.0
+    n_features: int = 0
+
+
+def tensor_projection(
+    size: int, n_features: int | None, kind: ProjectionKind, seed: int
+) -> TensorProjection:
+    """The projection of one tensor; the same seed gives the same projection everywhere.
+
+    Args:
+        size: d, entries of the tensor.
+        n_features: p, features wanted; None keeps the tensor whole.
+        kind: "coordinates": p entries drawn without replacement, times √(d/p) (S1's code).
+            "sparse_sign": every entry goes to one random feature with a random sign.
+        seed: of this tensor's draw.
+
+    Returns:
+        The projection; E[⟨Pa, Pb⟩] = ⟨a, b⟩ for both kinds.
+
+    Cost: d values.
+    Source: S1 §5 (coordinates); Li, Hastie, Church (2006), the sparse sign projection with one
+    non-zero a column.
+    """
+    if n_features is None or size <= n_features:
+        return TensorProjection("whole", n_features=size)
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "coordinates":
+        index = torch.randperm(size, generator=generator)[:n_features].sort().values
+        return TensorProjection(kind, index, None, (size / n_features) ** 0.5, n_features)
+    index = torch.randint(n_features, (size,), generator=generator)
+    sign = torch.randint(2, (size,), generator=generator).double() * 2 - 1
+    return TensorProjection(kind, index, sign, 1.0, n_features)
+
+
+@dataclass(frozen=True, slots=True)
+class Projector:
+    """The projections of every collected tensor.
+
+    Attributes:
+        n_features: p a tensor at most; None keeps everything.
+        kind: "coordinates" or "sparse_sign".
+        tensors: tensor name → its projection; a dense layer has "name.weight" and "name.bias".
+        mixing: tensor name → ±1, [k, p of it]: the signs by which the k outputs are added up into
+            one row a sample; None keeps a row an output.
+    """
+
+    n_features: int | None
+    kind: ProjectionKind
+    tensors: dict[str, TensorProjection]
+    mixing: dict[str, Float[Tensor, "k p"]] | None = None
+
+
+def projector(
+    layers: Layers,
+    n_features: int | None,
+    kind: ProjectionKind,
+    seed: int,
+    *,
+    averaged: bool = False,
+) -> Projector:
+    """Draw the projection of every tensor of a model.
+
+    Args:
+        layers: the model's collected tensors.
+        n_features: p a tensor at most; None keeps everything.
+        kind: of projection.
+        seed: the tensor at position j draws with a seed of its own, made from this one and j.
+        averaged: one row a sample in place of k, whose inner products are unbiased for the mean of
+            the k outputs' kernels: feature j is Σ_a s_aj φ_aj / √k with random signs s. Products of
+            different outputs cancel in the mean; what they leave is less than the error of taking
+            one random output a feature.
+
+    Returns:
+        The projector.
+    """
+    sizes = dict(layers.direct)
+    for name, (n_in, n_out, bias) in layers.dense.items():
+        sizes |= {f"{name}.weight": n_in * n_out} | ({f"{name}.bias": n_out} if bias else {})
+    tensors = {
+        name: tensor_projection(size, n_features, kind, 1_000_003 * seed + j)
+        for j, (name, size) in enumerate(sizes.items())
+    }
+    if not averaged:
+        return Projector(n_features, kind, tensors)
+    mixing = {
+        name: _signs(layers.n_outputs, to.n_features, MIXING_SEED + 1_000_003 * seed + j)
+        for j, (name, to) in enumerate(tensors.items())
+    }
+    return Projector(n_features, kind, tensors, mixing)
+
+
+def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(2, (k, n_features), generator=generator).float() * 2 - 1
+
+
+def project(
+    blocks: Mapping[str, Block | ConvolutionFactors], projector: Projector
+) -> Float[Tensor, "n rows p"]:
+    """Features of a chunk: the projected tensors side by side.
+
+    Args:
+        blocks: the chunk's Jacobian, from `jacobian` or `factored_jacobian`.
+        projector: one projection a tensor.
+
+    Returns:
+        Φ for the chunk, in the blocks' precision; k rows a sample, or 1 where outputs are mixed.
+
+    Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
+    multiplications and no full gradient; those of a convolution as many at every position, and up
+    to that of the row with most of them. Other kinds form the full gradient of one chunk.
+    """
+    parts = []
+    for name, block in blocks.items():
+        if isinstance(block, DenseFactors):
+            parts.append(_project_dense(block, f"{name}.weight", projector))
+            if block.bias:
+                parts.append(_project_full(block.gradients, f"{name}.bias", projector))
+        elif isinstance(block, ConvolutionFactors):
+            parts.append(_project_convolution(block, name, projector))
+        else:
+            parts.append(_project_full(block, name, projector))
+    return torch.cat(parts, dim=2)
+
+
+def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tensor:
+    to = projector.tensors[name]
+    if to.kind == "coordinates":
+        row, column = _places(to, block.inputs.shape[1])
+        gathered = _mixed(_entries(block.gradients, row), name, projector)  # [n, rows, p]
+        return gathered.mul_(_entries(block.inputs, column)[:, None]).mul_(to.scale)
+    full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
+    return _project_full(full.flatten(2), name, projector)
+
+
+def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
+    to = projector.tensors[name]
+    if to.kind != "coordinates":
+        return _project_full(block.product, name, projector)
+    n, _, n_out, _ = block.gradients.shape
+    table, kept = _columns_by_row(*_places(to, block.patches.shape[1]), n_out)
+    patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
+    patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
+    entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
+    features = _entries(entries.transpose(1, 2).flatten(2), kept).mul_(to.scale)
+    return _mixed(features, name, projector)
+
+
+def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """The columns wanted of each row of a weight, and each coordinate's place in that table."""
+    # Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
+    count = row.bincount(minlength=n_rows)
+    place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    table = column.new_zeros(n_rows, int(count.max()))
+    table[row, place] = column
+    return table, row * table.shape[1] + place
+
+
+def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
+    to = projector.tensors[name]
+    if to.kind == "whole":
+        return _mixed(gradient, name, projector)
+    assert to.index is not None
+    if to.kind == "coordinates":
+        features = _entries(gradient, to.index.to(gradient.device)) * to.scale
+    else:
+        assert to.sign is not None
+        features = gradient.new_zeros(*gradient.shape[:2], to.n_features)
+        index, sign = to.index.to(gradient.device), to.sign.to(gradient)
+        features.index_add_(2, index, gradient * sign)
+    return _mixed(features, name, projector)
+
+
+def _places(to: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
+    """Row and column, in a weight of n_in columns, of each coordinate kept."""
+    assert to.index is not None
+    return to.index // n_in, to.index % n_in
+
+
+def _entries(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
+    """values[..., index], which torch does several times faster as a gather."""
+    return values.gather(-1, index.to(values.device).expand(*values.shape[:-1], -1))
+
+
+def _mixed(
+    features: Float[Tensor, "n k p"], name: str, projector: Projector
+) -> Float[Tensor, "n rows p"]:
+    """The k rows of each sample added up under random signs, where the outputs share one."""
+    if projector.mixing is None:
+        return features
+    signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5
+    return (features * signs).sum(1, keepdim=True)

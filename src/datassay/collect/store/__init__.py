@@ -1,0 +1,1 @@
+"""Finished work on disk, with checksums."""

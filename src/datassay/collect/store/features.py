@@ -1,0 +1,345 @@
+"""Chunks kept as a Zarr 3 group, on a local path or any fsspec URL.
+
+Every array holds one row a sample and is chunked along the samples as the work is; Zarr's crc32c
+guards each stored chunk. What it cannot see (a chunk that is missing and reads as fill values, was
+swapped with another, or comes from another store) a second array can: `digests` holds SHA-256 of
+every array's part of every chunk, made over the manifest, the chunk's number, the array's name and
+the values, and is written last. A chunk without digests is not there; one that differs is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import zarr
+from jaxtyping import UInt8
+from zarr.codecs import Crc32cCodec
+
+from datassay.collect.store.chunks import Chunk, chunks_of
+from datassay.collect.store.location import file_system, is_local, normal
+from datassay.collect.store.manifest import differences, digest_of_values
+from datassay.errors import DataError, SettingError
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+ATTRIBUTE = "datassay"
+DIGESTS = "digests"
+# What Zarr and the file systems raise on files that are not what they should be.
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OSError)
+# Told to who looks at the file; what decides the bits is compared, see `manifest`.
+RECORDED = ("datassay", "numpy", "zarr")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arrays of a store.
+
+    Attributes:
+        sizes: part → samples; "train" first.
+        arrays: name → shape of one sample and type; every part has all of them.
+        chunk: samples of a chunk.
+    """
+
+    sizes: Mapping[str, int]
+    arrays: Mapping[str, tuple[tuple[int, ...], np.dtype]]
+    chunk: int
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """All chunks in order."""
+        return chunks_of(self.sizes, self.chunk)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is in a store.
+
+    Attributes:
+        found: numbers of the chunks that are there, every byte checked.
+        missing: numbers of those never finished.
+        damaged: number → what is wrong, of those that must be computed again.
+    """
+
+    found: tuple[int, ...]
+    missing: tuple[int, ...]
+    damaged: Mapping[int, str]
+
+    @property
+    def sentence(self) -> str:
+        """One line for the user."""
+        total = len(self.found) + len(self.missing) + len(self.damaged)
+        which = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
+        which += "; ..." if len(self.damaged) > 5 else ""
+        return (
+            f"{len(self.found):,} of {total:,} chunks found, {len(self.missing):,} missing, "
+            f"{len(self.damaged):,} damaged{which}"
+        )
+
+
+class DamagedChunk(DataError):
+    """A stored chunk is not what was written; `.what` says in a few words."""
+
+    def __init__(self, number: int, what: str, location: str):
+        super().__init__(
+            f"chunk {number}: {what} in {location}. Run the same again with this store: only that "
+            "chunk is computed anew."
+        )
+        self.what, self._told = what, (number, what, location)
+
+    def __reduce__(self) -> tuple:
+        return DamagedChunk, self._told
+
+
+class FeatureStore:
+    """Numbered chunks of named arrays in a Zarr group; written whole, read checked."""
+
+    def __init__(
+        self,
+        location: str | Path,
+        run: Mapping[str, object],
+        layout: Layout,
+        free: Mapping[str, object],
+    ):
+        """Open or create.
+
+        Args:
+            location: path or fsspec URL of the group.
+            run: what the chunks belong to, plain JSON values.
+            layout: the arrays.
+            free: what else to note when the store is made, plain JSON values; `.free` is what was
+                noted then.
+
+        Raises:
+            SettingError: the group belongs to something else, each difference named, or the URL
+                needs a package that is not there.
+            DataError: its manifest is damaged, or it can be neither read nor written.
+        """
+        self.location = normal(location)
+        self.layout = layout
+        self.chunks = layout.chunks
+        self._names = sorted(layout.arrays)
+        wanted = {"format": FORMAT, **run, "chunk": layout.chunk, "samples": layout.sizes}
+        wanted = json.loads(json.dumps(wanted))  # tuples are lists there
+        found = read_manifest(location) or _create(self.location, wanted, free)
+        self.free = found["free"]
+        if differing := differences(found["run"], wanted):
+            raise SettingError(
+                f"store must belong to this run; {self.location} differs in: "
+                f"{', '.join(differing)}. Name another store, or delete that one."
+            )
+        _remove_unfinished(self.location)
+        self._key = digest_of_values(wanted)
+        self._seen: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
+        self._arrays = {
+            (part, name): self._open(f"{part}_{name}", (n, *tail), dtype)
+            for part, n in layout.sizes.items()
+            for name, (tail, dtype) in layout.arrays.items()
+        }
+        shape = (len(self.chunks), len(self._names), 32)
+        self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
+
+    def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
+        """Keep a chunk; it counts as there only once all of it is. Again is the same as once.
+
+        Args:
+            number: of the chunk.
+            values: every array's [samples of the chunk, ...].
+
+        Raises:
+            DataError: the store takes no more: full, read-only, out of reach.
+        """
+        chunk = self.chunks[number]
+        try:
+            for name in self._names:
+                self._arrays[chunk.part, name][chunk.samples] = values[name]
+            digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
+            self._digests[number] = digests
+        except OSError as error:
+            raise DataError(
+                f"store must take chunk {number}; {self.location} does not: {error}. Make room or "
+                "allow writing there, then run the same again: finished chunks are kept."
+            ) from error
+        self._seen[number] = digests
+
+    def get(self, number: int, name: str) -> np.ndarray:
+        """One array's part of a chunk, checked.
+
+        Args:
+            number: of the chunk.
+            name: of the array.
+
+        Returns:
+            [samples of the chunk, ...].
+
+        Raises:
+            DamagedChunk: it is missing or is not what was written.
+        """
+        written = self._written(number)
+        if written is None:
+            raise DamagedChunk(number, "missing", self.location)
+        chunk = self.chunks[number]
+        try:
+            values = np.ascontiguousarray(self._arrays[chunk.part, name][chunk.samples])
+        except DAMAGE as error:
+            raise DamagedChunk(number, f"{name} does not read", self.location) from error
+        if not np.array_equal(written[self._names.index(name)], self._digest(number, name, values)):
+            raise DamagedChunk(number, f"{name} is not what was written", self.location)
+        return values
+
+    def survey(self) -> Survey:
+        """Read and check everything.
+
+        Returns:
+            What is there, missing and damaged.
+
+        Cost: every byte is read once.
+        """
+        found, missing, damaged = [], [], {}
+        for number in range(len(self.chunks)):
+            try:
+                if self._written(number) is None:
+                    missing.append(number)
+                    continue
+                for name in self._names:
+                    self.get(number, name)
+                found.append(number)
+            except DamagedChunk as error:
+                damaged[number] = error.what
+        return Survey(tuple(found), tuple(missing), damaged)
+
+    def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
+        """The chunk's digests, read once; None where it was never finished."""
+        if number not in self._seen:
+            try:
+                digests = np.asarray(self._digests[number])
+            except DAMAGE as error:
+                raise DamagedChunk(number, "its digests do not read", self.location) from error
+            if not digests.any():
+                return None
+            self._seen[number] = digests
+        return self._seen[number]
+
+    def _digest(self, number: int, name: str, values: np.ndarray) -> UInt8[np.ndarray, " 32"]:
+        head = f"{self._key} {number} {name} {values.dtype} {values.shape} "
+        digest = hashlib.sha256(head.encode())
+        digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+        return np.frombuffer(digest.digest(), np.uint8)
+
+    def _open(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype, one_a_chunk: bool = False
+    ) -> zarr.Array:
+        """The array of this name, its metadata written (again) where they are not as they were."""
+        length = 1 if one_a_chunk else min(self.layout.chunk, shape[0])
+        settings = {
+            "shape": shape,
+            "chunks": (length, *shape[1:]),
+            "dtype": dtype,
+            "fill_value": 0,
+            "compressors": [Crc32cCodec()],
+            "filters": None,
+        }
+        try:
+            found = zarr.open_array(self.location, path=name, mode="r+")
+            if found.metadata == zarr.create_array({}, **settings).metadata:
+                return found
+        except DAMAGE:
+            pass
+        files, root = file_system(self.location)
+        if files.exists(f"{root}/{name}"):
+            logger.warning(
+                "%s: the metadata of %s were missing or damaged and are written again; its chunks "
+                "are checked one by one.",
+                self.location,
+                name,
+            )
+        try:
+            if files.exists(f"{root}/{name}/zarr.json"):
+                files.rm_file(f"{root}/{name}/zarr.json")
+            return zarr.create_array(self.location, name=name, **settings)
+        except OSError as error:
+            raise DataError(_unwritable(self.location, error)) from error
+
+
+def read_manifest(location: str | Path) -> dict[str, Any] | None:
+    """What the chunks of a store belong to.
+
+    Args:
+        location: path or URL.
+
+    Returns:
+        Its manifest ("run", "free" and "versions"), or None where there is no store yet.
+
+    Raises:
+        DataError: the manifest is damaged or cannot be read.
+        SettingError: there is something else.
+    """
+    files, root = file_system(location)
+    try:
+        text = files.cat_file(f"{root}/zarr.json")
+    except (FileNotFoundError, NotADirectoryError):
+        text = None
+    except OSError as error:
+        raise DataError(f"store must be readable; {location} is not: {error}.") from error
+    if text is None:
+        _check_empty(files, root)
+        return None
+    try:
+        group = json.loads(text)
+        kept = group["attributes"][ATTRIBUTE]
+        whole = kept.pop("digest") == digest_of_values(kept)
+        if whole and (group["zarr_format"], group["node_type"]) == (3, "group"):
+            return kept
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    raise DataError(
+        f"store must hold a whole manifest; {normal(location)}/zarr.json is damaged or not ours. "
+        "Put the file back from a copy, name another store, or delete that one."
+    )
+
+
+def _check_empty(files: fsspec.AbstractFileSystem, root: str) -> None:
+    # What a first attempt to write zarr.json left when it was killed is no one's.
+    if files.isfile(root):
+        raise SettingError(f"store must be a folder; {root} is a file. Name another.")
+    others = [f for f in files.find(root) if not f.endswith(".partial")]
+    if others:
+        raise SettingError(
+            f"store must be an empty folder or one that an earlier run made; got {root}, which "
+            f"holds {others[0].removeprefix(root + '/')} but no zarr.json. Name another folder."
+        )
+
+
+def _create(location: str, run: Mapping[str, object], free: Mapping[str, object]) -> dict[str, Any]:
+    kept = {"run": run, "free": free, "versions": {name: version(name) for name in RECORDED}}
+    attributes = {ATTRIBUTE: {**kept, "digest": digest_of_values(kept)}}
+    try:
+        zarr.create_group(location, attributes=attributes, overwrite=False)
+    except OSError as error:
+        raise DataError(_unwritable(location, error)) from error
+    return kept
+
+
+def _unwritable(location: str, error: OSError) -> str:
+    return (
+        f"store must be writable; {location} is not: {error}. Make room or allow writing there, or "
+        "name another store."
+    )
+
+
+def _remove_unfinished(location: str) -> None:
+    """What a killed process left of files that Zarr moves into place when they are whole."""
+    if is_local(location):
+        for part in Path(location).rglob("*.partial"):
+            with suppress(OSError):  # a folder that is only to be read
+                part.unlink()

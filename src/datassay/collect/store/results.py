@@ -1,0 +1,156 @@
+"""Finished pieces of long work, one file a piece, so that an interrupted call goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from datassay.collect.store.manifest import (
+    differences,
+)
+from datassay.errors import DataError, SettingError
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "run.json"
+# Entry of each file that holds its own name, so that one moved to another's place is noticed.
+NAME = "__name__"
+
+
+class ResultStore:
+    """Named groups of arrays, in memory or in a folder of .npz files.
+
+    A file is written beside its place and moved there, so a name stands for a whole piece or for
+    nothing; a file that does not read (its checksum differs) counts as missing and is told.
+    """
+
+    def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):
+        """Open or create.
+
+        Args:
+            folder: where to keep the pieces; None keeps them in memory.
+            manifest: what the pieces belong to, plain JSON values.
+
+        Raises:
+            SettingError: the folder holds the pieces of something else, or is no store.
+        """
+        self._folder = None if folder is None else Path(folder)
+        self._held: dict[str, dict[str, np.ndarray]] = {}
+        if self._folder is not None:
+            _claim(self._folder, dict(manifest))
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self._held and self._folder is not None:
+            arrays = _read(self._folder / f"{name}.npz")
+            if arrays is not None:
+                self._held[name] = arrays
+        return name in self._held
+
+    def get(self, name: str) -> dict[str, np.ndarray]:
+        """The piece of this name.
+
+        Returns:
+            Its arrays by name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if name not in self:
+            raise KeyError(name)
+        return self._held[name]
+
+    def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep a piece; on disk before this returns.
+
+        Args:
+            name: of the piece.
+            arrays: by name.
+
+        Raises:
+            DataError: the folder takes no more: full, or not writable.
+        """
+        self._held[name] = dict(arrays)
+        if self._folder is None:
+            return
+        part = self._folder / f".{name}.{os.getpid()}.part"
+        try:
+            with part.open("wb") as file:
+                np.savez(file, **{NAME: np.array(name)}, **self._held[name])  # pyright: ignore[reportArgumentType]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self._folder / f"{name}.npz")
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise DataError(_unwritable(self._folder, error)) from error
+
+    def kept(
+        self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """The piece of this name, computed and kept where it is not there.
+
+        Args:
+            name: of the piece.
+            compute: gives its arrays by name.
+
+        Returns:
+            Its arrays by name.
+        """
+        if name not in self:
+            self.put(name, compute())
+        return self.get(name)
+
+
+def _claim(folder: Path, manifest: dict[str, object]) -> None:
+    path = folder / MANIFEST
+    if not path.exists():
+        # What a first attempt to write the manifest left when it was killed is no one's.
+        if folder.exists() and any(not f.name.endswith(".part") for f in folder.iterdir()):
+            raise SettingError(
+                f"store must be an empty folder or one that an earlier run made; got {folder}, "
+                f"which holds files but no {MANIFEST}. Name another folder."
+            )
+        part = folder / f".{MANIFEST}.part"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+            os.replace(part, path)
+        except OSError as error:
+            raise DataError(_unwritable(folder, error)) from error
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = {}
+    differing = differences(found, manifest)
+    if differing:
+        raise SettingError(
+            f"store must belong to this run; {folder} was made with another "
+            f"{' and another '.join(differing)}. Name another folder, or delete that one."
+        )
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return (
+        f"store must be writable; {folder} is not: {error}. Make room or allow writing there, then "
+        "run the same again: what is finished is kept."
+    )
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        if (written_as := str(arrays.pop(NAME, path.stem))) != path.stem:
+            raise ValueError(f"it was written as {written_as}.npz")
+        return arrays
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        logger.warning("%s is damaged (%s) and is computed again.", path, error)
+        return None

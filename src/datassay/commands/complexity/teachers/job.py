@@ -1,0 +1,133 @@
+"""The job of `datassay complexity --inputs`: sample complexity of teacher networks, and its law."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from datassay.commands.command import closing_facts
+from datassay.commands.complexity.teachers.findings import TeacherFindings
+from datassay.complexity.laws import Law, fit_joint_law, fit_laws
+from datassay.complexity.sample_complexity import Search
+from datassay.complexity.table import ComplexityTable, complexity_table
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.report.wording import count
+
+FEWEST_SIZES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherSettings:
+    """What the job can be told; every default is what `datassay complexity --inputs …` does.
+
+    Attributes:
+        inputs: d of the networks.
+        width: m of the networks; every d goes with every m.
+        teachers: a size.
+        students: a teacher and sample size.
+        depth: bisections after the doubling.
+        max_samples: the largest sample size tried.
+        store: folder that keeps finished sizes, or None.
+        seed: of everything random.
+        command: what to print on the page as the command to repeat this.
+    """
+
+    inputs: tuple[int, ...] = (5,)
+    width: tuple[int, ...] = (5,)
+    teachers: int = 10
+    students: int = 20
+    depth: int = 4
+    max_samples: int = 4096
+    store: Path | None = None
+    seed: int = 0
+    command: str = ""
+
+
+def run_teachers(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
+    """Everything `datassay complexity --inputs` computes, without writing anything.
+
+    Args:
+        settings: what to run.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The findings, ready for `write_teachers`.
+
+    Raises:
+        SettingError: a setting is outside its rule, or the store belongs to other settings.
+    """
+    started = time.perf_counter()
+    _check(settings)
+    search = Search(
+        n_teachers=settings.teachers,
+        n_students=settings.students,
+        depth=settings.depth,
+        max_samples=settings.max_samples,
+        seed=settings.seed,
+    )
+    sizes = product(settings.inputs, settings.width)
+    table = complexity_table(sizes, search, store=settings.store, progress=progress)
+    both = len(settings.inputs) > 1 and len(settings.width) > 1
+    varied = "d·log m" if both else "m" if len(settings.width) > 1 else "d"
+    laws = _laws(table, varied, settings.seed)
+    facts = _facts(settings) | closing_facts(started, settings.command)
+    return TeacherFindings(table, varied, laws, facts, _warnings(table, laws))
+
+
+def _check(settings: TeacherSettings) -> None:
+    for name in ("teachers", "students", "max_samples"):
+        if getattr(settings, name) < 1:
+            shown = name.replace("_", "-")
+            raise SettingError(f"{shown} must be at least 1; got {getattr(settings, name)}.")
+    if settings.depth < 0:
+        raise SettingError(f"depth must be at least 0; got {settings.depth}.")
+
+
+def _laws(table: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    usable = np.isfinite([s.median for s in table.sizes])
+    least = {"d": table.n_inputs, "m": table.width, "d·log m": table.width}[varied].min()
+    if usable.sum() < FEWEST_SIZES or least < 2:
+        return ()
+    d, m = table.n_inputs.astype(np.float64), table.width.astype(np.float64)
+    if varied == "d·log m":
+        return (fit_joint_law(d, m, table.n_opt, seed=seed),)
+    x = d if varied == "d" else m
+    return fit_laws(x, table.n_opt, name=varied, seed=seed)
+
+
+def _facts(settings: TeacherSettings) -> dict[str, str]:
+    return {
+        "Inputs d": ", ".join(map(str, settings.inputs)),
+        "Width m": ", ".join(map(str, settings.width)),
+        "Trials": f"{count(settings.teachers, 'teacher')} a size, "
+        f"{count(settings.students, 'student')} each",
+        "Search": f"doubling to at most {settings.max_samples:,} samples, then "
+        f"{count(settings.depth, 'bisection')}",
+        "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
+        "Seed": str(settings.seed),
+        "Version": version("datassay"),
+    }
+
+
+def _warnings(table: ComplexityTable, laws: tuple[Law, ...]) -> tuple[str, ...]:
+    notes = []
+    lost = [s for s in table.sizes if not np.isfinite(s.median)]
+    if lost:
+        named = ", ".join(f"d = {s.n_inputs}, m = {s.width}" for s in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        notes.append(
+            f"half of the teachers or more were not recovered at {named}{more}: these sizes have "
+            "no median and are left out of the law."
+        )
+    if not laws:
+        notes.append(
+            f"a law needs at least {FEWEST_SIZES} sizes with a median, each d or m at least 2: "
+            "none was fitted."
+        )
+    return tuple(notes)

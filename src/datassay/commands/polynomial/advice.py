@@ -1,0 +1,122 @@
+"""What a surrogate says to do next: each sentence follows from figures that the page shows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.commands.polynomial.findings import PolynomialFindings
+from datassay.report.advice import Advice, Severity
+from datassay.report.wording import count, interval_text, percent, score_change
+
+# Scores of training samples this far above validation's say that the fit remembers; a share of
+# the score lost at σ = 0.3 (S3's example) that a reader should know of.
+SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
+SIGMA = 0.3
+
+
+def polynomial_advice(findings: PolynomialFindings) -> tuple[Advice, ...]:
+    """What to do next.
+
+    Args:
+        findings: one surrogate.
+
+    Returns:
+        Whether products help, whether the fit generalises, how to read it, how robust it is.
+    """
+    told = [_help(findings), _gap(findings), _reading(findings)]
+    if findings.robustness:
+        told.append(_robust(findings))
+    return tuple(told)
+
+
+def _help(findings: PolynomialFindings) -> Advice:
+    scores = findings.scores
+    ours, metric = float(scores.each[-1].mean()), scores.metric
+    other = len(scores.names) - 2
+    change, half = scores.difference(other)
+    rival = scores.names[other]
+    interval = interval_text(change, half, metric)
+    known = abs(change) > half
+    severity: Severity = "fine" if known and change > 0 else "look"
+    before = float(scores.each[other].mean())
+    if known and change > 0:
+        headline = f"{_upper(metric)} {ours:.3f}, {score_change(change, metric)} above {rival}"
+        then = "The products of inputs carry something that single inputs do not."
+    elif known:
+        headline = f"{_upper(metric)} {ours:.3f}, below {rival} by {score_change(change, metric)}"
+        then = "Products only add noise here: read the linear model instead (--degree 1)."
+    else:
+        headline = f"{_upper(metric)} {ours:.3f}, no better than {rival} as far as one can tell"
+        then = "The simpler model explains these samples as well: read that one (--degree 1)."
+    if other == 0:
+        then = "Degree 2 (--degree 2) would add products." if known else "Little is learned here."
+    m = count(len(findings.validation), "validation sample")
+    sentence = f"On {m} {rival} has {before:.3f}: {interval}. {then}"
+    return Advice("score", severity, headline, sentence)
+
+
+def _gap(findings: PolynomialFindings) -> Advice:
+    scores = findings.scores
+    train, val = float(scores.train[-1]), float(scores.each[-1].mean())
+    gap = train - val
+    told = (
+        f"{_upper(scores.metric)} {train:.3f} on {count(scores.n_train, 'training sample')}, "
+        f"{val:.3f} on validation samples."
+    )
+    lost = f"{score_change(gap, scores.metric)} lost on samples it has not seen"
+    if gap < SAME:
+        headline = "It does as well on samples it has not seen"
+        return Advice("fit", "fine", headline, f"{told} Its coefficients describe the data.")
+    if gap < GAP:
+        hint = "Part of its coefficients is of the training samples' own."
+        return Advice("fit", "fine", f"Little is remembered: {lost}", f"{told} {hint}")
+    hint = "A larger ridge, a lower degree or more samples make coefficients steadier."
+    return Advice("fit", "look", f"It remembers its training samples: {lost}", f"{told} {hint}")
+
+
+def _reading(findings: PolynomialFindings) -> Advice:
+    spread = findings.degree_spread.mean(axis=1)
+    total = float(spread.sum()) or 1.0
+    shares = ", ".join(
+        f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
+    )
+    near = (
+        "Neighbouring pixels are alike, so their coefficients trade off against each other: read "
+        "areas, not single pixels."
+        if findings.maps is not None
+        else "Columns that go together share their effect in a way the ridge decides: read groups "
+        "of them, and look at the sign of a coefficient only where its column stands alone."
+    )
+    return Advice(
+        kind="reading",
+        severity="fine",
+        headline="Contributions of one prediction are exact; coefficients are not causes",
+        sentence=(
+            f"Of the spread of the outputs over validation samples: {shares}. {near} Another "
+            "fit of about the same score, with more ridge or other batches, has other coefficients."
+        ),
+    )
+
+
+def _robust(findings: PolynomialFindings) -> Advice:
+    noise, patches = findings.robustness
+    at = int(np.abs(noise.levels - SIGMA).argmin())
+    lost = [float(drop[at]) for drop in noise.drop]
+    sigma = f"σ = {noise.levels[at]:g}"
+    told = f"Noise of {sigma} costs this polynomial {percent(round(lost[-1], 3))} of its accuracy"
+    if len(lost) > 1:
+        told += f", the linear model {percent(round(lost[0], 3))}"
+    told += (
+        f"; a black patch of {count(int(patches.levels[-1]), 'pixel')} costs it "
+        f"{percent(round(float(patches.drop[-1, -1]), 3))} (on "
+        f"{count(noise.hits.shape[2], 'validation image')})."
+    )
+    if lost[-1] < FRAGILE:
+        return Advice("robustness", "fine", f"It bears noise of {sigma}", told)
+    headline = f"Noise of {sigma} costs {percent(round(lost[-1], 2))} of the accuracy"
+    hint = " A larger ridge (--ridge) makes it steadier, at some cost on clean images."
+    return Advice("robustness", "look", headline, told + hint)
+
+
+def _upper(metric: str) -> str:
+    return metric[:1].upper() + metric[1:]

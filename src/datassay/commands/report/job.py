@@ -1,0 +1,176 @@
+"""The job of `datassay report`: read what several runs left, and compare it sample by sample."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datassay.commands.report.findings import ComparedRun, ConsensusFindings, shared_facts
+from datassay.data.source import reading
+from datassay.errors import DataError
+from datassay.report.wording import number, percent
+from datassay.score.compare.consensus import Consensus, RunScores, consensus
+
+SCORES, SUMMARY = "scores.parquet", "summary.json"
+NEEDED = ("id", "label", "suggested_label", "information", "label_issue_score", "is_issue")
+NUMBERS = {"information": pa.float64(), "label_issue_score": pa.float64(), "is_issue": pa.bool_()}
+# Where more labels than this differ, the ids likely name other samples.
+UNLIKE = 0.5
+
+
+def run_report(folders: Sequence[Path], command: str = "") -> ConsensusFindings:
+    """Everything `datassay report` finds, without writing anything.
+
+    Args:
+        folders: of two runs or more, as `run` and `score` write them.
+        command: what to print on the page as the command to repeat this.
+
+    Returns:
+        The findings, ready for `write_consensus`.
+
+    Raises:
+        DataError: a folder holds no scores or unreadable ones, or is named twice, there are fewer
+            than two, or the runs share fewer than 3 ids.
+    """
+    named = _named(folders)
+    tables = {name: _scores(path) for name, path in named.items()}
+    found = consensus({name: _run_scores(table) for name, table in tables.items()})
+    labels = np.stack([
+        _labels(table)[at] for table, at in zip(tables.values(), found.positions, strict=True)
+    ])
+    runs = tuple(
+        ComparedRun(
+            name=name,
+            n_samples=table.num_rows,
+            n_suspects=int(table["is_issue"].to_numpy().sum()),
+            facts=_facts(named[name]),
+        )
+        for name, table in tables.items()
+    )
+    relabelled = (labels != labels[0]).any(0)
+    first = next(iter(tables.values()))
+    return ConsensusFindings(
+        found=found,
+        runs=runs,
+        label=labels[0],
+        relabelled=relabelled,
+        suggested=_suggested(list(tables.values()), found),
+        wrong=_wrong(first, found.positions[0]),
+        facts={
+            "Samples": f"{len(found.ids):,} in common",
+            **shared_facts(runs),
+            "Version": version("datassay"),
+            "Command": command,
+        },
+        warnings=_warnings(float(relabelled.mean())),
+    )
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """A name for each: the folder's own where no two are alike, else its path."""
+    if len({folder.resolve() for folder in folders}) < len(folders) or len(folders) < 2:
+        raise DataError(
+            "two or more different folders are needed to compare; got "
+            f"{', '.join(map(str, folders)) or 'none'}. Name the folders that runs wrote to."
+        )
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    return dict(zip(names, folders, strict=True))
+
+
+def _scores(folder: Path) -> pa.Table:
+    path = folder / SCORES
+    if not path.is_file():
+        raise DataError(
+            f"{folder} must hold {SCORES}, which datassay run and datassay score write; it does "
+            "not. Name the folder that --out named."
+        )
+    with reading(path), pq.ParquetFile(path) as file:
+        table = file.read()
+    remedy = "Give the file as datassay run or datassay score wrote it."
+    missing = [name for name in NEEDED if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"{path} must have the columns {', '.join(NEEDED)}; it lacks {', '.join(missing)}. "
+            + remedy
+        )
+    for name in NEEDED:
+        column, kind = table[name], NUMBERS.get(name)
+        right = not column.null_count and kind in {None, column.type}
+        if not right or (kind is not None and not np.isfinite(column.to_numpy()).all()):
+            what = "value" if kind is None else f"finite {kind}"
+            raise DataError(
+                f"column {name} of {path} must hold a {what} in every row; it does not. {remedy}"
+            )
+    return table
+
+
+def _run_scores(table: pa.Table) -> RunScores:
+    return RunScores(
+        ids=np.array(table["id"].to_pylist()),
+        information=table["information"].to_numpy(),
+        issue_score=table["label_issue_score"].to_numpy(),
+        is_issue=table["is_issue"].to_numpy(),
+    )
+
+
+def _labels(table: pa.Table) -> np.ndarray:
+    """Class names, or targets as text."""
+    named = "class_name" in table.column_names
+    return np.array([_shown(v) for v in table["class_name" if named else "label"].to_pylist()])
+
+
+def _suggested(tables: Sequence[pa.Table], found: Consensus) -> np.ndarray:
+    """What most of the runs that suspect a label suggest instead, the first of several; or ""."""
+    told = np.stack([
+        np.array([_shown(value) for value in table["suggested_label"].to_pylist()])[at]
+        for table, at in zip(tables, found.positions, strict=True)
+    ])
+    each = (told[found.is_issue[:, c], c].tolist() for c in range(len(found.ids)))
+    return np.array([Counter(names).most_common(1)[0][0] if names else "" for names in each])
+
+
+def _shown(value: object) -> str:
+    """A class's name as it is, targets as numbers."""
+    if isinstance(value, str):
+        return value
+    return ", ".join(number(float(v)) for v in np.atleast_1d(np.array(value)))
+
+
+def _wrong(table: pa.Table, positions: np.ndarray) -> np.ndarray | None:
+    """Whether each label differs from the true one; None without classes or truth."""
+    if not {"true_label", "class_name"} <= set(table.column_names):
+        return None
+    wrong = np.array(table["true_label"].to_pylist()) != _labels(table)
+    return wrong[positions]
+
+
+def _facts(folder: Path) -> dict[str, str]:
+    """What the run says of itself; nothing where its summary is gone."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        return {}
+    with reading(path):
+        told = json.loads(path.read_text(encoding="utf-8"))
+    facts = told.get("facts") if isinstance(told, dict) else None
+    if not isinstance(facts, dict):
+        raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
+    return {str(name): str(value) for name, value in facts.items()}
+
+
+def _warnings(relabelled: float) -> tuple[str, ...]:
+    if relabelled <= UNLIKE:
+        return ()
+    share = percent(round(relabelled, 3))
+    return (
+        f"{share} of the shared samples have different labels in different runs: their ids may "
+        "name different samples.",
+    )

@@ -1,0 +1,1 @@
+"""`datassay run`, `score` and `summarize`."""

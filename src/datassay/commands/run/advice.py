@@ -1,0 +1,225 @@
+"""What to do next, in plain words: each sentence follows from figures that the page shows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.redundancy import Redundancy, redundancy
+from datassay.data.samples import wrong_labels
+from datassay.report.advice import N_CHECK_FIRST, Advice
+from datassay.report.wording import count, number, percent, score_change
+
+MAX_P = 0.01
+MIN_RATIO = 1.5
+
+
+def advice(findings: Findings) -> tuple[Advice, ...]:
+    """What to do next, most urgent kind first.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        Label errors, redundant samples, unusual classes, then the winner of each contest.
+    """
+    return (
+        label_advice(findings),
+        redundancy_advice(findings),
+        *class_advice(findings),
+        *contest_advice(findings),
+    )
+
+
+def label_advice(findings: Findings) -> Advice:
+    """How many labels are suspect, which to check first, and how right that is where known.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One piece of advice.
+    """
+    issues, n = findings.issues, len(findings.samples)
+    suspects = issues.suspects
+    truth = _truth_sentence(findings)
+    if not len(suspects):
+        return Advice(
+            kind="label errors",
+            severity="fine",
+            headline="No suspected label errors",
+            sentence=f"No label issue score is above 0 among {count(n, 'sample')}." + truth,
+        )
+    top = np.argsort(-findings.information.information, kind="stable")[: min(100, max(5, n // 10))]
+    overlap = np.isin(top, suspects).sum()
+    return Advice(
+        kind="label errors",
+        severity="act",
+        headline=count(len(suspects), "suspected label error"),
+        sentence=(
+            f"A fit that never saw the sample contradicts {count(len(suspects), 'label')} of {n:,} "
+            f"({percent(len(suspects) / n)}). Of the {len(top)} most informative samples "
+            f"{overlap} {'is' if overlap == 1 else 'are'} suspected: wrong labels are "
+            f"informative too, so check before calling a sample valuable.{truth}"
+        ),
+        ids=tuple(str(i) for i in findings.samples.ids[suspects[:N_CHECK_FIRST]]),
+    )
+
+
+def _truth_sentence(findings: Findings) -> str:
+    wrong = wrong_labels(findings.samples)
+    if wrong is None:
+        return ""
+    found = findings.issues.is_issue
+    hits, n_wrong, n_found = int((wrong & found).sum()), int(wrong.sum()), int(found.sum())
+    if not n_wrong:
+        return " The true labels are known, and no given label differs from them."
+    recall = f"finds {hits:,} of the {n_wrong:,} wrong labels (recall {hits / n_wrong:.2f})"
+    if not n_found:
+        return f" The true labels are known: this {recall}."
+    right = f"{hits:,} of {n_found:,} suspicions are right (precision {hits / n_found:.2f})"
+    return f" The true labels are known: this {recall}, and {right}."
+
+
+def redundancy_advice(findings: Findings) -> Advice:
+    """How many samples can go, and whether the ranking is what makes that possible.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One piece of advice.
+    """
+    curve = findings.removal_curve
+    found = None if curve is None else redundancy(curve)
+    if found is None:
+        return Advice(
+            kind="redundancy",
+            severity="look",
+            headline="Redundancy was not measured",
+            sentence=(
+                "No network was retrained on fewer samples, so nothing is said here about how "
+                "many can go. Low information alone does not prove a sample redundant."
+            ),
+        )
+    if not found.fraction:
+        return Advice(
+            kind="redundancy",
+            severity="fine",
+            headline="No redundant samples found",
+            sentence=(
+                f"Removing even {percent(found.tried)} of the samples, {found.ranking}, "
+                f"{_cost(found)}, more than {_tolerance(found)}.{_random_sentence(found)}"
+            ),
+        )
+    n_redundant = round(found.fraction * len(findings.samples))
+    return Advice(
+        kind="redundancy",
+        severity="look" if found.random_does_as_well else "act",
+        headline=f"About {count(n_redundant, 'redundant sample')} ({percent(found.fraction)})",
+        sentence=(
+            f"Removing {percent(found.fraction)} of the samples, {found.ranking}, and retraining "
+            f"{_cost(found)} (mean of {count(found.n_seeds, 'seed')})"
+            f"{f', within {_tolerance(found)}' if found.change <= 0 else ''}."
+            f"{_random_sentence(found)}"
+        ),
+    )
+
+
+def _cost(found: Redundancy) -> str:
+    return _costs(found.change, found.metric)
+
+
+def _costs(change: float, metric: str) -> str:
+    return f"{'costs' if change <= 0 else 'gains'} {score_change(change, metric)}"
+
+
+def _tolerance(found: Redundancy) -> str:
+    reason = "one standard error of the full set's score"
+    size = score_change(found.tolerance, found.metric)
+    return f"{reason} ({size})" if found.tolerance_is_error else f"the {size} tolerated"
+
+
+def _random_sentence(found: Redundancy) -> str:
+    if found.random_change is None:
+        return ""
+    rival = _costs(found.random_change, found.metric)
+    if found.random_does_as_well:
+        return f" Removing as many at random {rival}, no more: here the ranking buys nothing."
+    return f" Removing as many at random {rival}."
+
+
+def class_advice(findings: Findings) -> tuple[Advice, ...]:
+    """Classes whose samples carry unusually much information.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One piece of advice a class, or one that says there is none; empty for regression.
+
+    Source: one-sided Mann–Whitney U test, class against the rest, Bonferroni over classes.
+    """
+    samples = findings.samples
+    if not samples.is_classification:
+        return ()
+    found = []
+    for index, name in enumerate(samples.class_names):
+        p, ratio = _excess(findings.information.information, samples.y == index)
+        p = min(1.0, p * samples.n_classes)
+        if p < MAX_P and ratio >= MIN_RATIO:
+            sentence = (
+                f"The median sample of class {name} carries {_times(ratio)} (one-sided "
+                f"Mann–Whitney test, p = {number(p)} after Bonferroni correction). A rare or "
+                "varied class, or wrong labels in it, look like this: see its most informative "
+                "samples, and collect more if it is rare."
+            )
+            headline = f"Class {name} carries unusually much information"
+            found.append((ratio, Advice("classes", "look", headline, sentence)))
+    if found:
+        return tuple(a for _, a in sorted(found, key=lambda pair: -pair[0]))
+    sentence = (
+        f"No class has both a median at least {MIN_RATIO} times that of the rest and "
+        f"p < {MAX_P} (one-sided Mann–Whitney test, Bonferroni correction)."
+    )
+    return (Advice("classes", "fine", "No class stands out in information", sentence),)
+
+
+def _times(ratio: float) -> str:
+    if np.isfinite(ratio):
+        return f"{number(ratio)} times the information of the median other sample"
+    return "information, the median other sample none"
+
+
+def _excess(information: np.ndarray, inside: np.ndarray) -> tuple[float, float]:
+    """One-sided p value and ratio of medians of a class against the rest."""
+    from scipy.stats import mannwhitneyu  # scipy.stats costs 0.5 s to import
+
+    if inside.all() or not inside.any():
+        return 1.0, 1.0
+    ours, rest = information[inside], information[~inside]
+    p = float(mannwhitneyu(ours, rest, alternative="greater").pvalue)
+    low, high = float(np.median(rest)), float(np.median(ours))
+    if low == 0:
+        return p, float("inf") if high > 0 else 1.0
+    return p, high / low
+
+
+def contest_advice(findings: Findings) -> tuple[Advice, ...]:
+    """Who won each contest.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One piece of advice a contest, "look" where a rival did better than ours.
+    """
+    return tuple(
+        Advice(
+            kind="contest",
+            severity="look" if contest.outcome == "lost" else "fine",
+            headline=contest.measure[:1].upper() + contest.measure[1:],
+            sentence=contest.verdict,
+        )
+        for contest in findings.contests
+    )

@@ -1,0 +1,144 @@
+"""Everything one run found out, gathered for the page, the table and the summary."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.act.remove.rivals import Contest
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.results import result
+from datassay.score.attribution import Attribution
+from datassay.score.compare.aggregate import Aggregate
+from datassay.score.compare.baselines import Baselines
+from datassay.score.compare.projection_quality import ProjectionQuality
+from datassay.score.compare.retraining_check import RetrainingCheck
+from datassay.score.influence.linear import SampleInfluence
+from datassay.score.information.average import AverageInformation
+from datassay.score.information.groups import GroupInformation
+from datassay.score.information.pairs import PairInformation
+from datassay.score.label_issues import LabelIssues
+from datassay.score.learning_curve import LearningCurve
+from datassay.score.sample_information import SampleInformation
+
+# The rankings that the page speaks about, as `removal_curve` and the contests name them.
+LOWEST_FIRST = "lowest information first"
+HIGHEST_FIRST = "highest information first"
+SUSPECTS_FIRST = "suspects, then lowest information first"
+RANDOM = "random"
+
+
+@result
+class Findings:
+    """One run's results, in the order of its training samples; nothing is computed here.
+
+    Attributes:
+        samples: the n training samples, with the labels that were scored.
+        validation: the samples on which changes and accuracies were measured; None where the
+            training inputs stood in for them.
+        information: nats, one value a sample.
+        prediction_change: [n], output unit squared: what removing the sample changes on the
+            validation inputs, summed over them.
+        weight_change: [n], weight unit squared: what removing it changes in the weights.
+        issues: how likely each given label is wrong.
+        learning_curve: the kernel's spectrum and which modes are learned when.
+        attribution: effect of each sample on each validation sample; None where it was not asked
+            for.
+        attribution_at: "start", in the linearised network, or "trained", at the trained ones.
+        query_outputs: [m, k]: what the network trained on all samples says of the validation
+            samples. Of the linearised one in its output unit; of the trained ones probabilities of
+            classes, or targets. None as attribution.
+        influence: moments of each sample's influence on the others; None where it says nothing.
+        average: information beside random subsets; None where none were asked for.
+        groups: "class" and "source" → information summed up by it, where there are two or more.
+        whole_groups: the same → information of each group as one, in the same order; without those
+            whose removal takes too long.
+        adversarial: [n], which inputs were replaced on purpose; None where none were.
+        projection_quality: rank correlations with exact scores by number of features; None where
+            none was asked for.
+        pairs: each sample with the one most like it; None where none were asked about.
+        check: some samples' changes beside those of really retraining without them; None where
+            none was asked for.
+        baselines: loss and margin of trained networks; None where none was trained.
+        removal_curve: what removing samples costs; None where it was not measured.
+        contests: our rankings beside their trivial rivals.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    samples: SampleSet
+    validation: SampleSet | None
+    information: SampleInformation
+    prediction_change: Float[np.ndarray, " n"]
+    weight_change: Float[np.ndarray, " n"]
+    issues: LabelIssues
+    learning_curve: LearningCurve
+    attribution: Attribution | None = None
+    attribution_at: str = "start"
+    query_outputs: Float[np.ndarray, "m k"] | None = None
+    influence: SampleInfluence | None = None
+    average: AverageInformation | None = None
+    groups: dict[str, Aggregate] = field(default_factory=dict)
+    whole_groups: dict[str, GroupInformation] = field(default_factory=dict)
+    adversarial: Bool[np.ndarray, " n"] | None = None
+    projection_quality: ProjectionQuality | None = None
+    pairs: PairInformation | None = None
+    check: RetrainingCheck | None = None
+    baselines: Baselines | None = None
+    removal_curve: RemovalCurve | None = None
+    contests: tuple[Contest, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_aligned(self)
+
+
+def check_aligned(findings: Findings) -> None:
+    """Refuse results that are not in the order of the samples they claim to describe.
+
+    Args:
+        findings: the results to check.
+
+    Raises:
+        DataError: a result has another length than the samples, or other ids in their places.
+    """
+    ids = findings.samples.ids
+    results = {"information": findings.information, "issues": findings.issues}
+    if findings.attribution is not None:
+        results["attribution"] = findings.attribution
+        _check_queries(findings)
+    if findings.influence is not None:
+        results["influence"] = findings.influence
+    if findings.baselines is not None:
+        results["baselines"] = findings.baselines
+    if findings.average is not None:
+        results["average"] = findings.average
+    for name, scored in results.items():
+        if not np.array_equal(scored.ids, ids):
+            raise DataError(
+                f"{name} must have the samples' ids in the samples' order; they differ. "
+                "Score the same SampleSet that the report shows."
+            )
+    for name in ("prediction_change", "weight_change", "adversarial"):
+        if getattr(findings, name) is not None and len(getattr(findings, name)) != len(ids):
+            raise DataError(
+                f"{name} must have one value a sample; got {len(getattr(findings, name))} "
+                f"for {len(ids)}. Score the same SampleSet that the report shows."
+            )
+
+
+def _check_queries(findings: Findings) -> None:
+    found, outputs, val = findings.attribution, findings.query_outputs, findings.validation
+    assert found is not None
+    n_queries = len(found.outcome)
+    if val is None or outputs is None or not n_queries == len(outputs) == len(val):
+        raise DataError(
+            f"attribution must come with the validation samples and their outputs; got {n_queries} "
+            f"queries, {0 if outputs is None else len(outputs)} outputs and "
+            f"{0 if val is None else len(val)} validation samples. Pass those it was computed on."
+        )

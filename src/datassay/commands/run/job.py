@@ -1,0 +1,345 @@
+"""The main job, `datassay run`: collect once, score every sample, act on it, gather the findings.
+
+load → SampleSet → collect → Linearization → scores → rankings → retrained networks → Findings
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from datassay.act.remove.removal_curve import train_all
+from datassay.act.remove.summarize import KeepSet, summarize
+from datassay.collect.collection import collect
+from datassay.collect.engine.choose import engine_named
+from datassay.collect.linearization import Linearization
+from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
+from datassay.collect.store.results import ResultStore
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
+from datassay.commands.run.steps.groups import by_group
+from datassay.commands.run.steps.projection import chosen_projection
+from datassay.commands.run.steps.scores import (
+    LEFT_OUT,
+    attribution_of,
+    check_of,
+    check_warning,
+    influence_facts,
+    influence_of,
+    removals_of,
+    trained_effects,
+)
+from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
+from datassay.data.samples import SampleSet
+from datassay.models.build import build_model
+from datassay.progress import Progress, silent
+from datassay.report.wording import percent
+from datassay.score.attribution import RemovalScores
+from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.learning_curve import learning_curve
+from datassay.score.leave_one_out import LeaveOneOut
+from datassay.score.sample_information import SampleInformation, sample_information
+from datassay.train.fitter import taken_network
+from datassay.train.training import TrainedNetworks
+
+NOT_JUDGED = "left out: R² needs validation targets that differ"
+
+
+def run(
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress = silent,
+    *,
+    adversarial: AdversarialSamples | None = None,
+) -> Findings:
+    """Everything `datassay run` computes, without writing anything.
+
+    Args:
+        train: the training samples; true_y set where label noise was added.
+        val: the validation samples.
+        settings: what to run.
+        progress: called with (step, units done, units in all).
+        adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
+
+    Returns:
+        The findings, ready for `write_results`.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    started = time.perf_counter()
+    check_settings(settings)
+    models = starting_networks(train, settings)
+    chosen = chosen_projection(models[0], train, val, settings, progress)
+    settings = chosen.settings
+    lin = _collected(models[0], train, val, settings, progress)
+    attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
+    asked = replace(settings, attribution=attributed)
+    removed = removals_of(lin, asked, progress)
+    loo = removed.leave_one_out
+    information = sample_information(lin, loo=loo, **settings.smoothing_settings)
+    issues = label_issues(lin, progress=progress)
+    influence = influence_of(lin, issues, settings.seed, progress)
+    replaced = None if adversarial is None else adversarial.replaced
+    retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
+    checked = check_of(models[0], train, val, loo, settings, progress)
+    facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
+    facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
+    return Findings(
+        samples=train,
+        validation=val,
+        information=information,
+        prediction_change=loo.prediction_change,
+        weight_change=loo.weight_change,
+        issues=issues,
+        learning_curve=learning_curve(lin, loo.run),
+        attribution_at=settings.attribution_at,
+        **_explained(removed, retrained.networks, models[0], train, val, asked, progress),
+        influence=influence,
+        **by_group(lin, train, information, settings, progress),
+        adversarial=replaced,
+        check=checked,
+        baselines=retrained.baselines,
+        projection_quality=chosen.quality,
+        removal_curve=retrained.curve,
+        contests=retrained.contests,
+        facts=facts,
+        warnings=lin.warnings + chosen.warnings + check_warning(checked),
+    )
+
+
+def _explained(
+    removed: RemovalScores,
+    networks: TrainedNetworks | None,
+    model,
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Effects on single predictions and the predictions: of the start, or of trained networks."""
+    found, outputs = removed.attribution, removed.query_outputs
+    trained = settings.attribution_at == "trained" and settings.attribution != "none"
+    if trained and networks is not None:
+        found, outputs = trained_effects(model, networks, train, val, settings, progress)
+    return {"attribution": found, "query_outputs": outputs}
+
+
+def _retrained(
+    models: list,
+    train: SampleSet,
+    val: SampleSet,
+    information: SampleInformation,
+    issues: LabelIssues,
+    replaced: np.ndarray | None,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainedNetworks:
+    if not settings.curve_seeds:
+        return RetrainedNetworks()
+    if not train.is_classification and not (val.y != val.y[0]).any():
+        return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
+    store, seed = result_store(settings.store), settings.seed
+    return retrain_and_compare(
+        models, train, val, information, issues, replaced, seed, progress, store
+    )
+
+
+def with_adversarial(
+    train: SampleSet,
+    settings: RunSettings,
+    fraction: float,
+    epsilon: float,
+    progress: Progress = silent,
+) -> AdversarialSamples:
+    """Train one network of the run's kind on the samples, then fool it on a fraction of them.
+
+    Args:
+        train: the samples.
+        settings: model, weights and seed.
+        fraction: of the samples to replace.
+        epsilon: the largest change of an input value.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The samples, and which were replaced.
+
+    Raises:
+        DatassayError: a setting is outside its rule, or the step fools the network too rarely.
+    """
+    check_adversarial(train, fraction, epsilon)
+    (model,) = starting_networks(train, replace(settings, curve_seeds=1))
+    networks = train_all([model], train, seed=settings.seed, progress=progress)
+    model = taken_network(model, networks)
+    return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
+
+
+def _collected(
+    model, train: SampleSet, val: SampleSet, settings: RunSettings, progress: Progress
+) -> Linearization:
+    return collect(
+        model,
+        train,
+        val,
+        allow_trained=settings.allow_trained,
+        seed=settings.seed,
+        store=None if settings.store is None else inside(settings.store, FEATURES),
+        engine=engine_named(settings.engine, workers=settings.workers, address=settings.address),
+        progress=progress,
+        **settings.collection_settings,
+    )
+
+
+def result_store(location: str | None) -> ResultStore | None:
+    """Where retrained networks are kept: beside the features, on a local path only.
+
+    Args:
+        location: of the whole store, or None.
+
+    Returns:
+        The folder's store; None where nothing is kept.
+
+    Raises:
+        SettingError: the folder holds something else.
+        DataError: it is not writable.
+    """
+    if location is None or not is_local(location):
+        return None
+    return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
+
+
+def keep_set(
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    fraction: float,
+    iterative: bool,
+    drop_suspects: bool = False,
+    progress: Progress = silent,
+) -> tuple[KeepSet, dict[str, Any]]:
+    """Everything `datassay summarize` computes, without writing anything.
+
+    Args:
+        train: the training samples.
+        val: the validation samples.
+        settings: how to collect and to train the linearised network.
+        fraction: of the samples to keep.
+        iterative: score again after every 5 % removed.
+        drop_suspects: remove likely label errors before anything else.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The samples to keep, and what was run, for `keep.json`.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    check_settings(settings)
+    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
+    lin = _collected(model, train, val, settings, progress)
+    run_ = settings.dynamics_settings
+    issues = label_issues(lin, progress=progress) if drop_suspects else None
+    kept = summarize(lin, fraction, iterative=iterative, issues=issues, progress=progress, **run_)
+    facts = {
+        "command": settings.command,
+        "data": train.name,
+        "train": len(train),
+        "kept": len(kept.keep),
+        "fraction": fraction,
+        "iterative": iterative,
+        "suspects_dropped": 0 if issues is None else int(issues.is_issue[kept.removed].sum()),
+        "seed": settings.seed,
+        "version": version("datassay"),
+        "warnings": list(lin.warnings),
+    }
+    return kept, facts
+
+
+def starting_networks(train: SampleSet, settings: RunSettings) -> list:
+    """One network a seed; the first is the one that is linearised.
+
+    Args:
+        train: the training samples.
+        settings: model, weights, seeds.
+
+    Returns:
+        max(1, curve_seeds) networks; with weights given they differ only in their batch order.
+    """
+    return [
+        build_model(settings.model, train, weights=settings.weights, seed=settings.seed + s)
+        for s in range(max(1, settings.curve_seeds))
+    ]
+
+
+def _facts(
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    lin: Linearization,
+    loo: LeaveOneOut,
+) -> dict[str, str]:
+    run_ = loo.run
+    start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
+    time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
+    facts = {
+        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples",
+        "Model": f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}",
+        "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
+        f"weight decay {settings.weight_decay:g}",
+        "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
+        f"{run_.step * loo.largest_eigenvalue:.3g}",
+        "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
+        "Scores": _precision(lin),
+        "Seed": str(settings.seed),
+        "Version": version("datassay"),
+    }
+    if settings.smoothing != "functional":
+        noise = f"σ = {settings.sigma:g}"
+        noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
+        facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
+    if settings.store is not None:
+        facts["Store"] = settings.store
+    if settings.command:
+        facts["Command"] = settings.command
+    return facts
+
+
+def _left_out(settings: RunSettings, attributed: str) -> dict[str, str]:
+    return {"Left out": LEFT_OUT} if settings.attribution != attributed == "none" else {}
+
+
+def _precision(lin: Linearization) -> str:
+    if lin.form.products == "float64" or lin.form.representation == "kernel":
+        return "float64"
+    return f"float64; products over all rows in {lin.form.products}"
+
+
+def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:
+    """What was made wrong on purpose.
+
+    Args:
+        train: the samples; true_y set where labels were flipped.
+        adversarial: which inputs were replaced; None where none were.
+
+    Returns:
+        Facts for the page.
+    """
+    facts = {}
+    if train.true_y is not None:
+        flipped = int((train.true_y != train.y).sum())
+        facts["Label noise"] = f"{flipped:,} labels were flipped on purpose"
+    if adversarial is not None:
+        facts["Adversarial samples"] = (
+            f"{adversarial.replaced.sum():,} inputs were replaced on purpose; the step fools a "
+            f"trained network on {percent(round(adversarial.success, 3))} of what it got right"
+        )
+    return facts

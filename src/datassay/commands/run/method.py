@@ -1,0 +1,124 @@
+"""The page's last section: what each figure means and how it was obtained."""
+
+from __future__ import annotations
+
+from datassay.commands.run.findings import Findings
+from datassay.report.wording import number
+
+
+def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        (term, meaning) pairs, plain text.
+    """
+    issues, curve = findings.issues, findings.learning_curve
+    return (
+        ("Information", _information(findings)),
+        (
+            "Linearised training",
+            "The network is replaced by its first-order expansion at the weights it starts "
+            "from. Its training, and its training without any one sample, then have closed "
+            "forms, so no network is retrained for the scores.",
+        ),
+        (
+            "Loss",
+            "Half the squared difference between outputs and targets, summed (not averaged) "
+            f"over samples and outputs. The step size of the learning curve, {number(curve.lr)}, "
+            "is for that sum.",
+        ),
+        (
+            "Held out",
+            "A sample's held-out output is that of the fit to all the other samples: it has not "
+            f"seen the label it judges. The fit's ridge, {number(issues.ridge)}, was chosen by "
+            "leave-one-out error.",
+        ),
+        (
+            "Effect on a prediction",
+            _effect(findings),
+        ),
+        *_influence(findings),
+        *_average(findings),
+        ("Validation samples", _validation(findings)),
+        (
+            "Redundant",
+            "Networks retrained without the samples of lowest information score as well as on "
+            "the full set, to within one standard error of its mean or 0.005 (0.5 points), "
+            "whichever is larger. This holds for this model and this validation set.",
+        ),
+        (
+            "Suspected label error",
+            "A label issue score above 0. It is a reason to look, not a proof: rare and ambiguous "
+            "samples are suspected too.",
+        ),
+    )
+
+
+def _effect(findings: Findings) -> str:
+    alone = "Effects of several samples do not add up exactly: each is of removing one alone."
+    if findings.attribution is not None and findings.attribution_at == "trained":
+        return (
+            "One Newton step from the trained weights to those without the sample, with the "
+            "Gauss–Newton matrix and the sample's own leverage "
+            f"({findings.attribution.method}); nothing is retrained for it. {alone}"
+        )
+    return (
+        f"The value with a training sample minus the value without it, both in closed form. {alone}"
+    )
+
+
+def _influence(findings: Findings) -> tuple[tuple[str, str], ...]:
+    found = findings.influence
+    if found is None:
+        return ()
+    partners = "all others" if found.total_variance_error == 0 else f"{found.n_partners:,} others"
+    text = (
+        "How much more weight on one sample changes the squared error of another, per unit of "
+        "weight, at the linearised network's ridge fit. The table holds each sample's mean over "
+        f"all others and its variance, skewness and kurtosis over {partners}."
+    )
+    return (("Influence", text),)
+
+
+def _average(findings: Findings) -> tuple[tuple[str, str], ...]:
+    if findings.average is None:
+        return ()
+    text = (
+        "The same information with the sample left out of a random subset of the others instead of "
+        "all of them, averaged over subsets (S1 §7, after data Shapley). All sizes count alike, "
+        "and every size takes the step size of the full set."
+    )
+    return (("Beside fewer samples", text),)
+
+
+def _information(findings: Findings) -> str:
+    found = findings.information
+    inputs = "validation" if findings.validation is not None else "training"
+    measure = {
+        "functional": f"the squared change of its outputs, averaged over the {inputs} inputs",
+        "isotropic": "the squared change of its weights",
+        "fisher": f"the change of its weights, weighed by the Fisher matrix of the {inputs} inputs",
+        "sgd": "the change of its weights beside the noise that SGD leaves in them",
+    }[found.smoothing]
+    scale = "" if found.smoothing == "sgd" else f", divided by 2σ² with σ = {number(found.sigma)}"
+    return (
+        "How far the network trained with a sample is from the one trained without it, in nats "
+        f"(natural-log units): {measure}{scale}. High "
+        "information is not the same as good: a wrong label is informative too."
+    )
+
+
+def _validation(findings: Findings) -> str:
+    if findings.validation is None:
+        return (
+            "There are none: changes of the outputs are measured on the training inputs, which "
+            "favours the samples themselves."
+        )
+    return (
+        "Their inputs, not their labels, enter the information: it asks what a sample changes "
+        "there. Scores of retrained networks are measured on the same samples, so confirm a "
+        "decision that matters on data that this page has not seen."
+    )

@@ -1,0 +1,97 @@
+"""How many samples can go without a measured loss, read off the removal curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.commands.run.findings import LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
+
+POINTS_TOLERATED = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """The largest removal that costs no more than the measurement can tell.
+
+    Attributes:
+        ranking: the order of removal: by information, with or without the suspects first.
+        fraction: share of samples removed in that order; 0 where none is redundant.
+        change: mean score at that fraction minus the full set's; at the smallest measured
+            fraction where none is redundant.
+        tried: the fraction at which `change` and `random_change` were measured.
+        random_change: the same for random removal; None where it was not measured.
+        tolerance: the loss that was tolerated.
+        tolerance_is_error: whether the tolerance is one standard error (True) or 0.005 (False).
+        n_seeds: how many networks each mean averages.
+        metric: "accuracy" or "R²".
+    """
+
+    ranking: str
+    fraction: float
+    change: float
+    tried: float
+    random_change: float | None
+    tolerance: float
+    tolerance_is_error: bool
+    n_seeds: int
+    metric: str
+
+    @property
+    def random_does_as_well(self) -> bool:
+        """Whether removing as many at random costs no more than our ranking."""
+        return self.random_change is not None and self.random_change >= self.change
+
+
+def redundancy(curve: RemovalCurve) -> Redundancy | None:
+    """What the removal curve says about samples that can go.
+
+    A fraction f is redundant when mean(f) ≥ mean(0) − max(standard error of mean(0), 0.005),
+    removing the lowest information first, or the suspected labels and then the lowest information;
+    the order that can remove more is reported. One-sided: a better score counts as no loss.
+
+    Args:
+        curve: scores of retrained networks.
+
+    Returns:
+        The largest redundant fraction, or fraction 0; None where the curve holds neither ranking
+        or no fraction above 0.
+
+    Source: our own rule. With one seed there is no standard error and 0.005 decides.
+    """
+    names = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
+    if not names or not (curve.fractions > 0).any():
+        return None
+    return max((_redundancy(curve, name) for name in names), key=lambda found: found.fraction)
+
+
+def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
+    ours = curve.score[curve.rankings.index(ranking)]  # [f, s]
+    change = _change(ours)
+    n_seeds = ours.shape[1]
+    error = float(ours[0].std(ddof=1) / np.sqrt(n_seeds)) if n_seeds > 1 else 0.0
+    tolerance = max(error, POINTS_TOLERATED)
+    # 1e-12: a loss of exactly 0.005 is tolerated whatever its rounding.
+    fits = (curve.fractions > 0) & (change >= -tolerance - 1e-12)
+    at = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
+    rival = None
+    if RANDOM in curve.rankings:
+        rival = float(_change(curve.score[curve.rankings.index(RANDOM)])[at])
+    return Redundancy(
+        ranking=ranking,
+        fraction=float(curve.fractions[at]) if fits.any() else 0.0,
+        change=float(change[at]),
+        tried=float(curve.fractions[at]),
+        random_change=rival,
+        tolerance=tolerance,
+        tolerance_is_error=error > POINTS_TOLERATED,
+        n_seeds=n_seeds,
+        metric=curve.metric,
+    )
+
+
+def _change(score: np.ndarray) -> np.ndarray:
+    mean = score.mean(axis=1)  # [f]
+    return mean - mean[0]

@@ -1,0 +1,186 @@
+"""What retraining real networks adds to a run: the cost of removal, and who won."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+
+from datassay.act.remove.removal_curve import (
+    RemovalCurve,
+    removal_curve,
+    task_recipe,
+    train_all,
+    usable_fractions,
+)
+from datassay.act.remove.rivals import Contest, detection_contest, removal_contest
+from datassay.act.remove.summarize import suspects_first
+from datassay.collect.store.results import ResultStore
+from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
+from datassay.data.samples import SampleSet, wrong_labels
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.compare.baselines import Baselines, baselines
+from datassay.score.label_issues import LabelIssues
+from datassay.score.sample_information import SampleInformation
+from datassay.train.training import TrainedNetworks, sample_losses
+
+LOWEST_LOSS_FIRST = "lowest loss first"
+LARGEST_MARGIN_FIRST = "largest margin first"
+CONTEST_FRACTION = 0.5
+# Fewer suspects than this cannot move a validation accuracy measurably.
+FEWEST_SUSPECTS = 10
+
+
+@result
+class RetrainedNetworks:
+    """What retraining real networks gave; empty when it was switched off.
+
+    Attributes:
+        baselines: loss and margin of the networks trained on all samples.
+        curve: what removing samples costs.
+        contests: our rankings beside their rivals.
+        networks: those trained on all samples, one a seed.
+        facts: how the networks were trained.
+    """
+
+    baselines: Baselines | None = None
+    curve: RemovalCurve | None = None
+    contests: tuple[Contest, ...] = ()
+    networks: TrainedNetworks | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def retrain_and_compare(
+    models: list,
+    train: SampleSet,
+    val: SampleSet,
+    information: SampleInformation,
+    issues: LabelIssues,
+    adversarial: Bool[np.ndarray, " n"] | None,
+    seed: int,
+    progress: Progress = silent,
+    store: ResultStore | None = None,
+) -> RetrainedNetworks:
+    """Train networks on all samples and on what each ranking keeps, and compare the rankings.
+
+    Args:
+        models: one starting network a seed.
+        train: the training samples.
+        val: the validation samples.
+        information: of the training samples.
+        issues: their label scores.
+        adversarial: which inputs are adversarial on purpose; None where none are.
+        seed: of batches and random rankings.
+        progress: called with (step, units done, units in all).
+        store: keeps what is trained, so that an interrupted call goes on; None keeps nothing.
+
+    Returns:
+        Losses and margins, the removal curve, and who won.
+    """
+    recipe = task_recipe(train)
+    trained = train_all(models, train, recipe, seed, progress, store)
+    outputs = trained.outputs(torch.as_tensor(train.x).float())
+    losses = sample_losses(outputs, train, recipe)
+    rivals = baselines(
+        outputs.numpy(),
+        losses.double().numpy(),
+        train.y,
+        train.ids,
+        is_classification=train.is_classification,
+    )
+    info = information.information
+    rankings = {
+        LOWEST_FIRST: np.argsort(info, kind="stable"),
+        HIGHEST_FIRST: np.argsort(-info, kind="stable"),
+        LOWEST_LOSS_FIRST: np.argsort(rivals.loss, kind="stable"),
+        LARGEST_MARGIN_FIRST: np.argsort(-rivals.margin, kind="stable"),
+    }
+    if issues.is_issue.any():
+        rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
+    curve = removal_curve(
+        models,
+        train,
+        val,
+        rankings,
+        fractions=usable_fractions(len(train)),
+        trained=trained,
+        seed=seed,
+        store=store,
+        progress=progress,
+    )
+    contests = _removal_contests(curve)
+    contests += _label_contests(
+        models, train, val, issues, information, rivals, trained, seed, progress, store
+    )
+    if adversarial is not None and adversarial.any() and not adversarial.all():
+        contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
+    updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
+    return RetrainedNetworks(rivals, curve, tuple(contests), trained, {"Retraining": updates})
+
+
+def _removal_contests(curve: RemovalCurve) -> list[Contest]:
+    """Our rankings beside their rivals with half of the samples removed, where 2 then remain."""
+    if CONTEST_FRACTION not in curve.fractions:
+        return []
+    measure = f"{curve.metric} after removing half of the samples (higher is better)"
+    ours = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
+    others = [LOWEST_LOSS_FIRST, LARGEST_MARGIN_FIRST]
+    return [removal_contest(curve, CONTEST_FRACTION, measure, ours, others)]
+
+
+def _label_contests(
+    models,
+    train: SampleSet,
+    val: SampleSet,
+    issues: LabelIssues,
+    information: SampleInformation,
+    rivals: Baselines,
+    trained,
+    seed: int,
+    progress: Progress,
+    store: ResultStore | None,
+) -> list[Contest]:
+    """Label scores against the truth where it is known, else by what removing the suspects does."""
+    wrong = wrong_labels(train)
+    if wrong is not None and wrong.any() and not wrong.all():
+        scores = {"label issue score": issues.score, "final loss": rivals.loss}
+        scores |= {"smallest margin": -rivals.margin, "information": information.information}
+        return [detection_contest(wrong, scores, seed)]
+    n_suspects = int(issues.is_issue.sum())
+    if not FEWEST_SUSPECTS <= n_suspects <= len(train) // 2:
+        return []
+    ours, *others = "highest label issue score first", "highest loss first", "smallest margin first"
+    rankings = {
+        ours: np.argsort(-issues.score, kind="stable"),
+        others[0]: np.argsort(-rivals.loss, kind="stable"),
+        others[1]: np.argsort(rivals.margin, kind="stable"),
+    }
+    fraction = n_suspects / len(train)
+    curve = removal_curve(
+        models,
+        train,
+        val,
+        rankings,
+        fractions=[fraction],
+        trained=trained,
+        seed=seed,
+        store=store,
+        progress=lambda _, done, total: progress("retrain without suspects", done, total),
+    )
+    measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
+    return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]
+
+
+def _adversarial_contest(
+    adversarial: Bool[np.ndarray, " n"],
+    issues: LabelIssues,
+    information: SampleInformation,
+    rivals: Baselines,
+    seed: int,
+) -> Contest:
+    scores = {"information": information.information, "label issue score": issues.score}
+    scores |= {"final loss": rivals.loss, "smallest margin": -rivals.margin}
+    return detection_contest(adversarial, scores, seed, what="the adversarial samples", n_ours=2)

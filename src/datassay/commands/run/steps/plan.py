@@ -1,0 +1,70 @@
+"""The plan, `datassay run --plan`: sizes, bytes, operations and seconds before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from datassay.collect.collection import plan_collection
+from datassay.collect.form import Form, available_memory
+from datassay.collect.store.location import FEATURES, inside
+from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.steps.plan_costs import LOADED_BYTES, PlanStep, plan_steps
+from datassay.commands.run.steps.scores import attribution_of
+from datassay.data.samples import SampleSet
+from datassay.machine import held_bytes, matrix_rate
+from datassay.models.build import build_model
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All steps of a run, and whether they fit.
+
+    Attributes:
+        steps: in order.
+        program_bytes: what the process holds besides: libraries and samples.
+        available_bytes: memory this machine has free, beside what this process holds.
+        form: how the Jacobian would be collected.
+    """
+
+    steps: tuple[PlanStep, ...]
+    program_bytes: float
+    available_bytes: float
+    form: Form
+
+    @property
+    def peak_bytes(self) -> float:
+        """Most memory the process will hold at once."""
+        return self.program_bytes + max(step.bytes for step in self.steps)
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is yet to be taken is free."""
+        return LOADED_BYTES + max(step.bytes for step in self.steps) <= self.available_bytes
+
+
+def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
+    """Count a run's work and estimate its time from this machine's matrix-product rate.
+
+    Args:
+        train: the training samples.
+        val: the validation samples.
+        settings: what would run.
+
+    Returns:
+        The plan. Its seconds come from a quarter-second measurement and are good to a factor of
+        about two.
+
+    Raises:
+        DatassayError: what the run itself would raise before it collects.
+    """
+    check_settings(settings)
+    program = held_bytes() + LOADED_BYTES
+    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
+    kept = None if settings.store is None else inside(settings.store, FEATURES)
+    form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
+    rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
+    attributed = attribution_of(settings, form, len(train), len(val), train.is_classification)
+    steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
+    return Plan(tuple(steps), program, available_memory(), form)

@@ -1,0 +1,386 @@
+"""The steps of a plan: what each works on, holds, computes and takes, counted before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from datassay.act.remove.removal_curve import task_recipe, usable_fractions
+from datassay.collect.collection import plan_collection
+from datassay.collect.form import Form
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
+from datassay.commands.run.steps.scores import trained_features
+from datassay.data.samples import SampleSet
+from datassay.score.attribution import CHUNK_VALUES
+from datassay.score.compare.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
+from datassay.score.information.average import FRACTIONS
+from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
+from datassay.score.linear.dynamics import N_NODES
+from datassay.train.retrain import BATCH_BYTES
+
+# All constants here were measured on two cores. `python bench/plan.py` plans and runs several
+# sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
+# Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
+EIGEN_WORK = 15.0
+# Share of the matrix-product rate that each kind of work reached. Every network of a batch has
+# convolution kernels of its own: many small convolutions instead of one.
+JACOBIAN_SHARE = 0.25
+TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
+CHECK_SHARE, SEVERAL_SHARE = 0.6, 0.4
+SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
+# The first call of torch.func in a process, and what an update costs however small the networks.
+FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
+# Of one projected value of one output, gathered from two factors and added up.
+GATHER_SECONDS = 3.5e-9
+# Of one pair of samples: the passes over its influence that give the moments.
+PAIR_SECONDS = 1.4e-7
+# Of one effect: its share of the search for the largest, and of the outputs it is read from.
+EFFECT_SECONDS, OUTPUT_SECONDS = 2e-8, 1e-8
+# The page, and what of it and of the findings grows with the samples.
+PAGE_SECONDS, PAGE_SAMPLE_SECONDS = 0.6, 8e-5
+# What a run loads after it was planned (torch.func, Plotly), and what the allocator keeps.
+LOADED_BYTES = 1.5e8
+# Bytes a second that a store takes: two checksums, a digest, written and read back and checked.
+STORE_RATE = 3e8
+# What starting an engine takes; on the same cores the work then takes as long as without.
+ENGINE_SECONDS = {"in_process": 0.0, "processes": 1.0, "ray": 5.0}
+# Loading Zarr, making a store and closing it.
+STORE_SECONDS = 1.0
+RANKINGS = 6
+# Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
+SYMMETRIC_WORK = 1.1
+# Columns a block of modes that stand for all outputs.
+MODE_RANK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of a run, before it runs.
+
+    Attributes:
+        name: of the step.
+        detail: what it works on and what was chosen.
+        bytes: most memory it holds, beyond the program and its samples.
+        flops: additions and multiplications.
+        seconds: expected on this machine.
+    """
+
+    name: str
+    detail: str
+    bytes: float
+    flops: float
+    seconds: float
+
+
+def plan_steps(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    form: Form,
+    settings: RunSettings,
+    rates: dict[str, float],
+) -> list[PlanStep]:
+    """Everything that a run does.
+
+    Args:
+        model: to be linearised.
+        train: the training samples.
+        val: the validation samples.
+        form: how the Jacobian would be collected.
+        settings: of the run; its attribution as `attribution_of` gives it.
+        rates: "float64" and "float32" → operations a second of a matrix product.
+
+    Returns:
+        The steps in their order.
+    """
+    n, m, work = len(train), len(val), forward_work(model, train)
+    trained = settings.attribution_at == "trained"
+    at_start = replace(settings, attribution="none") if trained else settings
+    return [
+        *_comparison_step(form, model, train, val, work, rates, settings),
+        _collect_step(form, work, n + m, rates),
+        *_store_step(form, settings.store),
+        *_engine_step(settings.engine),
+        *_score_steps(form, n, m, rates, at_start),
+        *_several_step(form, train, m, rates["float64"]),
+        *_subset_step(form, n, m, rates, settings),
+        *_training_step(form, work, train, settings, rates["float32"]),
+        *_trained_effects_step(form, n, m, settings, rates["float64"]),
+        *_check_step(form, work, n, settings, rates["float32"]),
+        _page_step(n),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardWork:
+    """Additions and multiplications of one sample's way through the network.
+
+    Attributes:
+        convolutions: in convolutions.
+        products: in everything else that torch counts, matrix products mostly.
+    """
+
+    convolutions: int
+    products: int
+
+    def seconds(self, products_rate: float, convolutions_rate: float) -> float:
+        """Of one way through, at the rates that the two kinds reach."""
+        return self.products / products_rate + self.convolutions / convolutions_rate
+
+
+def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
+    """Count one sample's way through the network.
+
+    Args:
+        model: the network; left untouched.
+        samples: the first of them is tried.
+
+    Returns:
+        The count.
+    """
+    frozen = frozen_copy(model, torch.float32)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        frozen(torch.tensor(samples.x[:1]).float())
+    counts = counter.get_flop_counts().get("Global", {})
+    convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
+    return ForwardWork(convolutions, int(counter.get_total_flops()) - convolutions)
+
+
+def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:
+    # Jacobians run at the model's precision, kernel products always in float64. Dense layers and
+    # convolutions factor, so a backward pass an output needs no gradient of the weights; where all
+    # of it is wanted, those of convolutions are multiplied out.
+    k, speed = form.n_outputs, JACOBIAN_SHARE * rate[form.precision]
+    passes = 1 + k if form.projection is not None else 1 + 2 * k
+    jacobian = n * work.seconds(speed / (1 + k), speed / passes)
+    seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
+    if form.projection is not None:
+        seconds += GATHER_SECONDS * n * k * form.n_features
+    detail = f"{form.summary}; {form.reason}; {form.chunk} samples a call"
+    return PlanStep("collect", detail, step_bytes(form)["collect"], form.flops, seconds)
+
+
+def _comparison_step(
+    form: Form,
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    work: ForwardWork,
+    rate: dict[str, float],
+    settings: RunSettings,
+) -> list[PlanStep]:
+    """Choosing the projection: exact scores of some samples, and theirs from each projection."""
+    if settings.rank_correlation is None:
+        return []
+    n = min(N_SAMPLES, len(train), LARGEST_KERNEL // form.n_outputs)
+    few, few_val = train.subset(np.arange(n)), val.subset(np.arange(min(n, len(val))))
+    exact = plan_collection(model, few, few_val, outputs="joint", projection=None)
+    alone = replace(settings, attribution="none")
+    steps = [
+        _collect_step(exact, work, 2 * n, rate),
+        *_score_steps(exact, n, len(few_val), rate, alone),
+    ]
+    seconds = sum(step.seconds for step in steps)
+    if form.projection is not None:
+        # Rows an output are decomposed anew each time; one row a sample costs its collection.
+        again = seconds if form.outputs == "joint" else 0.0
+        for p in N_FEATURES:
+            tried = replace(form, n_features=p)
+            seconds += DRAWS * (again + _collect_step(tried, work, 2 * n, rate).seconds)
+    detail = f"{n} samples scored exactly and projected; the form may then differ from this plan's"
+    flops, most = sum(step.flops for step in steps), max(step.bytes for step in steps)
+    return [PlanStep("compare projections", detail, most, flops, seconds)]
+
+
+def _store_step(form: Form, store: str | None) -> list[PlanStep]:
+    if store is None:
+        return []
+    size = form.jacobian_bytes
+    detail = f"{size / 1e9:.2f} GB in {store}; chunks found there already save their time"
+    return [PlanStep("store", detail, 0.0, 0.0, STORE_SECONDS + size / STORE_RATE)]
+
+
+def _engine_step(engine: str) -> list[PlanStep]:
+    if engine == "in_process":
+        return []
+    detail = f"start {engine}; seconds of the other steps are of this machine's cores alone"
+    return [PlanStep("engine", detail, 0.0, 0.0, ENGINE_SECONDS[engine])]
+
+
+def _score_steps(
+    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
+) -> list[PlanStep]:
+    p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
+    rate = rates["float64"]
+    # Products over all rows of features, in their own precision; each reading of the rows is one.
+    fast = rates["float64" if form.products == "float64" else "float32"]
+    eigen = EIGEN_WORK * p**3
+    products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
+    pairs = n * min(n, MOST_PARTNERS)
+    # The rows are read once for the partners and once for all.
+    influence = 2.0 * p * (pairs + (0 if dual else 2 * n * b * p))
+    held = step_bytes(form)
+    decompose = PlanStep(
+        "decompose",
+        f"{p} x {p} eigenproblem, {'dual' if dual else 'primal'}",
+        held["decompose"],
+        eigen + products,
+        eigen / rate + products / fast,
+    )
+    partners = f"{min(n, MOST_PARTNERS)} partners a sample"
+    return [
+        decompose,
+        *_removal_steps(form, n, m, (rate, fast), settings),
+        _label_step(form, n, rate, fast),
+        PlanStep(
+            "influence",
+            partners,
+            held["influence"],
+            influence,
+            influence / fast + PAIR_SECONDS * pairs,
+        ),
+    ]
+
+
+def _removal_steps(
+    form: Form, n: int, m: int, speeds: tuple[float, float], settings: RunSettings
+) -> list[PlanStep]:
+    p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
+    columns, (rate, fast) = form.n_outputs // b, speeds
+    reading = 0.0 if dual else 2.0 * n * b * p**2
+    # The effects hold every changed output; without them products of the queries are smaller.
+    attributes = settings.attribution != "none"
+    queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
+    modes = not (attributes or dual) and b == 1 and m > p
+    taken = min(columns, MODE_RANK) if modes else columns
+    rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
+    outputs = 2.0 * n * taken * p * queries
+    contour = 4.0 * n * taken * p * N_NODES * b
+    changes = 0.0 if attributes else outputs
+    # With several rows a sample, leverages are many b x b products, too small to be fast.
+    small = SCORING_SHARE if b == 1 else BLOCK_SHARE
+    leverages = 2.0 * n * b * p * N_NODES * (b + columns)
+    seconds = reading / fast + rotated / rate + (contour / rate + changes / fast) / SCORING_SHARE
+    held = step_bytes(form)["leave one out"]
+    if attributes:  # which holds the changed outputs too, and takes fewer removals at once
+        held += removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
+    leave = PlanStep(
+        "leave one out",
+        f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
+        held,
+        reading + rotated + contour + changes + leverages,
+        seconds + leverages / (small * rate),
+    )
+    effects = outputs if attributes else None
+    return [leave, *_attribution_step(n, m, columns * b, effects, settings.top, rate)]
+
+
+def _label_step(form: Form, n: int, rate: float, fast: float) -> PlanStep:
+    p, b = form.eigenproblem, form.n_rows // n
+    columns, held = form.n_outputs // b, step_bytes(form)["label issues"]
+    if form.representation == "features" and (b == 1 or n > LARGEST_KERNEL):
+        # The rows, one more product of them, one triangular solve; a ridge fit a penalty.
+        products = (2.0 + SYMMETRIC_WORK + 1.0) * n * b * p**2
+        fits = 2.0 * len(RIDGES) * n * b * p * (b + 2 * columns)
+        detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
+        seconds = products / fast + fits / (LABEL_SHARE * rate)
+        return PlanStep("label issues", detail, held, products + fits, seconds)
+    labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
+    detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
+    return PlanStep("label issues", detail, held, labels, labels / (LABEL_SHARE * rate))
+
+
+def _attribution_step(
+    n: int, m: int, n_outputs: int, flops: float | None, top: int, rate: float
+) -> list[PlanStep]:
+    if flops is None:
+        return []
+    values = 3.0 * min(CHUNK_VALUES, n * m * n_outputs) + 4.0 * m * min(top, n)
+    detail = f"{n} x {m} effects, the {min(top, n)} largest kept each way"
+    seconds = flops / (SCORING_SHARE * rate) + n * m * (EFFECT_SECONDS + n_outputs * OUTPUT_SECONDS)
+    return [PlanStep("attribution", detail, 8.0 * values, flops, seconds)]
+
+
+def _subset_step(
+    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
+) -> list[PlanStep]:
+    if not settings.subsets:
+        return []
+    alone, parts = replace(settings, attribution="none"), []
+    for size in (max(2, round(share * n)) for share in FRACTIONS):
+        subset = replace(form, n_rows=size * (form.n_rows // n))
+        parts += _score_steps(subset, size, m, rates, alone)[:2]  # decompose, leave one out
+    detail = f"{settings.subsets} subsets of each of {len(FRACTIONS)} sizes"
+    flops, seconds = (
+        settings.subsets * sum(getattr(p, f) for p in parts) for f in ("flops", "seconds")
+    )
+    held = form.result_bytes + max(p.bytes for p in parts)
+    return [PlanStep("random subsets", detail, held, flops, seconds)]
+
+
+def _training_step(
+    form: Form, work: ForwardWork, train: SampleSet, settings: RunSettings, rate: float
+) -> list[PlanStep]:
+    if not settings.curve_seeds:
+        return []
+    recipe = task_recipe(train)
+    batch = min(recipe.batch_size or len(train), len(train))
+    at_once = RANKINGS * settings.curve_seeds
+    # All samples, then every fraction; without known truth one more round judges the suspects.
+    rounds = len(usable_fractions(len(train))) + (train.true_y is None)
+    networks = settings.curve_seeds + at_once * (rounds - 1)
+    passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
+    one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
+    seconds = passes * one + rounds * recipe.steps * UPDATE_SECONDS
+    flops = passes * (work.products + work.convolutions)
+    detail = f"{networks} networks, {recipe.steps} updates of {batch} samples each"
+    return [PlanStep("retrain", detail, 16.0 * form.n_parameters * at_once, flops, seconds)]
+
+
+def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[PlanStep]:
+    works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
+    flops = sum(work for work in works if work <= MOST_GROUP_WORK)
+    if not flops:
+        return []
+    detail = "each class or source as one, each sample with its likest"
+    held = step_bytes(form)["leave one out"]
+    return [PlanStep("groups and pairs", detail, held, flops, flops / (SEVERAL_SHARE * rate))]
+
+
+def _trained_effects_step(
+    form: Form, n: int, m: int, settings: RunSettings, rate: float
+) -> list[PlanStep]:
+    if settings.attribution_at != "trained" or settings.attribution == "none":
+        return []
+    k, networks = form.n_outputs, settings.curve_seeds
+    features = trained_features(settings.projection, n * k, form.n_parameters)
+    p = features or min(n * k, form.n_parameters)
+    # H, two triangular solves, its factor, and the effects.
+    flops = networks * (4.0 * (n + m) * k * p**2 + p**3 / 3 + 2.0 * n * m * k * p)
+    values = 4.0 * (n + m) * k * p + networks * (n * p + m * k * p + p**2)
+    detail = f"{networks} networks, {p} features an output"
+    return [PlanStep("trained effects", detail, 8.0 * values, flops, flops / rate)]
+
+
+def _check_step(
+    form: Form, work: ForwardWork, n: int, settings: RunSettings, rate: float
+) -> list[PlanStep]:
+    if not settings.check:
+        return []
+    networks = settings.check + 1  # and that of all samples
+    passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
+    one = work.seconds(CHECK_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
+    flops = passes * (work.products + work.convolutions)
+    detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
+    return [PlanStep("check", detail, BATCH_BYTES + 16.0 * form.n_parameters, flops, passes * one)]
+
+
+def _page_step(n: int) -> PlanStep:
+    return PlanStep("page", "HTML, Parquet, JSON", 1e8, 0.0, PAGE_SECONDS + n * PAGE_SAMPLE_SECONDS)

@@ -1,0 +1,233 @@
+"""What the main job computes of one linearisation, and what it leaves out where n is large.
+
+Retrained networks cost the same for any number of samples, scores grow with it, and effects on
+single predictions grow with it times the number of queries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.form import Form
+from datassay.collect.linearization import Linearization
+from datassay.collect.store.location import WITHOUT_ONE, inside, is_local
+from datassay.commands.run.settings import RunSettings
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.progress import Progress
+from datassay.score.attribution import Attribution, RemovalScores, removal_scores
+from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
+from datassay.score.influence.linear import SampleInfluence, linear_influence
+from datassay.score.influence.methods import influence
+from datassay.score.label_issues import LabelIssues
+from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.train.fitter import taken_network
+from datassay.train.retrain import retrain
+from datassay.train.training import TrainedNetworks
+
+# Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
+# out: they grow with samples times queries.
+MOST_EFFECTS_WORK = 5e11
+# Of trained networks "auto" keeps so many features a sample and output; fewer are kept exactly.
+TRAINED_FEATURES = 2048
+# A rank correlation with really retraining below which the page warns.
+FOLLOWS = 0.5
+LEFT_OUT = (
+    "effects on single predictions, which take samples times validation samples; "
+    "--attribution output computes them"
+)
+
+
+def attribution_of(
+    settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
+) -> str:
+    """What the setting "auto" stands for; other settings stay.
+
+    Args:
+        settings: of the run.
+        form: of the linearisation.
+        n: training samples.
+        m: validation samples.
+        is_classification: whether the targets are classes.
+
+    Returns:
+        "output", of several targets "loss", or "none" where n m effects would take minutes. At
+        trained weights "margin" of classes: softmax fixes its logits only up to a common shift.
+    """
+    if settings.attribution != "auto":
+        return settings.attribution
+    if 2.0 * n * m * form.n_outputs * form.eigenproblem > MOST_EFFECTS_WORK:
+        return "none"
+    if is_classification and settings.attribution_at == "trained":
+        return "margin"
+    return "output" if is_classification or form.n_outputs == 1 else "loss"
+
+
+def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
+    """One pass over all removals, with or without effects on each validation sample (at the start).
+
+    Args:
+        lin: the linearisation.
+        settings: of the run; its attribution as `attribution_of` gives it.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The leave-one-outs and, where asked for, the effects.
+    """
+    if settings.attribution == "none" or settings.attribution_at == "trained":
+        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
+        return RemovalScores(loo, None, None)
+    return removal_scores(
+        lin,
+        of=settings.attribution,
+        top=settings.top,
+        progress=progress,
+        **settings.dynamics_settings,
+    )
+
+
+def trained_effects(
+    model: nn.Module,
+    networks: TrainedNetworks,
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress,
+) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
+    """Effects on single predictions of trained networks, averaged over them.
+
+    Args:
+        model: of their architecture.
+        networks: trained on all samples, by the loss that their targets call for.
+        train: the training samples.
+        val: the queries.
+        settings: of the run; its attribution as `attribution_of` gives it.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The effects, and what the networks say of the queries: probabilities of classes by their
+        mean outputs, or those of targets.
+    """
+    each = networks.outputs(torch.as_tensor(val.x).float()).double()
+    trained = [taken_network(model, networks, s) for s in range(len(each))]
+    outputs = each.mean(0)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
+    loss = task_loss(train)
+    found = influence(
+        trained, train, val, loss=loss, of=settings.attribution, top=settings.top,
+        seed=settings.seed, progress=progress, projection=projection,
+    )  # fmt: skip
+    if loss == "cross_entropy":
+        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
+    return found, outputs.numpy()
+
+
+def check_of(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    loo: LeaveOneOut,
+    settings: RunSettings,
+    progress: Progress,
+) -> RetrainingCheck | None:
+    """Train the real network without some samples, as the linearised one was, and compare.
+
+    Args:
+        model: at the weights that were linearised.
+        train: the training samples.
+        val: the queries.
+        loo: of the linearised network.
+        settings: of the run.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The comparison, of samples drawn at random; None where none was asked for.
+    """
+    if not settings.check:
+        return None
+    n, place = len(train), settings.store
+    found = retrain(
+        model, train, val, lr=loo.run.step * (n if settings.reduction == "mean" else 1),
+        steps=loo.run.steps, weight_decay=settings.weight_decay, reduction=settings.reduction,
+        removed=np.sort(np.random.default_rng(settings.seed).permutation(n)[: settings.check]),
+        store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
+        progress=progress,
+    )  # fmt: skip
+    return retraining_check(loo, found, seed=settings.seed)
+
+
+def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
+    """What the reader must know where the real network does not follow the linearised one.
+
+    Args:
+        check: of the run, or None.
+
+    Returns:
+        One warning, or none.
+    """
+    if check is None or check.rank >= FOLLOWS:
+        return ()
+    return (
+        f"retraining without {len(check.ids)} samples changed the network's predictions in another "
+        f"order than the scores say (rank correlation {check.rank:.2f}): information and effects "
+        "are those of the linearised network, not of the trained one.",
+    )
+
+
+def trained_features(projection: int | str | None, n_rows: int, n_parameters: int) -> int | None:
+    """What the setting "auto" stands for where Jacobians are taken at trained weights.
+
+    Args:
+        projection: of the settings.
+        n_rows: samples times outputs.
+        n_parameters: of the network.
+
+    Returns:
+        Features a sample and output; None keeps the Jacobian whole.
+    """
+    if not isinstance(projection, str):
+        return projection
+    return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
+
+
+def influence_of(
+    lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
+) -> SampleInfluence | None:
+    """Influence at the ridge fit that judged the labels.
+
+    Args:
+        lin: the linearisation.
+        issues: of its labels.
+        seed: of the partners drawn.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Moments of each sample's influence; None where they say nothing.
+    """
+    try:
+        return linear_influence(lin, ridge=issues.ridge, seed=seed, progress=progress)
+    except DataError:  # too few samples, or fitted without error: nothing depends on it
+        return None
+
+
+def influence_facts(influence: SampleInfluence | None) -> dict[str, str]:
+    """Mean and variance over all pairs.
+
+    Args:
+        influence: of the samples, or None.
+
+    Returns:
+        Facts for the page.
+    """
+    if influence is None:
+        return {}
+    spread = f" ± {influence.total_variance_error:.1g}" if influence.total_variance_error else ""
+    return {
+        "Influence": f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
+        f"{spread} over pairs of samples, {influence.n_partners:,} partners a sample"
+    }

@@ -1,0 +1,80 @@
+"""The table of all scores: one row a sample, to join to the user's data by id."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from datassay.commands.run.findings import Findings
+from datassay.report.tables import column, labels
+
+
+def score_table(findings: Findings) -> pa.Table:
+    """Every sample's labels and scores.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One row a sample, in the samples' order. `label` is the class index or the target;
+        `class_name`, `suggested_label` and `true_label` are names where there are classes;
+        `average_information`, with its standard error, is beside random subsets, where asked for;
+        `influence_*` are the moments of X(z, ·) over other samples, at the linearised ridge fit;
+        `loss` and `margin` are there where networks were trained, `true_label` where it is known,
+        `source` where the samples have one, `is_adversarial` where some were made so, and
+        `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
+    """
+    samples, issues = findings.samples, findings.issues
+    columns: dict[str, pa.Array] = {"id": column(samples.ids), "label": column(samples.y)}
+    if samples.is_classification:
+        columns["class_name"] = labels(samples, samples.y)
+    columns |= {
+        "suggested_label": labels(samples, issues.suggested_label),
+        "is_issue": pa.array(issues.is_issue),
+        "label_issue_score": pa.array(issues.score),
+        "information": pa.array(findings.information.information),
+        "prediction_change": pa.array(findings.prediction_change),
+        "weight_change": pa.array(findings.weight_change),
+    }
+    if findings.average is not None:
+        means = findings.average.to_table()
+        columns["average_information"] = means["average_information"]
+        columns["average_information_error"] = means["standard_error"]
+    if findings.influence is not None:
+        moments = findings.influence.to_table()
+        columns |= {name: moments[name] for name in moments.column_names if name != "id"}
+    if findings.information.steady_state is not None:
+        columns["outside"] = pa.array(findings.information.steady_state.outside)
+    if samples.source is not None:
+        columns["source"] = column(samples.source)
+    if findings.adversarial is not None:
+        columns["is_adversarial"] = pa.array(findings.adversarial)
+    if findings.baselines is not None:
+        columns["loss"] = pa.array(findings.baselines.loss)
+        columns["margin"] = pa.array(findings.baselines.margin)
+    if samples.true_y is not None:
+        columns["true_label"] = labels(samples, samples.true_y)
+    return pa.table(columns)
+
+
+def attribution_table(findings: Findings) -> pa.Table:
+    """The largest effects on each validation sample.
+
+    Args:
+        findings: one run's results.
+
+    Returns:
+        One row a validation sample, direction and rank: `query` (its position), `query_id`,
+        `direction` ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect`
+        (signed) and `of` (what it is the effect on). No rows where no attribution was asked for.
+    """
+    found, val = findings.attribution, findings.validation
+    if found is None or val is None:
+        names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
+        types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
+        types += (types[1], pa.float64(), pa.string())
+        return pa.schema(list(zip(names, types, strict=True))).empty_table()
+    table = found.to_table()
+    ids = column(val.ids[table["query"].to_numpy()])
+    return table.add_column(1, "query_id", ids).append_column(
+        "of", pa.array([found.of] * table.num_rows, pa.string())
+    )

@@ -1,0 +1,132 @@
+"""Everything one sampling of a function found out, gathered for its page, tables and summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act.sample.generalization_bound import GeneralizationBound
+from datassay.act.sample.taylor import TaylorSample
+from datassay.results import result
+
+UNIFORM, TAYLOR = "uniform", "Taylor-based"
+
+
+@result
+class Curve:
+    """A function of one input on a fine grid.
+
+    Attributes:
+        x: [m].
+        y: [m, q].
+        index: [m], Df.
+    """
+
+    x: Float[np.ndarray, " m"]
+    y: Float[np.ndarray, "m q"]
+    index: Float[np.ndarray, " m"]
+
+
+@result
+class Bounds:
+    """The generalisation bound of one function of one input, at one Lipschitz constant.
+
+    Attributes:
+        initial: of the initial points.
+        uniform: with as many uniform points more.
+        taylor: with the Taylor-based points.
+        uniform_x: [N + N'], the points of `uniform`.
+        gain_uniform: [N'], what each uniform point takes from `initial` alone.
+        gain_taylor: [N'], the same of the Taylor-based points.
+    """
+
+    initial: GeneralizationBound
+    uniform: GeneralizationBound
+    taylor: GeneralizationBound
+    uniform_x: Float[np.ndarray, " n"]
+    gain_uniform: Float[np.ndarray, " m"]
+    gain_taylor: Float[np.ndarray, " m"]
+
+
+@result
+class SamplingFindings:
+    """One sampling, and whether it helps.
+
+    Attributes:
+        name: of the function.
+        inputs: d names.
+        outputs: q names.
+        found: the points.
+        comparison: networks on uniform and on Taylor-based points, in this order; None where not
+            asked for.
+        curve: f and Df on a fine grid, of one input; None otherwise, and without a comparison,
+            which alone may ask f for more.
+        bounds: the bound at K = 0, and at the largest slope seen; empty where there are several
+            inputs or outputs.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    found: TaylorSample
+    comparison: SamplingComparison | None = None
+    curve: Curve | None = None
+    bounds: tuple[Bounds, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One kind of error under both designs, with half the 95 % intervals.
+
+    Attributes:
+        error: "root mean square" or "largest".
+        uniform: mean, half width.
+        taylor: the same.
+        difference: Taylor-based minus uniform run by run, as a share of the uniform mean.
+    """
+
+    error: str
+    uniform: tuple[float, float]
+    taylor: tuple[float, float]
+    difference: tuple[float, float]
+
+    @property
+    def outcome(self) -> str:
+        """Whether the interval of the difference lies below 0, above it or holds it."""
+        mean, half = self.difference
+        if mean + half < 0:
+            return "lower"
+        return "higher" if mean - half > 0 else "unclear"
+
+
+def verdicts(found: SamplingComparison) -> tuple[Verdict, Verdict]:
+    """Both kinds of error.
+
+    Args:
+        found: uniform and Taylor-based, in this order.
+
+    Returns:
+        Root mean square, then largest.
+    """
+    return (
+        _verdict("root mean square", found.root_mean_square),
+        _verdict("largest", found.largest),
+    )
+
+
+def _verdict(error: str, values: np.ndarray) -> Verdict:
+    uniform, taylor = values
+    level = uniform.mean() or 1.0
+    return Verdict(
+        error,
+        mean_interval(uniform),
+        mean_interval(taylor),
+        mean_interval((taylor - uniform) / level),
+    )

@@ -1,0 +1,251 @@
+"""The job of `datassay weigh`: find neighbours, weigh, try the weights, gather the findings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+from torch import nn
+
+from datassay.act.weigh.decision_boundary import Boundary, decision_boundary, in_the_plane
+from datassay.act.weigh.features import (
+    network_recipe,
+    standardized_inputs,
+    suits_inputs,
+    trained_network,
+)
+from datassay.act.weigh.gain import WeightGain, head_gain, network_gain
+from datassay.act.weigh.methods import (
+    METHODS,
+    NEEDS_NETWORK,
+    Watched,
+    recorder,
+    rival_of,
+    weigh,
+)
+from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.act.weigh.search import WeightSearch, search_weights
+from datassay.act.weigh.weights import SampleWeights
+from datassay.commands.command import closing_facts
+from datassay.commands.weigh.findings import WeighFindings
+from datassay.commands.weigh.settings import WeighSettings, check_weigh_settings
+from datassay.data.samples import SampleSet, wrong_labels
+from datassay.models.build import build_model
+from datassay.progress import Progress, silent
+from datassay.report.wording import count
+from datassay.results import result
+from datassay.score.neighbors.local_variance import LocalVariance, local_variance
+from datassay.train.history import PredictionHistory
+
+FEWEST_K, MOST_K = 5, 50
+TUNE_SEEDS = (0, 1, 2)
+
+
+def run_weigh(
+    train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
+) -> WeighFindings:
+    """Everything `datassay weigh` computes, without writing anything.
+
+    Args:
+        train: the training samples; true_y set where label noise was added.
+        val: the validation samples; they measure gains and decide nothing.
+        settings: what to run.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The findings, ready for `write_weights`.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    started = time.perf_counter()
+    check_weigh_settings(settings, train)
+    job = _Job.prepared(train, val, settings, progress)
+    settings = job.settings
+    progress("find neighbours", 0, 1)
+    local = local_variance(job.features, train.y, settings.n_neighbors, search=settings.search)
+    progress("find neighbours", 1, 1)
+    ours = job.weigh(settings.method, local)
+    gain, boundary = job.tried(local, ours) if settings.seeds else (None, None)
+    facts = _facts(train, val, job, local, ours)
+    facts |= closing_facts(started, settings.command)
+    return WeighFindings(
+        samples=train,
+        validation=val,
+        weights=ours,
+        local=local,
+        space=job.space,
+        in_last_layer=job.problem is not None,
+        gain=gain,
+        method=METHODS[settings.method],
+        boundary=boundary,
+        search=job.search,
+        facts=facts,
+        warnings=_warnings(settings, ours, job.search),
+    )
+
+
+@result
+class _Job:
+    """What is known before the weights are: the network where one is needed, and features."""
+
+    train: SampleSet
+    val: SampleSet
+    settings: WeighSettings
+    progress: Progress
+    watched: Watched
+    problem: HeadProblem | None
+    features: np.ndarray
+    search: WeightSearch | None
+
+    @classmethod
+    def prepared(
+        cls, train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress
+    ) -> _Job:
+        inputs = settings.features == "inputs" or (
+            settings.features == "auto"
+            and suits_inputs(train)
+            and not settings.tune
+            and settings.weights is None
+        )
+        watched = Watched()
+        if not inputs or settings.method in NEEDS_NETWORK:
+            watched = _watched(train, settings, progress)
+        if inputs:
+            return cls(
+                train, val, settings, progress, watched, None, standardized_inputs(train), None
+            )
+        assert watched.model is not None
+        problem = head_problem(watched.model, train, val, progress=progress)
+        search = _tuned(watched.model, train, settings, progress) if settings.tune else None
+        if search is not None:
+            settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
+        features = problem.features.double().numpy()
+        return cls(train, val, settings, progress, watched, problem, features, search)
+
+    @property
+    def space(self) -> str:
+        """Where neighbours are searched, in words."""
+        if self.problem is None:
+            return f"the standardised inputs, {count(self.features.shape[1], 'column')}"
+        width = count(self.features.shape[1], "feature")
+        return f"what enters the network's last layer, {width}"
+
+    def weigh(self, method: str, local: LocalVariance) -> SampleWeights:
+        return weigh(
+            method,
+            self.train,
+            local,
+            self.watched,
+            n_columns=self.features.shape[1],
+            max_ratio=self.settings.max_ratio,
+            density=self.settings.density,
+        )
+
+    def tried(
+        self, local: LocalVariance, ours: SampleWeights
+    ) -> tuple[WeightGain, Boundary | None]:
+        """Scores with and without the weights, and with the usual rival's."""
+        settings = self.settings
+        weightings = {METHODS[settings.method]: ours.weight}
+        rival = rival_of(settings.method, self.train)
+        if rival is not None:
+            weightings[METHODS[rival]] = self.weigh(rival, local).weight
+        if self.problem is not None:
+            gain = head_gain(
+                self.problem,
+                self.val,
+                weightings,
+                n_seeds=settings.seeds,
+                seed=settings.seed,
+                progress=self.progress,
+            )
+            return gain, None
+        gain, networks = network_gain(
+            [_model(self.train, settings, s) for s in range(settings.seeds)],
+            self.train,
+            self.val,
+            weightings,
+            recipe=network_recipe(self.train),
+            seed=settings.seed,
+            progress=self.progress,
+        )
+        pair = list(networks.values())[:2]
+        return gain, decision_boundary(self.train, pair) if in_the_plane(self.train) else None
+
+
+def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
+    return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
+
+
+def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+    """The trained network, and what was seen while it was trained."""
+    model = _model(train, settings)
+    if settings.weights is not None:
+        return Watched(model)
+    history = observe = None
+    if settings.method == "active_bias":
+        history = PredictionHistory(len(train))
+        observe = recorder(history, train)
+    found = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
+    return Watched(found, history)
+
+
+def _tuned(
+    model: nn.Module, train: SampleSet, settings: WeighSettings, progress: Progress
+) -> WeightSearch:
+    most = min(MOST_K, len(train) // 2)
+    return search_weights(
+        model,
+        train,
+        n_trials=settings.tune,
+        n_neighbors=(min(FEWEST_K, most), most),
+        seeds=TUNE_SEEDS,
+        search=settings.search,
+        seed=settings.seed,
+        progress=progress,
+    )
+
+
+def _facts(
+    train: SampleSet, val: SampleSet, job: _Job, local: LocalVariance, ours: SampleWeights
+) -> dict[str, str]:
+    settings = job.settings
+    part = "split off" if val.split_off else "given"
+    near = local.neighbors
+    recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
+    facts = {
+        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        "Weights": METHODS[settings.method],
+        "Neighbours": f"k = {settings.n_neighbors} in {job.space} ({near.search} search{recall})",
+    }
+    if settings.method == "local_variance":
+        facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
+        if settings.density:
+            facts["Density"] = f"divided out, {ours.details['density_clipped']:,} samples clipped"
+    if job.search is not None:
+        facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
+    if settings.seeds or job.problem is not None:
+        came = "" if settings.weights is None else f", weights of {settings.weights.name}"
+        facts["Model"] = f"{settings.model}{came}"
+    wrong = wrong_labels(train)
+    if wrong is not None:
+        facts["Label noise"] = f"{int(wrong.sum()):,} labels were flipped on purpose"
+    return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
+
+
+def _warnings(
+    settings: WeighSettings, ours: SampleWeights, search: WeightSearch | None
+) -> tuple[str, ...]:
+    notes = []
+    if np.ptp(ours.weight) == 0:
+        notes.append("all weights are equal: there is nothing to weight by here.")
+    if search is not None and search.score <= search.uniform:
+        notes.append(
+            f"of {count(settings.tune, 'trial')} of k and m none scored above no weights on the "
+            "part held out for the search."
+        )
+    return tuple(notes)

@@ -1,0 +1,116 @@
+"""The sample complexity of many network sizes, kept size by size so that it can go on later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from datassay.collect.store.results import ResultStore
+from datassay.complexity.sample_complexity import (
+    STEP,
+    SampleComplexity,
+    Search,
+    check_search,
+    check_size,
+    search_samples,
+)
+from datassay.errors import SettingError
+from datassay.progress import Progress, part_of, silent
+from datassay.results import result
+
+KEPT = (
+    "n_opt",
+    "n_doubled",
+    "trial_teacher",
+    "trial_samples",
+    "trial_probability",
+    "trial_r2",
+)
+
+
+@result
+class ComplexityTable:
+    """The sample complexity of several network sizes.
+
+    Attributes:
+        sizes: one result a size, in the order asked for.
+        search: the settings that they share.
+    """
+
+    sizes: tuple[SampleComplexity, ...]
+    search: Search
+
+    @property
+    def n_inputs(self) -> Int[np.ndarray, " sizes"]:
+        """The inputs d of each size."""
+        return np.array([s.n_inputs for s in self.sizes])
+
+    @property
+    def width(self) -> Int[np.ndarray, " sizes"]:
+        """The width m of each size."""
+        return np.array([s.width for s in self.sizes])
+
+    @property
+    def n_opt(self) -> Float[np.ndarray, "sizes teachers"]:
+        """Samples; infinite where a teacher was not recovered."""
+        return np.stack([s.n_opt for s in self.sizes])
+
+    @property
+    def n_doubled(self) -> Float[np.ndarray, "sizes teachers"]:
+        """Samples by doubling alone (Algorithm 2); infinite likewise."""
+        return np.stack([s.n_doubled for s in self.sizes])
+
+    def to_table(self) -> pa.Table:
+        """One row a size and teacher: n_inputs, width, teacher, n_opt, n_doubled."""
+        return pa.concat_tables([s.to_table() for s in self.sizes])
+
+
+def complexity_table(
+    sizes: Iterable[tuple[int, int]],
+    search: Search | None = None,
+    *,
+    store: str | Path | None = None,
+    progress: Progress = silent,
+) -> ComplexityTable:
+    """The sample complexity of each network size.
+
+    Args:
+        sizes: (n_inputs, width) of each.
+        search: the settings of all; None is `Search()`, S3's.
+        store: a folder where each finished size is kept, one file each; a later call with the
+            same settings takes it from there, whatever other sizes either asks for. None keeps
+            nothing.
+        progress: called with (step, trials decided, trials at most) over all sizes.
+
+    Returns:
+        The sizes in the order asked for; the same numbers whether some were kept or not.
+
+    Raises:
+        SettingError: no sizes, a setting outside its rule, or the store holds results of other
+            settings (the difference is named).
+
+    Cost: of `sample_complexity` a size that is not kept; an interruption loses at most one size.
+    """
+    sizes = list(dict.fromkeys((int(d), int(m)) for d, m in sizes))
+    search = search or Search()
+    if not sizes:
+        raise SettingError("sizes must name at least one (n_inputs, width); got none.")
+    check_search(search)
+    for d, m in sizes:
+        check_size(d, m)
+    kept = ResultStore(store, search.manifest())
+    units = search.n_teachers * (search.n_doublings + search.depth)
+    found = []
+    for i, (d, m) in enumerate(sizes):
+        name = f"inputs-{d}-width-{m}"
+        if name not in kept:
+            part = part_of(progress, STEP, i * units, len(sizes) * units)
+            result = search_samples(d, m, search, progress=part)
+            kept.put(name, {key: getattr(result, key) for key in KEPT})
+        found.append(SampleComplexity(d, m, **kept.get(name), search=search))
+        progress(STEP, (i + 1) * units, len(sizes) * units)
+    return ComplexityTable(tuple(found), search)

@@ -1,0 +1,1 @@
+"""Samples spoiled on purpose, with the truth kept."""

@@ -1,0 +1,70 @@
+"""Any map-style torch Dataset of (x, y) pairs; torch itself is never imported here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from datassay.data.arrays import to_numpy
+from datassay.data.files.image_folder import pixels
+from datassay.data.source import Part, Source
+from datassay.errors import DataError
+
+
+def is_dataset(value: object) -> bool:
+    """Whether the value is indexed sample by sample, as a torch Dataset is."""
+    if isinstance(value, str | bytes | dict | list | tuple):
+        return False
+    is_array = hasattr(value, "dtype") or hasattr(value, "dtypes")  # dtypes: a data frame
+    return hasattr(value, "__getitem__") and hasattr(value, "__len__") and not is_array
+
+
+def read_datasets(
+    train: Any, val: Any = None, ids: object = None, sources: object = None
+) -> Source:
+    """A source from one Dataset, or from a training and a validation Dataset.
+
+    Args:
+        train: yields (x, y) by index; x an array, a tensor, a Pillow image or a string.
+        val: the same for the validation part; None: it is split off train.
+        ids: [n], one for each sample of train; None: its index in the Dataset.
+        sources: [n], where each sample of train came from; None: unknown.
+
+    Returns:
+        The source; every item has been read once, in order.
+    """
+    part = _part(train)
+    if ids is not None:
+        part = replace(part, ids=to_numpy(ids, "ids"))
+    if sources is not None:
+        part = replace(part, source=to_numpy(sources, "sources"))
+    return Source(name="data", train=part, val=None if val is None else _part(val))
+
+
+def _part(dataset: Any) -> Part:
+    pairs = [_pair(dataset[i], i) for i in range(len(dataset))]
+    if not pairs:
+        raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
+    return Part(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+
+
+def _pair(item: Any, i: int) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise DataError(
+            f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"
+            f"{f' of {len(item)}' if hasattr(item, '__len__') else ''}. Wrap it in one that does."
+        )
+    x, y = item
+    return pixels(x) if hasattr(x, "getbands") else to_numpy(x, "x"), to_numpy(y, "y")
+
+
+def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:
+    for i, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise DataError(
+                f"every {name} of a Dataset must have one shape; item 0 has {arrays[0].shape}, "
+                f"item {i} has {array.shape}. Resize, crop or pad in the Dataset's transform."
+            )
+    return np.stack(arrays)

@@ -1,0 +1,1 @@
+"""Data sets made here: built-in names, mixtures, functions."""

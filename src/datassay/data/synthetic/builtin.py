@@ -1,0 +1,82 @@
+"""The built-in data sets: scikit-learn's bundled ones, moons, mixtures; never the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn import datasets
+
+from datassay.data.samples import SampleSet
+from datassay.data.source import Part, Source
+from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
+
+
+def read_builtin(name: str) -> Source:
+    """The built-in set of that name (one of BUILTINS); the same samples every time."""
+    return BUILTINS[name]()
+
+
+def _digits() -> Source:
+    bunch: Any = datasets.load_digits()
+    images = (bunch.images / 16).astype(np.float32)[:, None]  # [1797, 1, 8, 8], levels 0..16
+    return Source(
+        "digits",
+        Part(images, bunch.target),
+        task="classification",
+        class_names=tuple(str(digit) for digit in range(10)),
+        kind="image",
+    )
+
+
+def _rows(name: str, read: Callable) -> Callable[[], Source]:
+    def source() -> Source:
+        bunch: Any = read()
+        return Source(
+            name,
+            Part(bunch.data, bunch.target),
+            task="classification" if "target_names" in bunch else "regression",
+            class_names=tuple(str(c) for c in bunch.get("target_names", ())),
+            kind="row",
+            feature_names=tuple(str(f) for f in bunch.feature_names),
+        )
+
+    return source
+
+
+def _moons() -> Source:
+    x, y = map(np.asarray, datasets.make_moons(1000, noise=0.2, random_state=0))
+    return Source(
+        "moons",
+        Part(x, y),
+        task="classification",
+        class_names=("upper", "lower"),
+        kind="row",
+        feature_names=("horizontal", "vertical"),
+    )
+
+
+def _mixture(samples: SampleSet) -> Source:
+    return Source(
+        samples.name,
+        Part(samples.x, samples.y, source=samples.source),
+        task="classification",
+        class_names=samples.class_names,
+        kind="row",
+        feature_names=samples.feature_names,
+    )
+
+
+BUILTINS: dict[str, Callable[[], Source]] = {
+    "digits": _digits,
+    "breast_cancer": _rows("breast_cancer", datasets.load_breast_cancer),
+    "wine": _rows("wine", datasets.load_wine),
+    "iris": _rows("iris", datasets.load_iris),
+    "diabetes": _rows("diabetes", datasets.load_diabetes),
+    "moons": _moons,
+    "sd2": lambda: _mixture(sd_mixture((700, 300))),
+    "sd3": lambda: _mixture(sd_mixture((700, 150, 150))),
+    "routable": lambda: _mixture(routable_mixture()),
+}
+"""Name → reader; all but diabetes (regression) are classification."""

@@ -1,1 +1,0 @@
-"""What each command computes, from settings to findings; it reads no options and writes no file."""

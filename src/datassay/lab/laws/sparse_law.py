@@ -1,0 +1,298 @@
+"""A law found by sparse regression over a dictionary of derivatives, and how right it is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.lab.checks import lab_library
+from datassay.lab.laws.pde_simulation import Solution
+
+USE = "sparse regression"
+# Thresholds of the coefficients, each column and the target scaled to length 1.
+THRESHOLDS = np.logspace(-3, 0, 25)
+# Only against singular systems: the coefficients are unbiased by plain least squares at the end.
+RIDGE = 1e-8
+# Samples near the border left out where derivatives are one-sided differences.
+BORDER = 8
+MOST_SAMPLES = 20_000
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLaw:
+    """An equation to be found again, and what S2's table says about it.
+
+    Attributes:
+        name: of the equation.
+        simulate: () → its solution.
+        truth: coefficients of each field's time derivative, terms named as PySINDy does.
+        order: highest derivative in the dictionary.
+        degree: highest power of the fields.
+        window: half lengths of the weak form's windows, space axes first, time last.
+        published: mean error in percent, without and with noise.
+        published_spread: its ± in percent.
+        potential: x → a known function of place that joins the fields, or None.
+        products: whether the dictionary has fields times derivatives.
+    """
+
+    name: str
+    simulate: Callable[[], Solution]
+    truth: tuple[Mapping[str, float], ...]
+    order: int
+    degree: int
+    window: tuple[float, ...]
+    published: tuple[float, float]
+    published_spread: tuple[float, float]
+    potential: Callable[[np.ndarray], np.ndarray] | None = None
+    products: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Terms that may make up a time derivative.
+
+    Attributes:
+        names: [p], PySINDy's names of the terms.
+        terms: [s, p], their values.
+        target: [s, v], time derivatives of the v fields.
+    """
+
+    names: tuple[str, ...]
+    terms: Float[np.ndarray, "s p"]
+    target: Float[np.ndarray, "s v"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLaw:
+    """What the regression says, beside the truth.
+
+    Attributes:
+        error: mean relative error of the true coefficients in percent; a missing one counts 100.
+        spread: its standard deviation over the coefficients, percent.
+        right: whether exactly the true terms were found.
+        text: the law, one line a field.
+    """
+
+    error: float
+    spread: float
+    right: bool
+    text: str
+
+
+def noisy(solution: Solution, noise: float, seed: int) -> Solution:
+    """A solution with white noise on every value.
+
+    Args:
+        solution: without.
+        noise: its standard deviation, as a share of that of each field.
+        seed: of the noise.
+
+    Returns:
+        The noisy solution.
+
+    Cost: negligible.
+    """
+    values = solution.values
+    scale = noise * values.std(axis=tuple(range(values.ndim - 1)))
+    drawn = np.random.default_rng(seed).normal(size=values.shape)
+    return Solution(solution.x, solution.t, values + scale * drawn)
+
+
+def weak_form(
+    law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
+) -> list[Dictionary]:
+    """Terms integrated against smooth bumps; derivatives go over to the bumps by parts.
+
+    Args:
+        law: whose dictionary.
+        versions: of its solution, on one grid: without noise, with noise.
+        n_windows: random windows in space and time, one equation each.
+        seed: of the windows.
+
+    Returns:
+        A dictionary for each version, one row a window, the same windows for all.
+
+    Cost: n_windows · window size · p multiplications.
+    Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
+    """
+    from sklearn.utils import check_random_state
+
+    ps = lab_library("pysindy", USE)
+    fields = [_with_potential(law, version) for version in versions]
+    axes = [versions[0].x] * (fields[0].ndim - 2) + [versions[0].t]
+    # PySINDy draws windows from numpy's global generator: seeded here, and put back after.
+    world = check_random_state(None)
+    before = world.get_state()
+    world.seed(seed)
+    try:
+        library = ps.WeakPDELibrary(
+            function_library=ps.PolynomialLibrary(degree=law.degree, include_bias=False),
+            derivative_order=law.order,
+            spatiotemporal_grid=np.stack(np.meshgrid(*axes, indexing="ij"), -1),
+            include_bias=law.potential is None,
+            include_interaction=law.products,
+            K=n_windows,
+            H_xt=list(law.window),
+            p=2 * law.order,
+        )
+    finally:
+        world.set_state(before)
+    library.fit(fields[:1])
+    terms = [np.asarray(part) for part in library.transform(fields)]
+    targets = [np.asarray(library.convert_u_dot_integral(values)) for values in fields]
+    pairs = zip(terms, targets, strict=True)
+    return [_dictionary(law, library, part, target) for part, target in pairs]
+
+
+def differences(law: KnownLaw, solution: Solution) -> Dictionary:
+    """Terms at the grid's points, derivatives by central differences of sixth order.
+
+    Args:
+        law: whose dictionary.
+        solution: of it.
+
+    Returns:
+        The dictionary, one row a point, at most MOST_SAMPLES of them.
+
+    Cost: n · m · p multiplications.
+    Source: PySINDy's PDELibrary and FiniteDifference.
+    """
+    ps = lab_library("pysindy", USE)
+    values = _with_potential(law, solution)
+    library = ps.PDELibrary(
+        function_library=ps.PolynomialLibrary(degree=law.degree, include_bias=False),
+        derivative_order=law.order,
+        spatial_grid=solution.x,
+        include_bias=law.potential is None,
+        include_interaction=law.products,
+        differentiation_method=ps.FiniteDifference,
+        diff_kwargs={"order": 6},
+    )
+    library.fit([values])
+    inside = (slice(BORDER, -BORDER), slice(BORDER, -BORDER))
+    terms = np.asarray(library.transform([values])[0])[inside]
+    rates = ps.FiniteDifference(order=6, axis=1)._differentiate(values, solution.t)
+    terms = terms.reshape(-1, terms.shape[-1])
+    target = np.asarray(rates)[inside].reshape(len(terms), -1)
+    every = -(-len(terms) // MOST_SAMPLES)
+    return _dictionary(law, library, terms[::every], target[::every])
+
+
+def sparsest(
+    terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
+) -> Float[np.ndarray, " p"]:
+    """The α of least ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ that thresholded least squares offers.
+
+    Args:
+        terms: D, [s, p].
+        target: y, [s].
+        weight: price of one term.
+
+    Returns:
+        α, [p].
+
+    Cost: about 25 runs of STLSQ.
+    Source: S2 class 5, "Dictionary approach", where no weight stands before ‖α‖₀; Brunton,
+        Proctor and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
+    """
+    ps = lab_library("pysindy", USE)
+    lengths, size = np.linalg.norm(terms, axis=0), np.linalg.norm(target)
+    lengths[lengths == 0] = 1.0
+    best, least = np.zeros(terms.shape[1]), 1.0  # no term at all
+    for threshold in THRESHOLDS:
+        optimizer = ps.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=50)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a threshold that leaves no term is no news here
+            optimizer.fit(terms / lengths, target[:, None] / size)
+        found = optimizer.coef_[0] / lengths * size
+        price = np.linalg.norm(target - terms @ found) / size + weight * np.count_nonzero(found)
+        if price < least:
+            best, least = found, price
+    return best
+
+
+def found_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> FoundLaw:
+    """The sparsest law of a dictionary, compared with the true one.
+
+    Args:
+        law: the true one.
+        dictionary: its terms, on data.
+        weight: price of one term.
+
+    Returns:
+        The law found, and its errors.
+
+    Cost: that of `sparsest`, for each field.
+    Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
+        coefficients of |found − true| / |true|.
+    """
+    errors, right, lines = [], True, []
+    for place, truth in enumerate(law.truth):
+        coefficients = sparsest(dictionary.terms, dictionary.target[:, place], weight)
+        pairs = zip(dictionary.names, coefficients, strict=True)
+        found = {name: float(value) for name, value in pairs if value}
+        errors += [100 * abs(found.get(name, 0) / value - 1) for name, value in truth.items()]
+        right = right and set(found) == set(truth)
+        third = "V" if law.potential else "w"
+        written = {readable(name, third): value for name, value in found.items()}
+        lines.append(law_text(f"{'uv'[place]}_t", written))
+    return FoundLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
+
+
+def readable(name: str, third: str = "w") -> str:
+    """A term of PySINDy as one writes it: "u^2u_11" → "u² u_xx".
+
+    Args:
+        name: PySINDy's.
+        third: how the third field is called.
+
+    Returns:
+        The term.
+
+    Cost: negligible.
+    """
+    name = re.sub(r"\^(\d)", lambda found: found[1].translate(SUPERSCRIPTS), name)
+    name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
+    name = re.sub(r"_(\d+)", lambda found: "_" + found[1].translate({49: "x", 50: "y"}), name)
+    return name.replace("w", third)
+
+
+def law_text(left: str, terms: Mapping[str, float]) -> str:
+    """A law as one writes it.
+
+    Args:
+        left: its left side.
+        terms: coefficient by term, none 0.
+
+    Returns:
+        "left = …".
+
+    Cost: negligible.
+    """
+    said = [f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()]
+    return f"{left} = " + (" ".join(said).removeprefix("+ ") or "0")
+
+
+def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
+    if law.potential is None:
+        return solution.values
+    known = law.potential(solution.x)[:, None, None]
+    return np.concatenate([solution.values, known + 0 * solution.values[..., :1]], -1)
+
+
+def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarray) -> Dictionary:
+    n_fields = len(law.truth)
+    fields = list("uvw")[: n_fields + (law.potential is not None)]
+    names = library.get_feature_names(fields)
+    # Derivatives of a known potential are known functions too, and no law of the field.
+    kept = [place for place, name in enumerate(names) if "w_" not in name]
+    return Dictionary(
+        tuple(names[place] for place in kept), terms[:, kept], target[:, :n_fields]
+    )  # fmt: skip

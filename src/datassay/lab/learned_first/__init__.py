@@ -1,0 +1,1 @@
+"""What gradient descent learns first."""

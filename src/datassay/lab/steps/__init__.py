@@ -1,0 +1,1 @@
+"""Step size, initialisation, noise."""

@@ -1,0 +1,63 @@
+"""Tables and summaries: columns of Parquet files, JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.data.samples import SampleSet
+
+
+def standard_json(value: object) -> str:
+    """Any of our results as JSON text.
+
+    Args:
+        value: nested dictionaries, lists, arrays and numbers.
+
+    Returns:
+        Standard JSON: what is not a finite number is null, never NaN or Infinity.
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def labels(samples: SampleSet, values: np.ndarray) -> pa.Array:
+    """Labels as the reader knows them.
+
+    Args:
+        samples: whose class names count.
+        values: class indices, or targets.
+
+    Returns:
+        Names where there are classes, else the targets.
+    """
+    if not samples.class_names:
+        return column(values)
+    return pa.array([samples.class_names[int(label)] for label in values], pa.string())
+
+
+def column(values: np.ndarray) -> pa.Array:
+    """An array as a column.
+
+    Args:
+        values: [n] or [n, k].
+
+    Returns:
+        The column; lists for [n, k].
+    """
+    # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
+    return pa.array(values.tolist())

@@ -1,0 +1,1 @@
+"""Scores held against each other, against retraining and against simple rivals."""

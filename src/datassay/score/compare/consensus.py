@@ -1,0 +1,183 @@
+"""What several runs say of the samples that they share: where they agree, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+
+from datassay.errors import DataError
+from datassay.results import result
+from datassay.score.compare.stability import Stability, stability
+
+FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunScores:
+    """One run's scores, as its table has them.
+
+    Attributes:
+        ids: [n], one a sample, none twice.
+        information: [n], in the run's own unit; only its order is compared between runs.
+        issue_score: [n], higher is more likely mislabelled.
+        is_issue: [n], whether the run suspects the label.
+    """
+
+    ids: np.ndarray
+    information: Float[np.ndarray, " n"]
+    issue_score: Float[np.ndarray, " n"]
+    is_issue: Bool[np.ndarray, " n"]
+
+
+@result
+class Consensus:
+    """Scores of r runs on the c samples that all of them have.
+
+    Attributes:
+        names: [r], of the runs.
+        ids: [c], in the first run's order.
+        positions: [r, c], where each sample stands in each run.
+        information: [r, c], in each run's own unit.
+        issue_score: [r, c].
+        is_issue: [r, c].
+        rank: [r, c], share of the samples that inform less, in (0, 1); ties share their mean.
+        information_agreement: correlations of information between runs; None where a run gives
+            all samples the same.
+        issue_agreement: the same of the label issue score.
+        reliability: of the mean rank over the runs, in [0, 1]: the correlation to expect with the
+            mean of as many other runs of the same kind; NaN without information_agreement.
+    """
+
+    names: tuple[str, ...]
+    ids: np.ndarray
+    positions: Int[np.ndarray, "r c"]
+    information: Float[np.ndarray, "r c"]
+    issue_score: Float[np.ndarray, "r c"]
+    is_issue: Bool[np.ndarray, "r c"]
+    rank: Float[np.ndarray, "r c"]
+    information_agreement: Stability | None
+    issue_agreement: Stability | None
+    reliability: float
+
+    @property
+    def votes(self) -> Int[np.ndarray, " c"]:
+        """How many runs suspect each label."""
+        return self.is_issue.sum(0)
+
+    @property
+    def rank_range(self) -> Float[np.ndarray, " c"]:
+        """Largest minus smallest rank of each sample over the runs."""
+        return np.ptp(self.rank, axis=0)
+
+    def to_table(self) -> pa.Table:
+        """One row per shared sample: id, mean_rank, rank_range, votes, and each run's scores."""
+        columns: dict[str, object] = {
+            "id": self.ids.tolist(),
+            "mean_rank": self.rank.mean(0),
+            "rank_range": self.rank_range,
+            "votes": self.votes,
+        }
+        for r, name in enumerate(self.names):
+            columns[f"information: {name}"] = self.information[r]
+            columns[f"label_issue_score: {name}"] = self.issue_score[r]
+            columns[f"is_issue: {name}"] = self.is_issue[r]
+        return pa.table(columns)
+
+
+def consensus(runs: Mapping[str, RunScores]) -> Consensus:
+    """Join runs by id and compare their scores.
+
+    Args:
+        runs: name → scores; two or more. Ids of different types are compared as text.
+
+    Returns:
+        The shared samples' scores and how far they agree.
+
+    Raises:
+        DataError: fewer than two runs, an id twice in one, or fewer than 3 samples in common.
+
+    Cost: r² c operations and r sorts of c numbers.
+    Source: S1 App. A.4, Fig. 5 (correlations). Votes and mean ranks are ours; the reliability of
+    the mean is Spearman's and Brown's (1910), r ρ / (1 + (r − 1) ρ) with ρ the mean rank
+    correlation of two runs; a negative one counts as 0.
+    """
+    if len(runs) < 2:
+        raise DataError(f"two runs or more are needed to compare; got {len(runs)}.")
+    ids = {name: _comparable(run.ids, runs) for name, run in runs.items()}
+    positions = _shared(ids)
+    first, *_ = runs.values()
+    scores = list(zip(runs.values(), positions, strict=True))
+    information = np.stack([run.information[at] for run, at in scores])
+    issue_score = np.stack([run.issue_score[at] for run, at in scores])
+    rank = (rankdata(information, axis=1) - 0.5) / information.shape[1]
+    agreement = _agreement(tuple(runs), information)
+    return Consensus(
+        names=tuple(runs),
+        ids=first.ids[positions[0]],
+        positions=positions,
+        information=information,
+        issue_score=issue_score,
+        is_issue=np.stack([run.is_issue[at] for run, at in scores]),
+        rank=rank,
+        information_agreement=agreement,
+        issue_agreement=_agreement(tuple(runs), issue_score),
+        reliability=np.nan if agreement is None else reliability(agreement.spearman),
+    )
+
+
+def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
+    """How well the mean of r scores would agree with the mean of r others of the same kind.
+
+    Args:
+        correlations: [r, r], between every two of the scores.
+
+    Returns:
+        r ρ / (1 + (r − 1) ρ), ρ the mean above the diagonal; 0 where that is negative.
+    """
+    r = len(correlations)
+    rho = max(0.0, mean_pair(correlations))
+    return r * rho / (1 + (r - 1) * rho)
+
+
+def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
+    """How two of r scores agree on average.
+
+    Args:
+        correlations: [r, r], between every two of the scores.
+
+    Returns:
+        Mean above the diagonal.
+    """
+    return float(correlations[np.triu_indices(len(correlations), 1)].mean())
+
+
+def _comparable(ids: np.ndarray, runs: Mapping[str, RunScores]) -> list:
+    kinds = {run.ids.dtype.kind for run in runs.values()}
+    return ids.tolist() if len(kinds) == 1 else [str(i) for i in ids.tolist()]
+
+
+def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
+    places = {name: {i: place for place, i in enumerate(named)} for name, named in ids.items()}
+    for name, place in places.items():
+        if len(place) < len(ids[name]):
+            raise DataError(f"ids must differ within a run; {name} has one twice.")
+    first, *others = ids
+    common = [i for i in ids[first] if all(i in places[name] for name in others)]
+    if len(common) < FEWEST:
+        told = ", ".join(f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items())
+        raise DataError(
+            f"the runs must share at least {FEWEST} ids; they share {len(common)} ({told}). Give "
+            "runs of the same data, and --ids where rows were removed between them."
+        )
+    return np.array([[place[i] for i in common] for place in places.values()])
+
+
+def _agreement(names: tuple[str, ...], scores: Float[np.ndarray, "r c"]) -> Stability | None:
+    if not np.isfinite(scores).all() or (scores == scores[:, :1]).all(1).any():
+        return None
+    return stability(dict(zip(names, scores, strict=True)))

@@ -1,0 +1,326 @@
+"""How well scores from projected Jacobians rank the samples, and the smallest projection that does.
+
+Some samples are scored exactly, one kernel row an output, and again from the very features that a
+run over all samples would collect: same coordinates, same signs, growing p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.stats import rankdata
+from torch import Tensor, nn
+
+from datassay.collect.collection import collect, plan_collection, sample_layers
+from datassay.collect.form import Form, available_memory, choose_form, coordinates_for
+from datassay.collect.jacobian.blocks import named_tensors
+from datassay.collect.jacobian.per_sample import Layers, frozen_copy
+from datassay.collect.jacobian.projection import projector
+from datassay.collect.jacobian_pass import JacobianPass
+from datassay.collect.linearization import Linearization
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.influence.linear import linear_influence
+from datassay.score.label_issues import LARGEST_KERNEL, label_issues
+from datassay.score.leave_one_out import leave_one_out
+
+# Features in all that are tried.
+N_FEATURES = (512, 1024, 2048, 4096, 8192)
+SCORES = ("information", "label_issues", "influence_mean")
+# Samples scored both ways; fewer say little about a rank correlation.
+N_SAMPLES, FEWEST_SAMPLES = 400, 30
+DRAWS, RESAMPLES = 3, 200
+
+
+@result
+class ProjectionQuality:
+    """Rank correlations of projected with exact scores, one row a projection, p ascending.
+
+    Attributes:
+        projection: [q], coordinates a tensor, as `collect` takes them.
+        n_features: [q], p, features in all.
+        correlation: score → [q, draws], Spearman's, unitless; NaN where a score is the same for all
+            samples.
+        low: score → [q], lower end of the 95 % interval of the mean over the draws.
+        high: score → [q], its upper end.
+        unprojected: score → the same of exact scores whose outputs are treated as the features
+            treat them: 1 for joint outputs; for averaged ones what no p can exceed by much.
+        n_samples: training samples scored, and as many queries or fewer.
+        outputs: how the features treat the outputs, "joint" or "averaged".
+        reference: the exact kernel compared with, "joint" or "averaged".
+    """
+
+    projection: tuple[int, ...]
+    n_features: Int[np.ndarray, " q"]
+    correlation: Mapping[str, Float[np.ndarray, "q draws"]]
+    low: Mapping[str, Float[np.ndarray, " q"]]
+    high: Mapping[str, Float[np.ndarray, " q"]]
+    unprojected: Mapping[str, float]
+    n_samples: int
+    outputs: str
+    reference: str
+
+    def smallest(self, target: float, score: str = "information") -> int | None:
+        """The smallest projection tried whose mean correlation reaches a target.
+
+        Args:
+            target: rank correlation, in (0, 1].
+            score: one of SCORES.
+
+        Returns:
+            Its place in `projection`; None where none reaches the target.
+
+        Raises:
+            SettingError: the target or the score is outside its rule.
+        """
+        check_correlation(target)
+        if score not in self.correlation:
+            raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
+        reached = self.correlation[score].mean(1) >= target
+        return int(reached.argmax()) if reached.any() else None
+
+
+def check_correlation(target: float) -> None:
+    """Refuse what no rank correlation can be asked to reach.
+
+    Args:
+        target: rank correlation.
+
+    Raises:
+        SettingError: it is not in (0, 1].
+    """
+    if not 0 < target <= 1:
+        raise SettingError(f"rank_correlation must be in (0, 1]; got {target}. Try 0.95.")
+
+
+def projection_quality(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    n_features: Sequence[int] = N_FEATURES,
+    outputs: str = "auto",
+    kind: str = "coordinates",
+    memory: float | None = None,
+    reference: str = "joint",
+    n_samples: int | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: Progress = silent,
+    **training: Any,
+) -> ProjectionQuality:
+    """Score some samples exactly and from features, and compare the ranks as p grows.
+
+    Args:
+        model: as for `collect`.
+        train: all n samples of the run; some of them are scored.
+        val: its validation samples, or None; as many of them are the queries.
+        n_features: p tried, in all; those whose run over all samples exceeds the memory are not.
+            None at all: only `unprojected` is measured.
+        outputs: as for `collect`; "auto" is what it would choose for all samples.
+        kind: of projection, as for `collect`.
+        memory: bytes the run over all samples is to stay within; None: what is free.
+        reference: exact kernel to compare with: "joint", or "averaged", which leaves out what
+            sharing one row among the outputs changes and allows more samples.
+        n_samples: to score; None: 400, fewer where 400 k kernel rows are too many.
+        draws: of the projection, with seeds seed, seed + 1, ...
+        seed: of the run's projection, and of the samples drawn.
+        progress: called with (step, done, in all).
+        **training: lr, steps, weight_decay, reduction, dynamics, as for `leave_one_out`.
+
+    Returns:
+        The correlations, with 95 % intervals from resampling samples and draws.
+
+    Raises:
+        DataError: as `collect` raises.
+        ModelError: as `collect` raises.
+        SettingError: a setting is out of range, or too few samples can be scored.
+
+    Cost: one decomposition of n_samples k rows (20 s at 4000), one of n_samples rows a draw and p
+    for averaged outputs, of n_samples k rows for joint ones.
+    Source: the measure is Spearman's; METHODS §2 for the scores. It holds for so many samples: of
+    more, samples differ by finer directions, and the same p may rank them less well.
+    """
+    if reference not in ("joint", "averaged"):
+        raise SettingError(f"reference must be joint or averaged; got {reference!r}.")
+    if draws < 1 or not all(p >= 1 for p in n_features):
+        raise SettingError(f"draws and n_features must be at least 1; got {draws}, {n_features}.")
+    planned = plan_collection(model, train, val, outputs=outputs, memory=memory)
+    rows = planned.n_outputs if reference == "joint" else 1
+    few, few_val = _some(train, val, n_samples, rows, seed)
+    exact = collect(model, few, few_val, outputs=reference, projection=None, allow_trained=True)
+    truth = _scores(exact, training)
+    sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
+    choose = {"outputs": planned.outputs, "kind": kind, "memory": memory}
+    forms = _forms(sample_layers(model, few), sizes, n_features, choose)
+    found = np.empty((len(forms), draws, len(SCORES), len(few)))
+    for q, form in enumerate(forms):
+        for draw in range(draws):
+            lin = _projected(model, exact, {"train": few, "val": few_val}, form, seed + draw)
+            found[q, draw] = _scores(lin, training)
+            progress("compare projections", q * draws + draw + 1, len(forms) * draws)
+    alone = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
+    return _compared(truth, alone, found, forms, (planned.outputs, reference))
+
+
+def _some(
+    train: SampleSet, val: SampleSet | None, wanted: int | None, rows: int, seed: int
+) -> tuple[SampleSet, SampleSet | None]:
+    """The samples to score and the queries, drawn once."""
+    most = min(len(train), LARGEST_KERNEL // rows)
+    n = min(N_SAMPLES, most) if wanted is None else wanted
+    if not FEWEST_SAMPLES <= n <= most:
+        raise SettingError(
+            f"n_samples must be {FEWEST_SAMPLES} to {most:,}, for {rows} kernel rows a sample; got "
+            f"{n}. Set the projection without comparing, or compare with reference='averaged'."
+        )
+    rng = np.random.default_rng(seed)
+    chosen, queries = (
+        None if s is None else s.subset(np.sort(rng.permutation(len(s))[:n])) for s in (train, val)
+    )
+    assert chosen is not None
+    return chosen, queries
+
+
+def _forms(
+    layers: Layers, sizes: tuple[int, int, int], wanted: Sequence[int], settings: dict[str, Any]
+) -> list[Form]:
+    """The run's forms that fit the memory, one a number of features."""
+    free = settings["memory"] or available_memory()
+    limits = dict.fromkeys(coordinates_for(layers, p) for p in sorted(wanted))
+    forms = [choose_form(layers, sizes, projection=limit, **settings) for limit in limits]
+    return [form for form in forms if form.peak_bytes <= free] or forms[:1]
+
+
+def _projected(
+    model: nn.Module,
+    exact: Linearization,
+    sets: Mapping[str, SampleSet | None],
+    form: Form,
+    seed: int,
+) -> Linearization:
+    """Some samples linearised as the run over all would: in its form, with its projection."""
+    frozen = frozen_copy(model, getattr(torch, form.precision))
+    given = {part: samples for part, samples in sets.items() if samples is not None}
+    layers = sample_layers(model, given["train"])
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    # Collected as features also where the run would multiply them into a kernel.
+    work = JacobianPass(frozen, layers, given, replace(form, representation="features"), to)
+    (name,) = named_tensors(work.template()[1])
+    rows: dict[str, Tensor] = {}
+    for part in given:
+        chunks = [work.arrays(c) for c in work.chunks if c.part == part]
+        rows[part] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
+    outputs = "averaged" if form.mixes_outputs else "joint"
+    features = replace(form, representation="features", outputs=outputs, n_rows=len(rows["train"]))
+    lin = replace(
+        exact,
+        kernel=None,
+        val_kernel=None,
+        features=rows["train"],
+        val_features=rows.get("val"),
+        form=features,
+    )
+    if form.outputs != outputs:
+        return lin.averaged()
+    if outputs == "joint" or len(rows["train"]) > form.n_features:
+        return lin
+    # The smaller of the two, for otherwise so few samples would be judged by p x p systems.
+    train, val = (None if r is None else r.double() for r in (rows["train"], rows.get("val")))
+    assert train is not None
+    return replace(
+        lin,
+        kernel=train @ train.T,
+        val_kernel=None if val is None else val @ train.T,
+        features=None,
+        val_features=None,
+        form=replace(features, representation="kernel"),
+    )
+
+
+def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
+    """The scores of SCORES."""
+    information = leave_one_out(lin, **training).prediction_change
+    issues = label_issues(lin)
+    try:
+        influence = linear_influence(lin, ridge=issues.ridge).mean
+    except DataError:  # fitted without error: nothing depends on it
+        influence = np.full(len(lin), np.nan)
+    return np.stack([information, issues.score, influence])
+
+
+def _compared(
+    truth: Float[np.ndarray, "scores n"],
+    alone: Float[np.ndarray, "scores n"],
+    found: Float[np.ndarray, "q draws scores n"],
+    forms: Sequence[Form],
+    outputs: tuple[str, str],
+) -> ProjectionQuality:
+    rng = np.random.default_rng(0)
+    n, (q, draws) = truth.shape[1], found.shape[:2]
+    correlation, low, high = {}, {}, {}
+    for s, name in enumerate(SCORES):
+        correlation[name] = rank_correlation(truth[s], found[:, :, s])
+        again = np.empty((RESAMPLES, q))
+        for r in range(RESAMPLES):
+            chosen, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
+            again[r] = rank_correlation(truth[s, chosen], found[:, drawn, s][..., chosen]).mean(1)
+        low[name], high[name] = np.quantile(again, (0.025, 0.975), axis=0)
+    return ProjectionQuality(
+        projection=tuple(cast(int, form.projection) for form in forms),
+        n_features=np.array([form.n_features for form in forms], dtype=np.int64),
+        correlation=correlation,
+        low=low,
+        high=high,
+        unprojected=dict(zip(SCORES, rank_correlation(truth, alone).tolist(), strict=True)),
+        n_samples=n,
+        outputs=outputs[0],
+        reference=outputs[1],
+    )
+
+
+def rank_correlation(
+    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+) -> Float[np.ndarray, "..."]:
+    """Spearman's rank correlation along the last axis, ties at their mean rank.
+
+    Args:
+        ours: values.
+        others: of the same samples; further axes broadcast.
+
+    Returns:
+        In [-1, 1]; NaN where all values are one.
+
+    Cost: a sort a row.
+    Source: Spearman (1904). Exact.
+    """
+    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
+
+
+def correlation(
+    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+) -> Float[np.ndarray, "..."]:
+    """Pearson's correlation along the last axis.
+
+    Args:
+        ours: values.
+        others: of the same samples; further axes broadcast.
+
+    Returns:
+        In [-1, 1]; NaN where all values are one.
+
+    Cost: a pass over the values.
+    Source: Pearson (1895). Exact.
+    """
+    centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
+    lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
+    product = (centred[0] * centred[1]).sum(-1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(product / (lengths[0] * lengths[1]))

@@ -1,0 +1,210 @@
+"""How much accuracy models lose on corrupted images, level by level (S3 §3.6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from datassay.data.corrupt.images import add_noise, add_patches
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+STEP = "corrupt and predict"
+# The text of S3 names σ = 0.3 and A = 55 and 100; both ranges end well beyond.
+SIGMAS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+AREAS = (0.0, 10.0, 25.0, 40.0, 55.0, 70.0, 85.0, 100.0, 125.0, 150.0, 175.0, 200.0)
+Z_95 = 1.959964
+Predictor = Callable[[np.ndarray], Any]
+
+
+@result
+class Robustness:
+    """What each model gets right at each level of a corruption.
+
+    Attributes:
+        corruption: "noise", whose levels are σ in the unit of x, or "patches", whose levels are
+            areas in pixels.
+        names: of the m models.
+        levels: [l], ascending; the first is 0, the images as they are.
+        hits: [m, l, n], share of a sample's corrupted copies that a model labels rightly.
+    """
+
+    corruption: str
+    names: tuple[str, ...]
+    levels: Float[np.ndarray, " l"]
+    hits: Float[np.ndarray, "m l n"]
+
+    @property
+    def accuracy(self) -> Float[np.ndarray, "m l"]:
+        """[m, l], in [0, 1], A of S3."""
+        return self.hits.mean(axis=2)
+
+    @property
+    def accuracy_half_width(self) -> Float[np.ndarray, "m l"]:
+        """[m, l], half the 95 % interval over samples and their corruptions."""
+        return _half_width(self.hits)
+
+    @property
+    def drop(self) -> Float[np.ndarray, "m l"]:
+        """[m, l], (A(0) − A(level)) / A(0): 0 is a robust model, 1 one with nothing right.
+
+        The text of S3 §3.6.2 defines this and calls it negative; its figures show −drop, since
+        there the higher curve is the better one.
+        """
+        accuracy = self.accuracy
+        return 1 - accuracy / accuracy[:, :1]
+
+    @property
+    def drop_half_width(self) -> Float[np.ndarray, "m l"]:
+        """[m, l], half the 95 % interval over samples and their corruptions."""
+        return _half_width(np.stack([self._drop_influence(i) for i in range(len(self.names))]))
+
+    def drop_difference(
+        self, name: str, other: str
+    ) -> tuple[Float[np.ndarray, " l"], Float[np.ndarray, " l"]]:
+        """The drop of one model less that of another on the same corrupted images.
+
+        Args:
+            name: a model.
+            other: another.
+
+        Returns:
+            [l] differences, negative where the first is more robust, and [l] half widths of
+            their 95 % intervals, paired over samples.
+
+        Raises:
+            SettingError: there is no such model.
+        """
+        for one in (name, other):
+            if one not in self.names:
+                raise SettingError(f"name must be one of {', '.join(self.names)}; got {one!r}.")
+        a, b = self.names.index(name), self.names.index(other)
+        half = _half_width(self._drop_influence(a) - self._drop_influence(b))
+        return self.drop[a] - self.drop[b], half
+
+    def to_table(self) -> pa.Table:
+        """One row a model and level."""
+        m, n_levels = self.accuracy.shape
+        columns = {
+            "model": np.repeat(np.array(self.names), n_levels),
+            "corruption": np.repeat(np.array([self.corruption]), m * n_levels),
+            "level": np.tile(self.levels, m),
+            "accuracy": self.accuracy.ravel(),
+            "accuracy_half_width": self.accuracy_half_width.ravel(),
+            "drop": self.drop.ravel(),
+            "drop_half_width": self.drop_half_width.ravel(),
+        }
+        return pa.table(columns)
+
+    def _drop_influence(self, model: int) -> Float[np.ndarray, "l n"]:
+        """What each sample adds to the drop, to first order: the delta method for a ratio."""
+        hits, drop = self.hits[model], self.drop[model]
+        clean = hits[:1]
+        return ((1 - drop[:, None]) * clean - hits) / clean.mean()
+
+
+def robustness(
+    predictors: Mapping[str, Predictor],
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    corruption: str = "noise",
+    levels: Sequence[float] | None = None,
+    draws: int = 3,
+    image_shape: Sequence[int] | None = None,
+    limits: tuple[float, float] | None = (0.0, 1.0),
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Robustness:
+    """Accuracy of models that were trained on clean images, on corrupted ones.
+
+    Args:
+        predictors: name → model, a function from images like x to labels [n].
+        x: test images, [n, rows, columns], [n, channels, rows, columns] or rows of pixels [n, d].
+        y: [n], their labels.
+        corruption: "noise": `add_noise`, levels are σ; "patches": `add_patches`, levels are areas.
+        levels: at least 0, in any order; 0 is added. None: SIGMAS or AREAS.
+        draws: corrupted copies of each image at each level.
+        image_shape: rows, columns, for patches on images given as rows of pixels.
+        limits: between which noisy values are truncated.
+        seed: of the corruptions, the same for every model and level.
+        progress: called with (step, levels · draws done, levels · draws in all).
+
+    Returns:
+        What each model gets right; every model sees the same corrupted images.
+
+    Raises:
+        SettingError: no model, an unknown corruption, a negative level, or draws below 1.
+        DataError: the images cannot be corrupted so.
+        ModelError: a model's labels are not one a sample, or none of them is right on the images
+            as they are, so that no relative drop exists.
+
+    Cost: 1 + levels · draws predictions of all images by each model.
+    Source: S3 §3.6.2, Figs 3.23 and 3.24. Beyond it: several copies of each image, intervals.
+    """
+    corrupt = _corruption(corruption, image_shape, limits)
+    if not predictors or draws < 1:
+        raise SettingError(
+            f"robustness needs at least 1 predictor and 1 draw; got {len(predictors)} and {draws}."
+        )
+    chosen = levels if levels is not None else (SIGMAS if corruption == "noise" else AREAS)
+    steps = np.unique([0.0, *chosen])
+    if not steps[0] == 0:
+        raise SettingError(f"levels must be at least 0; got {list(chosen)}.")
+    hits = np.zeros((len(predictors), len(steps), len(y)))
+    for name, row in zip(predictors, hits[:, 0], strict=True):
+        row += _hits(name, predictors[name], x, y)
+        if not row.any():
+            raise ModelError(
+                f"{name} must get some of the clean samples right so that a relative drop exists; "
+                f"got 0 of {len(y)}. Check its labels against y."
+            )
+    work = _copies(corrupt, x, steps, draws, seed)
+    for done, (level, corrupted) in enumerate(work, start=1):
+        for row, (name, predictor) in enumerate(predictors.items()):
+            hits[row, level] += _hits(name, predictor, corrupted, y) / draws
+        progress(STEP, done, (len(steps) - 1) * draws)
+    return Robustness(corruption, tuple(predictors), steps, hits)
+
+
+def _corruption(
+    name: str, image_shape: Sequence[int] | None, limits: tuple[float, float] | None
+) -> Callable[..., np.ndarray]:
+    if name == "noise":
+        return partial(add_noise, limits=limits)
+    if name == "patches":
+        return partial(add_patches, image_shape=image_shape)
+    raise SettingError(f"corruption must be 'noise' or 'patches'; got {name!r}.")
+
+
+def _copies(
+    corrupt: Callable[..., np.ndarray],
+    x: np.ndarray,
+    levels: Float[np.ndarray, " l"],
+    draws: int,
+    seed: int,
+) -> Iterator[tuple[int, np.ndarray]]:
+    seeds = np.random.SeedSequence(seed).generate_state(draws)
+    for level in range(1, len(levels)):
+        for one in seeds:
+            yield level, corrupt(x, float(levels[level]), seed=int(one))
+
+
+def _hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    labels = np.asarray(predictor(x))
+    if labels.shape != y.shape:
+        raise ModelError(
+            f"{name} must give one label a sample, {list(y.shape)}; got {list(labels.shape)}. "
+            "Pass a function that returns labels, such as an estimator's predict."
+        )
+    return labels == y
+
+
+def _half_width(values: Float[np.ndarray, "... n"]) -> Float[np.ndarray, "..."]:
+    return Z_95 * values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])

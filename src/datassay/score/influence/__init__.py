@@ -1,0 +1,1 @@
+"""Influence at trained weights: one method a file."""

@@ -1,0 +1,216 @@
+"""Influence of every sample on the others at the linearised network's own minimum.
+
+The linearised network f₀ + Φ w has an exact minimum of its ridge-penalised mean squared error, so
+that influence is what it is defined to be there, from the features that every other score uses:
+X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹,  e = f − y at the minimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.collect.step_bytes import MOST_PARTNERS
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
+from datassay.score.linear.panels import operand, panels, product
+
+
+@result
+class SampleInfluence:
+    """Moments of X(z, z′) over the partners z′ of each sample z, and over all pairs.
+
+    Attributes:
+        mean: [n], E[X(z, ·)] over all other samples, loss per unit of weight; exact.
+        variance: [n], V[X(z, ·)], over all others, or over the partners drawn.
+        skewness: [n], of X(z, ·).
+        kurtosis: [n], of X(z, ·); 3 for a normal distribution.
+        own: [n], X(z, z): what more weight on z does to its own loss, negative.
+        total_mean: E[X] over all pairs; exact.
+        total_variance: V[X] over all pairs, or over those looked at.
+        total_variance_error: its standard error; 0 where every pair was looked at.
+        n_partners: samples that each sample was paired with.
+        ridge: λ, absolute, of the sum loss; λ/n of the mean loss.
+        ids: [n].
+    """
+
+    mean: Float[np.ndarray, " n"]
+    variance: Float[np.ndarray, " n"]
+    skewness: Float[np.ndarray, " n"]
+    kurtosis: Float[np.ndarray, " n"]
+    own: Float[np.ndarray, " n"]
+    total_mean: float
+    total_variance: float
+    total_variance_error: float
+    n_partners: int
+    ridge: float
+    ids: np.ndarray
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id and its moments."""
+        names = ("mean", "variance", "skewness", "kurtosis", "own")
+        moments = {f"influence_{name}": getattr(self, name) for name in names}
+        return pa.table({"id": self.ids, **moments})
+
+
+def linear_influence(
+    lin: Linearization,
+    *,
+    ridge: float,
+    n_partners: int = MOST_PARTNERS,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SampleInfluence:
+    """Moments of each sample's influence on the others, at the linearised network's ridge fit.
+
+    Args:
+        lin: the linearisation.
+        ridge: λ of the sum loss Σ ½‖f − y‖² + (λ/2)‖w − w₀‖², positive, kernel unit; the one that
+            `label_issues` chooses has the least leave-one-out error.
+        n_partners: samples that each sample is paired with, at least 3; all of them where there are
+            no more. Drawn once, the same for every sample.
+        seed: of the draw.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Moments over partners. H is that of the penalised mean loss, without further damping.
+
+    Raises:
+        SettingError: ridge is not positive or n_partners is less than 3.
+        DataError: fewer than 4 samples, or the fit leaves no error, so that X is 0.
+
+    Cost: 2 n p (b p + s) operations for s partners from features, 2 n p s from a kernel, and
+    2 n s c; a panel and s p values.
+    Source: S4 §3 and Koh and Liang (2017), squared error; METHODS §4. Exact for the linearised
+    network: the gradient of its loss is 0 by construction.
+    """
+    if not 0 < ridge < float("inf"):
+        raise SettingError(
+            f"ridge must be positive, so that the loss has one minimum; got {ridge}. Take "
+            "label_issues(lin).ridge."
+        )
+    if n_partners < 3:
+        raise SettingError(f"n_partners must be at least 3; got {n_partners}.")
+    n = len(lin)
+    if n < 4:
+        raise DataError(f"influence needs at least 4 samples; got {n}. Add samples.")
+    chosen = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
+    at, sums = _Minimum(lin, ridge, torch.as_tensor(chosen), progress), _Sums(n, len(chosen))
+    parts = list(panels(n, at.values_each))
+    for part, found in zip(parts, lin.engine.map(_Minimum.moments, at, parts), strict=True):
+        sums.see(part, *found)
+        progress("influence on others", part.stop, n)
+    return sums.result(ridge, lin.ids)
+
+
+class _Minimum:
+    """The ridge fit, and X between its samples and the partners, a panel at a time.
+
+    X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Where outputs
+    share a row (b = 1), u = scaled and v = e. A row an output (c = 1): u = Σ_b e_b scaled_b, v = 1.
+    """
+
+    def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
+        basis = eigenbasis(lin, progress)
+        self._basis, self._residual, self._drawn = basis.sent, lin.residual, partners
+        weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
+        self._weights = basis.metric[:, None] * weights
+        self._scale = (basis.metric / (basis.eigenvalues + ridge)).sqrt()
+        # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
+        self._sum = -ridge * self._scale[:, None] * weights
+        rows = basis.rows
+        drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
+        along, self._partner_errors = self._factors(drawn, partners)
+        self._partners = operand(along, basis.products, basis.device)  # [s, p]
+        self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
+
+    def _factors(
+        self, rows: Float[Tensor, "g b p"], at: Tensor | slice
+    ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"]]:
+        """The factors u and v of some samples."""
+        errors = rows @ self._weights - self._residual[at]  # f − y at the minimum, [g, b, c]
+        if errors.shape[1] == 1:
+            return rows[:, 0] * self._scale, errors[:, 0]
+        along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
+        return along, torch.ones(len(rows), 1, dtype=torch.float64)
+
+    def influence(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """X of a panel's samples on the partners, [g, s], on themselves and summed, [g]."""
+        n = len(self._residual)
+        along, errors = self._factors(self._basis.rows[part], part)
+        moved = operand(along, self._basis.products, self._basis.device)
+        inner = product(moved, self._partners.T, self._basis.products).double().cpu()
+        found = inner * (errors @ self._partner_errors.T)
+        own = along.square().sum(1) * errors.square().sum(1)
+        whole = ((along @ self._sum) * errors).sum(1)
+        return -n * found, -n * own, -n * whole
+
+    def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Of a panel's samples: moments, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        x, own, whole = self.influence(part)
+        n, s = len(self._residual), len(self._drawn)
+        is_self = self._drawn[None] == torch.arange(part.start, part.stop)[:, None]
+        others = s - is_self.sum(1)
+        mean = (whole - own) / (n - 1)
+        x = x.masked_fill(is_self, 0.0)
+        # About the mean over all others, so that the variance over those drawn is unbiased.
+        central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
+        square = central.square()
+        variance = square.sum(1) / others
+        scale = torch.where(variance > 0, variance, 1.0)
+        skewness = (square * central).sum(1) / others / scale**1.5
+        kurtosis = square.square().sum(1) / others / scale**2
+        found = torch.stack([mean, variance, skewness, kurtosis, own])
+        return found, x.sum(0), x.square().sum(0)
+
+
+class _Sums:
+    """Moments of each sample over its partners, and sums of each partner over the samples."""
+
+    def __init__(self, n: int, n_partners: int):
+        self._n, self._n_partners = n, n_partners
+        self._moments = torch.empty(5, n, dtype=torch.float64)
+        self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
+
+    def see(self, part: slice, moments: Tensor, first: Tensor, second: Tensor) -> None:
+        """Take up what a panel's samples gave."""
+        self._moments[:, part] = moments
+        self._first += first
+        self._second += second
+
+    def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
+        """What all panels gave.
+
+        Returns:
+            The moments of every sample and of all pairs.
+
+        Raises:
+            DataError: X does not differ between pairs.
+        """
+        mean, variance, skewness, kurtosis, own = self._moments
+        total = float(mean.mean())
+        # A sample is no partner of its own: each partner met n − 1 others.
+        count = self._n - 1
+        spread = (self._second - 2 * total * self._first) / count + total**2  # of each partner
+        if not float(spread.mean()) > 0:
+            raise DataError(
+                f"influence must differ between pairs of samples; it is {total:.3g} for all. The "
+                "samples are identical or fitted without any error: add others."
+            )
+        s = self._n_partners
+        error = float(spread.std()) * ((1 - s / self._n) / s) ** 0.5
+        return SampleInfluence(
+            *(m.numpy() for m in (mean, variance, skewness, kurtosis, own)),
+            total_mean=total,
+            total_variance=float(spread.mean()),
+            total_variance_error=error,
+            n_partners=s,
+            ridge=ridge,
+            ids=ids,
+        )

@@ -1,0 +1,1 @@
+"""Information of samples, pairs, groups and sources."""

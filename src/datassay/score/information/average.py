@@ -1,0 +1,149 @@
+"""Average information of a sample over random subsets of the others, as data Shapley averages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.linear.training_run import training_run
+from datassay.score.sample_information import sample_information
+
+FRACTIONS = (0.25, 0.5, 0.75)
+# So many draws bring every sample into two of the smallest of these, whatever their number.
+FEWEST_DRAWS = 8
+
+
+@result
+class AverageInformation:
+    """Information of each sample beside random subsets, one row per sample.
+
+    Attributes:
+        information: [n], nats: the mean over draws in which the sample took part, each fraction
+            counting equally.
+        standard_error: [n], nats, of that mean, the draws taken as independent.
+        by_fraction: [f, n], nats: the mean at each fraction.
+        n_draws: [f, n], draws in which each sample took part.
+        fractions: [f], the sizes of the subsets as shares of n.
+        ids: [n], the samples' ids.
+        seed: of the subsets.
+    """
+
+    information: Float[np.ndarray, " n"]
+    standard_error: Float[np.ndarray, " n"]
+    by_fraction: Float[np.ndarray, "f n"]
+    n_draws: Int[np.ndarray, "f n"]
+    fractions: tuple[float, ...]
+    ids: np.ndarray
+    seed: int
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, average_information, standard_error."""
+        return pa.table({
+            "id": self.ids,
+            "average_information": self.information,
+            "standard_error": self.standard_error,
+        })
+
+
+def average_information(
+    lin: Linearization,
+    *,
+    fractions: float | Sequence[float] = FRACTIONS,
+    draws: int = 10,
+    seed: int = 0,
+    progress: Progress = silent,
+    **settings: float | int | str | None,
+) -> AverageInformation:
+    """Mean information of each sample beside random subsets of the others.
+
+    A sample with a twin informs nothing beside all others, yet something beside the half of them:
+    this is what `sample_information` alone cannot see.
+
+    Args:
+        lin: the linearisation.
+        fractions: sizes of the subsets as shares of n. Evenly spaced ones weigh all sizes alike, as
+            the Shapley value does.
+        draws: subsets a fraction. They are balanced: at each fraction no sample is in two draws
+            more than another.
+        seed: of the subsets.
+        progress: called with (step, draws done, draws in all).
+        settings: smoothing, sigma and batch_size of `sample_information`; lr, steps, weight_decay,
+            reduction and dynamics of `leave_one_out`. lr="auto" is chosen once, on all samples.
+
+    Returns:
+        Nats, with standard errors.
+
+    Raises:
+        SettingError: a fraction leaves fewer than two samples or all of them, draws are so few that
+            a sample would be drawn less than twice, or a setting is out of range.
+
+    Cost: draws times that of `leave_one_out` on a share f of the samples: with a kernel about f³ of
+    its decomposition each.
+    Source: S1 §7, which names it as open, after data Shapley (Ghorbani and Zou, 2019). Monte Carlo;
+    each draw is exact for the linearised network.
+    """
+    shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
+    sizes = [round(share * len(lin)) for share in shares]
+    _check_draws(shares, sizes, draws, len(lin))
+    settings = {**settings, "lr": _one_step_size(lin, settings)}
+    g = np.random.default_rng(seed)
+    means, errors, counts = [], [], []
+    for f, size in enumerate(sizes):
+        found = np.full((draws, len(lin)), np.nan)
+        for d, subset in enumerate(_balanced_subsets(g, len(lin), size, draws)):
+            part = sample_information(lin.subset(subset), **settings)  # pyright: ignore[reportArgumentType]
+            found[d, subset] = part.information
+            progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
+        count = np.isfinite(found).sum(0)
+        means.append(np.nanmean(found, 0))
+        errors.append(np.nanstd(found, 0, ddof=1) / np.sqrt(count))
+        counts.append(count)
+    return AverageInformation(
+        information=np.mean(means, 0),
+        standard_error=np.sqrt(np.square(errors).sum(0)) / len(sizes),
+        by_fraction=np.stack(means),
+        n_draws=np.stack(counts),
+        fractions=shares,
+        ids=lin.ids,
+        seed=seed,
+    )
+
+
+def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:
+    if not shares:
+        raise SettingError("fractions must hold at least one fraction; got none.")
+    for share, size in zip(shares, sizes, strict=True):
+        if not (0 < share < 1 and 2 <= size < n):
+            raise SettingError(
+                f"fractions must lie between 0 and 1 and leave from 2 to {n - 1} of {n} samples; "
+                f"got {share}."
+            )
+        if draws * size // n < 2:
+            needed = -(-2 * n // size)
+            raise SettingError(
+                f"draws must be at least {needed} at fraction {share}, so that every sample is "
+                f"drawn twice and has a standard error; got {draws}."
+            )
+
+
+def _one_step_size(lin: Linearization, settings: dict) -> float:
+    """The learning rate for all subsets, of the loss as reduced."""
+    names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
+    training = training_run(lin, **{k: v for k, v in settings.items() if k in names})
+    return training.run.step * (len(lin) if training.reduction == "mean" else 1)
+
+
+def _balanced_subsets(g: np.random.Generator, n: int, size: int, draws: int):
+    """Uniform random subsets, dependent only in that the least drawn samples come first."""
+    drawn = np.zeros(n, int)
+    for _ in range(draws):
+        subset = np.sort(np.lexsort((g.random(n), drawn))[:size])
+        drawn[subset] += 1
+        yield subset

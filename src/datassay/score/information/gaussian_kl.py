@@ -1,0 +1,191 @@
+"""Sample information with SGD's noise measured again without the sample (unequal covariances)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.information.weights import INTERPOLATED, check_batch_size
+from datassay.score.linear.dynamics import Dynamics, filter_values
+from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
+from datassay.score.linear.smoothing import (
+    NULL_FRACTION,
+    gradient_covariance,
+    steady_state_covariance,
+)
+from datassay.score.linear.training_run import TrainingRun, training_run
+
+
+def gaussian_kl(
+    mean: Float[Tensor, " p"],
+    covariance: Float[Tensor, "p p"],
+    other_mean: Float[Tensor, " p"],
+    other_covariance: Float[Tensor, "p p"],
+) -> tuple[float, float]:
+    """KL(N(μ, Σ) ‖ N(μ′, Σ′)) in nats, split into what the means and the covariances give.
+
+    ½ δᵀ Σ′⁻¹ δ  and  ½ (tr(Σ′⁻¹ Σ) + ln |Σ′| − ln |Σ| − p),  δ = μ − μ′
+
+    Args:
+        mean: μ.
+        covariance: Σ.
+        other_mean: μ′.
+        other_covariance: Σ′.
+
+    Returns:
+        Both parts, neither negative; infinite where Σ or Σ′ is singular beside its largest
+        eigenvalue.
+
+    Cost: about 20 p³ operations.
+    Source: S1 eq. 21. Exact.
+    """
+    values, _ = torch.linalg.eigh(covariance)
+    other_values, axes = torch.linalg.eigh(other_covariance)
+    if min(_worst(values), _worst(other_values)) <= NULL_FRACTION:
+        return float("inf"), float("inf")
+    shift = (axes.T @ (mean - other_mean)).square() / other_values
+    spread = ((axes.T @ covariance) * axes.T).sum(1) / other_values
+    shape = spread.sum() + other_values.log().sum() - values.log().sum() - len(values)
+    return float(shift.sum()) / 2, max(0.0, float(shape) / 2)
+
+
+def _worst(eigenvalues: Float[Tensor, " p"]) -> float:
+    return float(eigenvalues[0] / eigenvalues[-1]) if eigenvalues[-1] > 0 else 0.0
+
+
+@result
+class KlInformation:
+    """KL divergence between SGD's weights with and without each sample, one row per sample.
+
+    Attributes:
+        information: [n], nats, the sum of the two parts. Infinite where SGD without the sample has
+            no noise in a direction that it has with it.
+        shift: [n], nats: ½ Δᵀ Σ₋ᵢ⁻¹ Δ.
+        shape: [n], nats: what the change of the covariance adds.
+        ids: [n], the samples' ids.
+        batch_size: b.
+        step: η on all samples, sum-loss convention.
+    """
+
+    information: Float[np.ndarray, " n"]
+    shift: Float[np.ndarray, " n"]
+    shape: Float[np.ndarray, " n"]
+    ids: np.ndarray
+    batch_size: int
+    step: float
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, information, shift, shape."""
+        return pa.table({
+            "id": self.ids,
+            "information": self.information,
+            "shift": self.shift,
+            "shape": self.shape,
+        })
+
+
+def kl_information(
+    lin: Linearization,
+    *,
+    batch_size: int,
+    progress: Progress = silent,
+    **run: float | int | str,
+) -> KlInformation:
+    """KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
+
+    `sample_information(smoothing="sgd")` holds Σ constant when a sample is removed; this computes
+    it again, for few weights.
+
+    Args:
+        lin: the linearisation.
+        batch_size: b, of both runs.
+        progress: called with (step, samples done, samples in all).
+        run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
+
+    Returns:
+        Nats. With averaged outputs the sum over k networks of one output each.
+
+    Raises:
+        SettingError: batch_size is not a whole number of at least 1, SGD's noise on all samples
+            does not reach every direction of the weights, or a setting is out of range.
+        ModelError: the kernel is 0: the outputs depend on no weight.
+
+    Cost: n times (2 n b p² + (10 + 30 c) p³) operations: for p up to a few hundred.
+    Source: S1 Prop. 5.1 and eq. 21, before its assumption that Σ₋ᵢ = Σ. The limit of small steps.
+    """
+    check_batch_size(batch_size)
+    training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    check_not_null(training.basis)
+    moves = training.basis.eigenvalues > 0
+    rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
+    full = _steady_state(rows, training.residual, training.run, batch_size)
+    if full is None or any(_worst(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
+        raise SettingError(
+            f"SGD's noise must reach every direction of the weights, or the divergence is "
+            f"infinite; {len(lin)} samples do not reach {rows.shape[2]} directions. Use "
+            "smoothing='sgd' of sample_information, more samples or fewer features."
+        )
+    parts = _parts(training, rows, full, batch_size, progress)
+    return KlInformation(
+        information=parts.sum(1),
+        shift=parts[:, 0],
+        shape=parts[:, 1],
+        ids=lin.ids,
+        batch_size=batch_size,
+        step=training.run.step,
+    )
+
+
+def _parts(
+    training: TrainingRun, rows: Float[Tensor, "n b p"], full, batch_size: int, progress: Progress
+) -> Float[np.ndarray, "n 2"]:
+    n = len(rows)
+    parts = np.zeros((n, 2))
+    for i in range(n):
+        keep = torch.arange(n) != i
+        kept = rows[keep], training.residual[keep]
+        without = _steady_state(*kept, training.without(1), batch_size)
+        if without is None:
+            parts[i] = np.inf
+            continue
+        weights, covariances = without
+        pairs = zip(full[0].T, full[1], weights.T, covariances, strict=True)
+        parts[i] = np.sum([gaussian_kl(*pair) for pair in pairs], 0)
+        progress("leave each sample out", i + 1, n)
+    return parts
+
+
+def _steady_state(
+    rows: Float[Tensor, "s b p"],
+    residual: Float[Tensor, "s b c"],
+    run: Dynamics,
+    batch_size: int,
+) -> tuple[Float[Tensor, "p c"], list[Float[Tensor, "p p"]]] | None:
+    """Trained weights and c covariances; None where they have no noise or no bound."""
+    # No bound: a direction with neither data nor penalty. No noise: every sample fitted exactly.
+    flat = rows.flatten(0, 1)
+    eigenvalues, axes = torch.linalg.eigh(flat.T @ flat)
+    eigenvalues = null_to_zero(eigenvalues)
+    curvature = eigenvalues + run.penalty
+    if not curvature[0] > 0:
+        return None
+    turned = rows @ axes  # [s, b, p]
+    projected = turned.flatten(0, 1).T @ residual.flatten(0, 1)
+    weights = filter_values(eigenvalues, run)[:, None] * projected
+    errors = turned @ weights - residual
+    scale = len(rows) ** 2 * run.step / batch_size
+    covariances = []
+    for error, start in zip(errors.unbind(2), residual.unbind(2), strict=True):
+        noise = gradient_covariance(torch.einsum("nbp,nb->pn", turned, error))
+        first = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
+        if not noise.trace() > INTERPOLATED * first:
+            return None
+        covariances.append(axes @ steady_state_covariance(noise, curvature, scale) @ axes.T)
+    return axes @ weights, covariances

@@ -1,0 +1,192 @@
+"""What removing whole groups of samples does to the trained weights, in coordinates.
+
+Three exact ways, the cheapest for each size: the block formula of single samples with more rows,
+training the rest again from its own decomposition, and, for a few steps of descent, iterating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.errors import SettingError
+from datassay.results import result
+from datassay.score.linear.dynamics import Dynamics, filter_values, resolvents
+from datassay.score.linear.eigenbasis import null_to_zero
+from datassay.score.linear.removal import Blocks, deleted, deletion, iterate, takes_few_steps
+from datassay.score.linear.training_run import TrainingRun
+
+# Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
+# in units of a matrix product's; as timed on one core at sizes 100 to 1000.
+EIGH_OPERATIONS = 40
+BLOCK_SOLVE_OPERATIONS = 80
+# Values of one chunk of groups, 256 MiB in float64.
+CHUNK_VALUES = 2**25
+# Products of rows that many groups share are held whole up to this many rows.
+MOST_SHARED_ROWS = 1024
+
+
+@result
+class GroupRemovals:
+    """The removals of some groups of equal size.
+
+    Attributes:
+        groups: [g], their positions in the list of groups.
+        coordinates: W, [p, g, c], of w − w₋g.
+    """
+
+    groups: Int[Tensor, " g"]
+    coordinates: Float[Tensor, "p g c"]
+
+
+def group_removals(
+    training: TrainingRun, groups: Sequence[Int[Tensor, " _"]]
+) -> Iterator[GroupRemovals]:
+    """Coordinates of w − w₋g for every group, some groups of one size at a time.
+
+    Args:
+        training: the run.
+        groups: positions of each group's samples, distinct, at least one and not all.
+
+    Yields:
+        The removals; every group once, ordered by size.
+
+    Raises:
+        SettingError: descent without a group is unstable, as its step grows under a mean loss.
+
+    Cost: a group of s samples, S = s b rows of N: the least of 4 q S² p + 80 q S³ (q shifts) and
+    40 e³ + 2 (N − S) e p with e = min(N − S, p).
+    Source: METHODS §2, beyond S1. Exact, as `removals`.
+    """
+    trained = training.trained()
+    sizes = torch.tensor([len(group) for group in groups])
+    for size in sizes.unique().tolist():
+        which = (sizes == size).nonzero()[:, 0]
+        members = torch.stack([groups[i] for i in which.tolist()])  # [g, size]
+        run = training.without(size)
+        way = _cheapest(training, run, size)
+        chunk = _chunk(training, size)
+        for part in torch.arange(len(which)).split(chunk if way is not _refit else 1):
+            without = way(training, run, members[part])
+            yield GroupRemovals(which[part], trained[:, None] - without)
+
+
+def _cheapest(training: TrainingRun, run: Dynamics, size: int):
+    """The way of least cost, one of _delete, _refit, _iterate."""
+    basis = training.basis
+    n, b, p = basis.rows.shape
+    refit = _refit_work(n * b, size * b, p)
+    # Removing samples can only lower λ_max, but how far is known only after a decomposition.
+    unstable = run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2
+    if unstable:
+        return _refit
+    if takes_few_steps(run):
+        iterated = 4 * run.steps * n * b * p * training.residual.shape[2]
+        return _iterate if iterated < refit else _refit
+    pinned = run.kind == "converged"
+    shifts = 1 if pinned else len(resolvents(run, basis.largest).shifts)
+    return _delete if _deletion_work(size * b, p, shifts) < refit else _refit
+
+
+def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
+    """Operations of leaving out groups, by the cheaper way of each.
+
+    Args:
+        n: samples.
+        b: rows a sample.
+        p: size of the eigenproblem.
+        sizes: samples of each group.
+        shifts: of the contour.
+
+    Returns:
+        Additions and multiplications.
+    """
+    return float(
+        sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
+    )
+
+
+def _refit_work(n_rows: int, gone: int, p: int) -> int:
+    rest = n_rows - gone
+    least = min(rest, p)
+    return EIGH_OPERATIONS * least**3 + 2 * rest * least * p
+
+
+def _deletion_work(gone: int, p: int, shifts: int) -> int:
+    return shifts * (4 * gone**2 * p + BLOCK_SOLVE_OPERATIONS * gone**3)
+
+
+def _chunk(training: TrainingRun, size: int) -> int:
+    n, b, p = training.basis.rows.shape
+    rows, c = size * b, training.residual.shape[2]
+    values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
+    return max(1, CHUNK_VALUES // values)
+
+
+def _delete(
+    training: TrainingRun, run: Dynamics, members: Int[Tensor, "g size"]
+) -> Float[Tensor, "p g c"]:
+    """Without each group by the block formula, from the weights with all samples."""
+    basis, rows = training.basis, training.basis.whole_rows()
+    projected = basis.project(training.residual)
+    blocks = Blocks(
+        rows[members].flatten(1, 2),
+        training.residual[members].flatten(1, 2),
+        projected,
+        _shared(rows, members),
+    )
+    terms, v = deletion(basis, blocks, run)
+    full = filter_values(basis.eigenvalues, run)[:, None] * projected
+    return full[:, None] - deleted(blocks.rows, basis.eigenvalues, terms, v)
+
+
+def _shared(
+    rows: Float[Tensor, "n b p"], members: Int[Tensor, "g size"]
+) -> tuple[Tensor, Tensor] | None:
+    """The distinct rows of the groups and where each group finds its own, if that saves work."""
+    distinct, at = members.unique(return_inverse=True)
+    b = rows.shape[1]
+    size = len(distinct) * b
+    if size > MOST_SHARED_ROWS or size**2 > members.numel() * members.shape[1] * b**2:
+        return None
+    at = (at[:, :, None] * b + torch.arange(b)).flatten(1)
+    return rows[distinct].flatten(0, 1), at
+
+
+def _iterate(
+    training: TrainingRun, run: Dynamics, members: Int[Tensor, "g size"]
+) -> Float[Tensor, "p g c"]:
+    return iterate(training.basis, training.residual, run, members)
+
+
+def _refit(
+    training: TrainingRun, run: Dynamics, members: Int[Tensor, "1 size"]
+) -> Float[Tensor, "p 1 c"]:
+    """Without one group, from the decomposition of what is left, whichever side is smaller."""
+    basis = training.basis
+    kept = torch.ones(len(basis.rows), dtype=torch.bool)
+    kept[members[0]] = False
+    rows = basis.whole_rows()[kept].flatten(0, 1)
+    residual = training.residual[kept].flatten(0, 1)
+    dual = len(rows) <= rows.shape[1]
+    system = (rows * basis.metric) @ rows.T if dual else rows.T @ rows
+    eigenvalues, directions = torch.linalg.eigh(system)
+    eigenvalues = null_to_zero(eigenvalues)
+    _check_stable(run, float(eigenvalues[-1]), members.shape[1], len(basis.rows))
+    right = residual if dual else rows.T @ residual
+    values = filter_values(eigenvalues, run)[:, None]
+    solved = directions @ (values * (directions.T @ right))
+    return (rows.T @ solved if dual else solved)[:, None]
+
+
+def _check_stable(run: Dynamics, largest: float, size: int, n: int) -> None:
+    fastest = run.step * (largest + run.penalty)
+    if run.kind == "descent" and fastest >= 2:
+        raise SettingError(
+            f"lr must be lower by a factor of {fastest / 2:.4g}, for under reduction='mean' the "
+            f"steps without a group of {size} of {n} samples are {n / (n - size):.4g} times as "
+            f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
+        )

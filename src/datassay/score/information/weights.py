@@ -1,0 +1,226 @@
+"""Information about the weights under a smoothing that is not a multiple of the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.linear.eigenbasis import Eigenbasis
+from datassay.score.linear.removal import removals
+from datassay.score.linear.smoothing import (
+    GaussianNoise,
+    gaussian_noise,
+    gradient_covariance,
+    steady_state_covariance,
+)
+from datassay.score.linear.training_run import TrainingRun
+
+# n tr Λ beside Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding, or
+# all have one gradient.
+INTERPOLATED = 1e-20
+# Values of one chunk of removals, 256 MiB in float64.
+CHUNK_VALUES = 2**25
+
+
+@result
+class SteadyState:
+    """The SGD noise that an information was measured against.
+
+    Attributes:
+        batch_size: b.
+        step: η, sum-loss convention; the noise is proportional to η / b.
+        outside: [n], in [0, 1]: the share of ‖w − w₋ᵢ‖² outside Σ's range, where SGD has no noise
+            and the change would inform without limit. It is left out, so the information of such
+            a sample is a lower bound.
+        rank: directions in Σ's range, of all k networks with averaged outputs.
+        n_directions: directions in which training moves the weights at all.
+        threshold: [c] weight unit squared: eigenvalues of Σ at most this count as null, one
+            value a network (c = k with averaged outputs, else 1).
+    """
+
+    batch_size: int
+    step: float
+    outside: Float[np.ndarray, " n"]
+    rank: int
+    n_directions: int
+    threshold: tuple[float, ...]
+
+
+def weight_changes(
+    training: TrainingRun, progress: Progress = silent
+) -> Iterator[Float[Tensor, "p g c"]]:
+    """W − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time.
+
+    Args:
+        training: the run.
+        progress: called with (step, samples done, samples in all).
+
+    Yields:
+        Coordinates √metric W over the modes that training moves, in sample order.
+
+    Cost: that of `removals`.
+    """
+    basis = training.basis
+    n, b, c = training.residual.shape
+    chunk = max(1, min(n, CHUNK_VALUES // (len(basis.eigenvalues) * c * (b + 2))))
+    moves = basis.eigenvalues > 0
+    scale = basis.metric[moves].sqrt()[:, None, None]
+    for part in removals(basis, training.residual, training.run, training.without(1), chunk):
+        yield scale * part.coordinates[moves]
+        progress("leave each sample out", part.start + part.coordinates.shape[1], n)
+
+
+def fisher_matrix(basis: Eigenbasis) -> Float[Tensor, "p p"]:
+    """F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
+
+    Args:
+        basis: the eigenbasis; without validation rows the training inputs are the queries.
+
+    Returns:
+        F, output unit squared over weight unit squared.
+
+    Cost: 2 m b p² operations; m b p values.
+    """
+    moves = basis.eigenvalues > 0
+    rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
+    return rows.T @ rows / basis.n_queries
+
+
+def fisher_information(
+    training: TrainingRun, sigma: float, progress: Progress = silent
+) -> Float[np.ndarray, " n"]:
+    """½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights.
+
+    Args:
+        training: the run.
+        sigma: σ, output unit.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Nats.
+
+    Cost: that of `removals` and 2 p² operations a sample and column.
+    Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
+    """
+    fisher = fisher_matrix(training.basis)
+    values = [
+        torch.einsum("pgc,pgc->g", change, (fisher @ change.flatten(1)).reshape(change.shape))
+        for change in weight_changes(training, progress)
+    ]
+    # F has no negative eigenvalue; the sum may round to one for a sample without effect.
+    return (torch.cat(values).clamp_min(0) / (2 * sigma**2)).numpy()
+
+
+def steady_state_information(
+    training: TrainingRun, batch_size: int, progress: Progress = silent
+) -> tuple[Float[np.ndarray, " n"], SteadyState]:
+    """½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD.
+
+    Args:
+        training: the run; Λ is taken at its trained weights.
+        batch_size: b.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Nats, and the noise with what lies outside its range.
+
+    Raises:
+        SettingError: batch_size is not a whole number of at least 1, or the run fits every sample
+            exactly or all are the same, so that SGD has no noise.
+
+    Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 4 p²
+    operations a sample and column; c p² values held.
+    Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
+    """
+    noises = steady_state_noise(training, batch_size)
+    information, inside, total = [], [], []
+    for change in weight_changes(training, progress):
+        columns = list(zip(noises, change.unbind(2), strict=True))
+        information.append(sum(noise.information(w) for noise, w in columns))
+        inside.append(sum(noise.inside(w) for noise, w in columns))
+        total.append(change.square().sum((0, 2)))
+    everything = torch.cat(total)
+    share = torch.cat(inside) / torch.where(everything > 0, everything, 1.0)
+    outside = torch.where(everything > 0, (1 - share).clamp(0, 1), 0.0)
+    state = SteadyState(
+        batch_size=batch_size,
+        step=training.run.step,
+        outside=outside.numpy(),
+        rank=sum(noise.rank for noise in noises),
+        n_directions=training.basis.rank * len(noises),
+        threshold=tuple(noise.threshold for noise in noises),
+    )
+    return torch.cat(information).numpy(), state
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    """Check the batch size of SGD.
+
+    Args:
+        batch_size: b.
+
+    Raises:
+        SettingError: it is not a whole number of at least 1.
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+        raise SettingError(
+            f"batch_size must be a whole number of at least 1; got {batch_size!r}. "
+            "Give the batch size of the training that you ask about."
+        )
+
+
+def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
+    """SGD's steady state around the trained weights, one Gaussian a column of outputs.
+
+    Args:
+        training: the run.
+        batch_size: b.
+
+    Returns:
+        c Gaussians: one of all outputs jointly, or one for each of k one-output networks.
+
+    Raises:
+        SettingError: batch_size is not a whole number of at least 1, or SGD has no noise.
+
+    Cost: c · (2 p² n b + 10 p³) operations.
+    """
+    check_batch_size(batch_size)
+    n = len(training.residual)
+    curvature = training.basis.eigenvalues[training.basis.eigenvalues > 0] + training.run.penalty
+    scale = n**2 * training.run.step / batch_size
+    return [
+        gaussian_noise(steady_state_covariance(gradient_covariance(g), curvature, scale))
+        for g in _gradients(training)
+    ]
+
+
+def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
+    """Per-sample loss gradients at the trained weights, in the coordinates of the changes."""
+    basis, residual = training.basis, training.residual
+    found = _products(basis, training.moved() - residual)
+    start = _products(basis, -residual)
+    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in found)
+    first = sum(float(g.square().sum()) for g in start)
+    if not noise > INTERPOLATED * first:
+        raise SettingError(
+            "smoothing='sgd' needs a fit with errors left, for SGD has no noise where every sample "
+            "is fitted exactly, or all are the same; got Λ = 0. Set weight_decay above 0, or train "
+            "for fewer steps."
+        )
+    return found
+
+
+def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
+    """J_iᵀ e_i for every sample, one matrix a column."""
+    moves = basis.eigenvalues > 0
+    root = basis.metric[moves].sqrt()[:, None]
+    rows = basis.whole_rows()[:, :, moves]
+    return [root * torch.einsum("nbp,nb->pn", rows, e) for e in errors.unbind(2)]

@@ -1,0 +1,1 @@
+"""What all scores of a linearised network share."""

@@ -1,0 +1,334 @@
+"""One decomposition that serves every score, the same shape for the dual and the primal form.
+
+Dual (kernel Θ = QℓQᵀ): rows = Q, metric = ℓ. Primal (C = ΦᵀΦ = VℓVᵀ): rows = ΦV, metric = 1.
+In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p metric_p W_p², outputs move by
+(rows · metric) W on the training rows and by val_rows W on the validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.form import available_memory
+from datassay.collect.linearization import Linearization
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.linear.panels import (
+    Products,
+    Rows,
+    SquaredLength,
+    all_rows,
+    gram,
+    is_one_panel,
+    operand,
+    panels,
+    product,
+    transposed_product,
+)
+
+
+class FeatureRows:
+    """ΦV, [n, b, p]: computed a panel at a time, and kept whole only where that is small.
+
+    Attributes:
+        features: Φ, [n b, p], a tensor or rows of a store.
+        shape: (n, b, p).
+        is_small: whether all rows take no more than one panel.
+        device: where products with them are computed.
+    """
+
+    def __init__(
+        self,
+        features: Rows,
+        vectors: Float[Tensor, "p p"],
+        rows_per_sample: int,
+        products: Products,
+        memory: float | None = None,
+        device: str = "cpu",
+    ):
+        self.features, self._vectors = features, vectors
+        self._operand, self._memory = operand(vectors, products, device), memory
+        self._products: Products = products
+        self.device = device
+        n_rows, size = features.shape
+        self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
+        self.is_small = is_one_panel(self.shape.numel())
+        self._whole: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Rows that are kept whole are multiplied once, here, and not by every worker.
+        whole = self.whole() if self.is_small else self._whole
+        state = self.__dict__ | {"_whole": whole}
+        unread = ("features", "_vectors", "_operand") if whole is not None else ("_vectors",)
+        return state | dict.fromkeys(unread)
+
+    def __getitem__(self, part: slice) -> Float[Tensor, "chunk b p"]:
+        """The rows of samples start to stop, float64."""
+        if self._whole is not None or self.is_small:
+            return self.whole()[part]
+        return self._panel(part)
+
+    def _panel(self, part: slice) -> Float[Tensor, "chunk b p"]:
+        n, b, size = self.shape
+        start, stop, _ = part.indices(n)
+        features = operand(self.features[start * b : stop * b], self._products, self.device)
+        rows = product(features, self._operand, self._products)
+        return rows.double().cpu().reshape(-1, b, size)
+
+    def whole(self) -> Float[Tensor, "n b p"]:
+        """All rows, for scores that cannot do with panels; kept for the next that asks.
+
+        Returns:
+            ΦV.
+
+        Raises:
+            SettingError: they do not fit the memory.
+        """
+        if self._whole is None:
+            need = 8.0 * self.shape.numel()
+            memory = available_memory() if self._memory is None else self._memory
+            if not self.is_small and 2 * need > memory:
+                n, b, size = self.shape
+                raise SettingError(
+                    "the samples' rows must fit the memory twice for a score that needs all of "
+                    f"them at once; {n * b} x {size} take {need / 1e9:.1f} GB of "
+                    f"{memory / 1e9:.1f} GB. Collect with a smaller projection, with "
+                    "outputs='averaged' or fewer samples, or raise the memory."
+                )
+            rows = torch.empty(self.shape, dtype=torch.float64)
+            for part in panels(len(self), self.shape[1:].numel()):
+                rows[part] = self._panel(part)
+            self._whole = rows
+        return self._whole
+
+    def at(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
+        """The rows of some samples, in ascending order of their positions."""
+        found = []
+        for part in panels(len(self), self.shape[1:].numel()):
+            here = samples[(samples >= part.start) & (samples < part.stop)]
+            if len(here):
+                found.append(self[part][here - part.start])
+        return torch.cat(found)
+
+    def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
+        """rowsᵀ Y."""
+        flat = columns.flatten(0, 1)
+        return self._vectors.T @ transposed_product(self.features, flat, self.device)
+
+    def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
+        """rowsᵀ rows."""
+        inner = gram(self.features, self._products, device=self.device, engine=engine)
+        return self._vectors.T @ inner @ self._vectors
+
+
+@result
+class Eigenbasis:
+    """The kernel's eigenbasis, float64, rows grouped b a sample.
+
+    Attributes:
+        rows: [n, b, p]: Q (dual, p = n b) or ΦV (primal; read it in slices of samples, or whole
+            through `whole_rows`).
+        eigenvalues: ℓ, [p], ascending, null ones exactly 0.
+        metric: [p]: ℓ (dual) or 1 (primal).
+        val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
+        complete: dual: the rows are a whole orthonormal basis.
+        products: precision of the products over all samples.
+        engine: who computes passes over the rows.
+    """
+
+    rows: Float[Tensor, "n b p"] | FeatureRows
+    eigenvalues: Float[Tensor, " p"]
+    metric: Float[Tensor, " p"]
+    val: Float[Tensor, "m b p"] | FeatureRows | None
+    complete: bool
+    products: Products = "float64"
+    engine: Engine = IN_PROCESS
+
+    @property
+    def sent(self) -> Eigenbasis:
+        """What pieces of a pass over the rows are sent: all but the validation rows."""
+        return replace(self, val=None)
+
+    @property
+    def rank(self) -> int:
+        """Eigenvalues that are not null."""
+        return int((self.eigenvalues > 0).sum())
+
+    @property
+    def device(self) -> str:
+        """Where products with the rows are computed; those with a kernel stay in main memory."""
+        return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
+
+    @property
+    def largest(self) -> float:
+        """λ_max(Θ)."""
+        return float(self.eigenvalues[-1])
+
+    @property
+    def n_queries(self) -> int:
+        """Validation samples; without any the training samples stand in."""
+        return len(self.rows) if self.val is None else len(self.val)
+
+    def whole_rows(self) -> Float[Tensor, "n b p"]:
+        """All rows at once.
+
+        Returns:
+            Q or ΦV.
+
+        Raises:
+            SettingError: they do not fit the memory.
+        """
+        return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
+
+    def query_rows(self) -> Float[Tensor, "query_rows p"]:
+        """What moves the outputs of the validation samples, else of the training samples.
+
+        Returns:
+            Rows to multiply coordinates W by, one an output.
+
+        Raises:
+            SettingError: they do not fit the memory.
+        """
+        if self.val is None:
+            return (self.whole_rows() * self.metric).flatten(0, 1)
+        val = self.val.whole() if isinstance(self.val, FeatureRows) else self.val
+        return val.flatten(0, 1)
+
+    def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
+        """rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
+        if isinstance(self.rows, FeatureRows):
+            return self.rows.projected(residual)
+        return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
+
+    def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
+        """‖Δw‖² of coordinates, summed over columns."""
+        scaled = self.metric.sqrt()[:, None, None] * w if self.complete else w
+        return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
+
+    def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
+        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs.
+
+        Returns:
+            A function of W, prepared once for many chunks: from the rows or, where that is smaller,
+            from their products or their triangular factor.
+        """
+        if self.val is None:  # QℓQᵀQℓ = ℓ² (dual) and VᵀCV = ℓ (primal): diagonal
+            scale = (self.eigenvalues * self.metric)[:, None, None]
+            return lambda w: (scale * w.square()).sum((0, 2))
+        m, b, size = self.val.shape
+        if m * b > size and isinstance(self.val, FeatureRows):
+            matrix = self.val.gram(self.engine)
+            return SquaredLength(matrix, self.products, self.val.device)
+        rows = self.query_rows()
+        if m * b > size:
+            rows = torch.linalg.qr(rows, mode="r").R  # ‖rows W‖ = ‖R W‖, and R is smaller
+        return lambda w: (rows @ w.flatten(1)).square().reshape(-1, *w.shape[1:]).sum((0, 2))
+
+
+_BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
+
+
+def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
+    """The linearisation's eigenbasis, computed once and kept as long as the linearisation lives.
+
+    Args:
+        lin: the linearisation.
+        progress: called with (step, rows done, rows in all).
+
+    Returns:
+        Its eigenbasis. Eigenvalues that are rounding (below p · 2⁻⁵² · λ_max; of products in less
+        than float64, below 2⁻²³ · λ_max) are null and set to exactly 0.
+
+    Cost: about 10 p³ operations with p = min(n b, features), plus m b p² (dual) or 1.1 n b p²
+    (primal); 2 p² values and n b p (dual) or one panel (primal, whose rows cost 2 b p² operations
+    a sample each time they are read).
+    Source: METHODS §2. Exact.
+    """
+    if lin not in _BASES:
+        _BASES[lin] = _decompose(lin, progress)
+    return _BASES[lin]
+
+
+def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
+    n, b = len(lin), lin.rows_per_sample
+    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.device
+    if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
+        # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
+        features = all_rows(lin.features)
+        kernel = features @ features.T
+        val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
+    if kernel is not None:
+        eigenvalues, vectors = _eigh(kernel, device, progress)
+        eigenvalues = null_to_zero(eigenvalues)
+        val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
+        return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
+    assert lin.features is not None
+    products, memory = lin.form.products, lin.form.memory
+    told = {"progress": progress, "engine": lin.engine}
+    total = gram(lin.features, products, device=device, **told)
+    eigenvalues, vectors = _eigh(total, device, progress)
+    eigenvalues = null_to_zero(eigenvalues, products)
+    rows, val = (
+        None if part is None else FeatureRows(part, vectors, b, products, memory, device)
+        for part in (lin.features, lin.val_features)
+    )
+    assert rows is not None
+    metric = torch.ones_like(eigenvalues)
+    return Eigenbasis(rows, eigenvalues, metric, val, False, products, lin.engine)
+
+
+def _eigh(
+    symmetric: Float[Tensor, "p p"], device: str, progress: Progress
+) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
+    """Eigenvalues and vectors found on a device, in main memory."""
+    progress("decompose", 0, 1)
+    eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
+    progress("decompose", 1, 1)
+    return eigenvalues.cpu(), vectors.cpu()
+
+
+def check_not_null(basis: Eigenbasis) -> None:
+    """Refuse a kernel that is 0, where a score has no scale without one.
+
+    Args:
+        basis: the eigenbasis.
+
+    Raises:
+        ModelError: every eigenvalue is 0.
+    """
+    if basis.rank == 0:
+        raise ModelError(
+            "the outputs must depend on the weights at some sample; the kernel is 0 for all "
+            f"{len(basis.rows)}, as where every unit is dead or every input is 0. Start from other "
+            "weights, or scale the inputs."
+        )
+
+
+def null_to_zero(
+    eigenvalues: Float[Tensor, " p"], products: Products = "float64"
+) -> Float[Tensor, " p"]:
+    """Eigenvalues with those that are rounding set to exactly 0.
+
+    Args:
+        eigenvalues: ascending, of a matrix without negative ones.
+        products: precision of the products that the matrix consists of.
+
+    Returns:
+        The same, 0 where at most p · 2⁻⁵² · λ_max, or 2⁻²³ · λ_max for less than float64.
+    """
+    rounding = len(eigenvalues) * torch.finfo(torch.float64).eps
+    if products != "float64":
+        rounding = torch.finfo(torch.float32).eps
+    return torch.where(eigenvalues > rounding * eigenvalues[-1], eigenvalues, 0.0)

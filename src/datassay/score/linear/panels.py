@@ -1,0 +1,252 @@
+"""Products over all samples a panel of rows at a time, from memory or from a store.
+
+Panels have one size whatever the features lie in and whoever computes them, and are added in one
+order: the same bits each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.form import ProductPrecision as Products
+from datassay.collect.step_bytes import PANEL_BYTES
+from datassay.progress import Progress, silent
+
+# Rows of a symmetric product that are computed together, each block from its diagonal on.
+SYMMETRIC_ROWS = 512
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """What scores read of features: their shape, and some rows at a time."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """[rows, p]."""
+        ...
+
+    def __getitem__(self, part: slice, /) -> Tensor:
+        """Rows start to stop."""
+        ...
+
+
+def panels(n: int, values_each: int) -> Iterator[slice]:
+    """Slices that cover 0 to n, each of at most PANEL_BYTES.
+
+    Args:
+        n: rows or samples.
+        values_each: float64 values that each of them takes.
+
+    Yields:
+        The slices, in order.
+    """
+    size = max(1, PANEL_BYTES // (8 * max(1, values_each)))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def is_one_panel(n_values: int) -> bool:
+    """Whether so many float64 values are no more than a panel, so that they may be kept whole.
+
+    Args:
+        n_values: of them.
+
+    Returns:
+        Whether they are.
+    """
+    return 8 * n_values <= PANEL_BYTES
+
+
+def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
+    """Every row at once, for scores of few samples.
+
+    Args:
+        features: Φ.
+
+    Returns:
+        Φ, float64.
+    """
+    return features[0 : features.shape[0]].double()
+
+
+def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
+    """Values as a product takes them.
+
+    Args:
+        values: of any floating precision.
+        products: float64; float32; or bfloat16: rounded to it, to be multiplied by `product`.
+        device: where the product is computed.
+
+    Returns:
+        The values in float64 or float32, on the device.
+    """
+    values = values.to(device)
+    if products == "bfloat16":
+        return values.to(torch.bfloat16).float()
+    return values.double() if products == "float64" else values.float()
+
+
+def product(
+    left: Float[Tensor, "a p"], right: Float[Tensor, "p b"], products: Products
+) -> Float[Tensor, "a b"]:
+    """The product of two operands.
+
+    Args:
+        left: from `operand`.
+        right: likewise.
+        products: as they were made; bfloat16 multiplies on the units that a processor or GPU has
+            for it and adds up in float32, with the speed of float32 where there are none.
+
+    Returns:
+        left @ right, in their precision.
+    """
+    if products != "bfloat16":
+        return left @ right
+    with bfloat16_units():
+        return left @ right
+
+
+@contextmanager
+def bfloat16_units() -> Iterator[None]:
+    """float32 products may round their factors to bfloat16: exact for those that are rounded.
+
+    torch's own product of bfloat16 tensors would round what it adds up, too.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def gram(
+    features: Rows,
+    products: Products = "float64",
+    *,
+    weight: Float[Tensor, " rows"] | None = None,
+    device: str = "cpu",
+    progress: Progress = silent,
+    step: str = "multiply features",
+    engine: Engine = IN_PROCESS,
+) -> Float[Tensor, "p p"]:
+    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64 by a tree.
+
+    Args:
+        features: Φ, any floating precision.
+        products: precision within a panel.
+        weight: of each row, not negative; None: 1.
+        device: where the products are computed.
+        progress: called with (step, rows done, rows in all).
+        step: what to call this.
+        engine: computes the panels' products.
+
+    Returns:
+        C in float64, in main memory.
+
+    Cost: 1.1 rows p² operations: blocks of 512 rows from their diagonal on; a panel, and
+    1 + log₂(panels) times p² values.
+    """
+    n, size = features.shape
+    parts = list(panels(n, size))
+    shared = (features, products, weight, device)
+    total = engine.sum(_panel_products, shared, parts, lambda p: progress(step, p.stop, n))
+    below = total.triu(1).T
+    return total.triu_().add_(below)
+
+
+def _panel_products(
+    shared: tuple[Rows, Products, Tensor | None, str], part: slice
+) -> Float[Tensor, "p p"]:
+    features, products, weight, device = shared
+    rows = features[part]
+    if weight is not None:
+        rows = rows * weight[part].sqrt()[:, None]
+    size = rows.shape[1]
+    total = torch.zeros(size, size, dtype=torch.float64, device=device)
+    add_products(operand(rows, products, device), total, products)
+    return total.cpu()
+
+
+def add_products(
+    rows: Float[Tensor, "panel p"], into: Float[Tensor, "p p"], products: Products = "float64"
+) -> None:
+    """Add the upper half of the rows' products: blocks of columns, each from its diagonal on.
+
+    Args:
+        rows: a panel, from `operand`.
+        into: changed in place; below the diagonal it is left incomplete.
+        products: as the panel was made.
+    """
+    for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
+        stop = start + SYMMETRIC_ROWS
+        left, right = rows[:, start:stop].T, rows[:, start:]
+        if rows.dtype == into.dtype:
+            into[start:stop, start:].addmm_(left, right)
+        else:
+            into[start:stop, start:] += product(left, right, products)
+
+
+def transposed_product(
+    features: Rows, columns: Float[Tensor, "rows c"], device: str = "cpu"
+) -> Float[Tensor, "p c"]:
+    """Φᵀ Y in float64, a panel at a time.
+
+    Args:
+        features: Φ.
+        columns: Y.
+        device: where the products are computed.
+
+    Returns:
+        The product, in main memory.
+
+    Cost: 2 rows p c operations; one panel.
+    """
+    n, size = features.shape
+    total = torch.zeros(size, columns.shape[1], dtype=torch.float64, device=device)
+    for part in panels(n, size):
+        rows, each = (operand(v[part], "float64", device) for v in (features, columns))
+        total.addmm_(rows.T, each)
+    return total.cpu()
+
+
+def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
+    """A symmetric matrix whose blocks right of the diagonal stand for their mirror images too.
+
+    Args:
+        matrix: symmetric.
+
+    Returns:
+        Twice the matrix, but once in the diagonal blocks of SYMMETRIC_ROWS.
+    """
+    doubled = 2 * matrix
+    for start in range(0, len(matrix), SYMMETRIC_ROWS):
+        part = slice(start, start + SYMMETRIC_ROWS)
+        doubled[part, part] /= 2
+    return doubled
+
+
+class SquaredLength:
+    """wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
+
+    def __init__(self, matrix: Float[Tensor, "p p"], products: Products, device: str = "cpu"):
+        self._matrix = operand(doubled_upper(matrix), products, device)
+        self._products: Products = products
+        self._device = device
+
+    def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
+        """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
+        flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
+        found = flat.new_zeros(len(flat))
+        for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
+            part = slice(start, start + SYMMETRIC_ROWS)
+            along = product(flat[:, start:], self._matrix[part, start:].T, self._products)
+            found += along.mul_(flat[:, part]).sum(1)
+        return found.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)

@@ -1,0 +1,332 @@
+"""What removing one sample, or one group, does to the trained weights, in coordinates.
+
+A sample is b rows of the basis, a group of s samples s b rows: one formula serves both.
+W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
+T = Σ_q Re[weight_q v_q / (ℓ + shift_q)] and v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b): METHODS §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Complex, Float, Int
+from torch import Tensor
+
+from datassay.results import result
+from datassay.score.linear.dynamics import (
+    FEWEST_CONTOUR_STEPS,
+    Dynamics,
+    Resolvents,
+    filter_values,
+    resolvents,
+)
+from datassay.score.linear.eigenbasis import Eigenbasis
+
+# A leverage within this of 1 means that no other sample spans that direction.
+SPANNED_ALONE = 1e-8
+
+
+@result
+class Blocks:
+    """What is removed, block by block: each sample, or each of some groups of equal size.
+
+    Attributes:
+        rows: [g, b, p], the b rows of the basis that block i takes out.
+        residual: [g, b, c], Y − f₀ of these rows.
+        projected: [p, c], rowsᵀ (Y − f₀) over ALL samples, not only these.
+        shared: where many blocks share few rows: those rows, [u, p], and the place of each block's
+            rows among them, [g, b]. Their products are then computed once.
+    """
+
+    rows: Float[Tensor, "g b p"]
+    residual: Float[Tensor, "g b c"]
+    projected: Float[Tensor, "p c"]
+    shared: tuple[Tensor, Tensor] | None = None
+
+    def weighted(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
+        """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+        if self.shared is None:
+            return weighted_blocks(self.rows, weights)
+        rows, at = self.shared
+        products = weighted_blocks(rows[None], weights)[:, 0]  # [q, u, u]
+        return products[:, at[:, :, None], at[:, None, :]]
+
+
+@result
+class Removals:
+    """The removals of one chunk of samples.
+
+    Attributes:
+        start: position of the chunk's first sample.
+        rows: of the chunk's samples in the basis.
+        coordinates: W, [p, chunk, c], of w − w₋ᵢ.
+    """
+
+    start: int
+    rows: Float[Tensor, "chunk b p"]
+    coordinates: Float[Tensor, "p chunk c"]
+
+
+def removals(
+    basis: Eigenbasis,
+    residual: Float[Tensor, "n b c"],
+    run: Dynamics,
+    run_without: Dynamics,
+    chunk: int,
+) -> Iterator[Removals]:
+    """Coordinates of w − w₋ᵢ for every sample, a chunk at a time.
+
+    Args:
+        basis: the eigenbasis of all n samples.
+        residual: Y − f₀.
+        run: the training run on all samples.
+        run_without: the run on n − 1 samples; it differs in step size under a mean loss.
+        chunk: samples at a time.
+
+    Yields:
+        The chunks, in sample order.
+
+    Cost: 4 q p n b c operations for q shifts, one reading of the rows (8 p n² c a step and the
+    rows whole for fewer than 12 descent steps).
+    Source: METHODS §2, beyond S1, which downdates a decomposition a sample. Error of the contour:
+    see `resolvents`.
+    """
+    projected = basis.project(residual)
+    trained = filter_values(basis.eigenvalues, run)[:, None] * projected
+    same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
+    for start in range(0, len(residual), chunk):
+        part = slice(start, start + chunk)
+        rows = basis.rows[part]
+        if takes_few_steps(run):
+            alone = torch.arange(start, start + len(rows))
+            without = iterate(basis, residual, run_without, alone[:, None])
+            yield Removals(start, rows, trained[:, None] - without)
+            continue
+        blocks = Blocks(rows, residual[part], projected)
+        terms, v = deletion(basis, blocks, run_without)
+        coordinates = deleted(rows, basis.eigenvalues, terms, v)
+        if run_without != run:  # a mean loss trains the others by larger steps
+            coordinates += (trained - same_data)[:, None]
+        yield Removals(start, rows, coordinates)
+
+
+def takes_few_steps(run: Dynamics) -> bool:
+    """Whether the run is too short for the contour, so that it is iterated."""
+    return run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS
+
+
+def deletion(
+    basis: Eigenbasis, blocks: Blocks, run: Dynamics
+) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
+    """The filter's resolvents, and each block's residual under them without the block.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        blocks: what is taken out.
+        run: the run without it; not one of few steps.
+
+    Returns:
+        The resolvents, and v for `deleted`.
+
+    Cost: that of `held_out_residuals`.
+    """
+    terms = run_resolvents(basis, run)
+    if run.kind == "converged" and run.penalty == 0:
+        return terms, _at_zero(basis, blocks)
+    return terms, held_out_residuals(basis, blocks, terms.shifts)
+
+
+def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
+    """The resolvents that stand for a run, the same for whatever it lacks.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        run: not one of few steps.
+
+    Returns:
+        The resolvents; one at 0 for the minimum-norm fit.
+    """
+    if run.kind == "converged" and run.penalty == 0:
+        zero = torch.zeros(1, dtype=torch.complex128)
+        return Resolvents(zero, torch.ones_like(zero))
+    return resolvents(run, basis.largest)
+
+
+def deleted(
+    rows: Float[Tensor, "chunk b p"],
+    eigenvalues: Float[Tensor, " p"],
+    terms: Resolvents,
+    v: Complex[Tensor, "q chunk b c"],
+) -> Float[Tensor, "p chunk c"]:
+    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product.
+
+    Args:
+        rows: of a chunk of blocks.
+        eigenvalues: ℓ.
+        terms: the resolvents.
+        v: from `deletion`, of the same blocks.
+
+    Returns:
+        W of w − w₋ᵢ, both under the run without the block.
+
+    Cost: 4 q p b c operations a block.
+    """
+    both = resolvent_values(eigenvalues, terms)
+    flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
+    if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
+        mixed = (flat.T @ both.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
+        return mixed.mul_(rows).permute(2, 0, 1)
+    mixed = (both @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
+    return torch.einsum("iap,piac->pic", rows, mixed)
+
+
+def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
+    """The resolvents at every eigenvalue, as real columns for the real and imaginary parts of v.
+
+    Args:
+        eigenvalues: ℓ.
+        terms: the resolvents.
+
+    Returns:
+        K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v).
+    """
+    poles = terms.shifts + eigenvalues[:, None]  # [p, q]
+    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
+    kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
+    return torch.cat([kernel.real, -kernel.imag], 1)
+
+
+def held_out_residuals(
+    basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
+) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
+    """Residual of each block under the ridge fit that never saw it, at every penalty.
+
+    v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
+
+    Args:
+        basis: the eigenbasis.
+        blocks: samples, or groups of samples.
+        shifts: not 0, real part positive or imaginary part not 0.
+
+    Returns:
+        v, in the residual's unit, complex as the shifts.
+
+    Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
+    Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
+    """
+    poles = shifts[:, None] + basis.eigenvalues  # [q, p]
+    if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
+        remain, base = shifts[:, None] / poles, 0.0
+    else:
+        remain, base = -basis.metric / poles, 1.0
+    remaining = remain[:, :, None] * blocks.projected  # [q, p, c]
+    right = _times_columns(blocks.rows, remaining) + base * blocks.residual
+    size = blocks.residual.shape[1]
+    left = blocks.weighted(remain) + base * torch.eye(size)
+    return right / left if size == 1 else torch.linalg.solve(left, right)
+
+
+def _times_columns(
+    rows: Float[Tensor, "n b p"], columns: Complex[Tensor, "q p c"] | Float[Tensor, "q p c"]
+) -> Complex[Tensor, "q n b c"] | Float[Tensor, "q n b c"]:
+    q, _, c = columns.shape
+    parts = [columns.real, columns.imag] if columns.is_complex() else [columns]
+    wide = torch.cat(parts).permute(1, 0, 2).flatten(1)  # [p, 2 q c], or [p, q c] of real ones
+    product = (rows @ wide).unflatten(2, (len(parts), q, c)).permute(2, 3, 0, 1, 4)
+    return torch.complex(product[0], product[1]) if columns.is_complex() else product[0]
+
+
+def weighted_blocks(
+    rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
+) -> Tensor:
+    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector.
+
+    Args:
+        rows: of the eigenbasis.
+        weights: one diagonal a resolvent, real or complex.
+
+    Returns:
+        [q, n, b, b], real or complex as the weights.
+
+    Cost: 2 q n b² p operations (twice for complex weights); n b p values a weight when b > 1.
+    """
+    if rows.shape[1] == 1:
+        squares = rows[:, 0].square()  # [n, p]
+        if weights.is_complex():
+            both = squares @ torch.cat([weights.real, weights.imag]).T  # [n, 2q]
+            found = torch.complex(*both.T.chunk(2))
+        else:
+            found = (squares @ weights.T).T
+        return found.reshape(*found.shape, 1, 1)
+    if weights.is_complex():
+        parts = [weighted_blocks(rows, w) for w in (weights.real, weights.imag)]
+        return torch.complex(*parts)
+    return torch.stack([(rows * w) @ rows.mT for w in weights])
+
+
+def _at_zero(basis: Eigenbasis, blocks: Blocks) -> Complex[Tensor, "1 g b c"]:
+    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular.
+
+    With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken out
+    by the leverage formula and directions with h = 1, which the sample alone spans, by projecting
+    the weights (METHODS §2).
+
+    Returns:
+        v of the one resolvent at 0.
+    """
+    ell = basis.eigenvalues
+    inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
+    rows, projected = blocks.rows, blocks.projected
+    hat, gramian = blocks.weighted(
+        torch.stack([basis.metric * inverse, basis.metric * inverse**2])
+    )  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [g, b, b]
+    h, directions = torch.linalg.eigh(hat)
+    alone = h > 1 - SPANNED_ALONE
+    scaled = basis.metric[:, None] * projected
+    fitted = inverse[:, None] * scaled  # Z C⁺ b, per mode
+    if basis.complete:
+        unfitted = rows @ torch.where(ell > 0, 0.0, 1.0)[:, None].mul(projected)
+    else:
+        unfitted = blocks.residual - rows @ fitted
+    shrink = torch.where(alone, 0.0, 1 / torch.where(alone, 1.0, 1 - h))
+    v = directions @ (shrink[..., None] * (directions.mT @ unfitted))  # [g, b, c]
+    only = directions @ (alone[..., None] * directions.mT)  # projector on h = 1
+    target = only @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
+    v = v + torch.linalg.pinv(only @ gramian @ only, hermitian=True, rtol=1e-10) @ target
+    return v[None].to(torch.complex128)
+
+
+def iterate(
+    basis: Eigenbasis,
+    residual: Float[Tensor, "n b c"],
+    run: Dynamics,
+    gone: Int[Tensor, "chunk size"],
+) -> Float[Tensor, "p chunk c"]:
+    """Descent step by step, each column of a chunk without its own samples.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        residual: Y − f₀.
+        run: the run without them.
+        gone: the samples that each column lacks.
+
+    Returns:
+        Coordinates of the weights trained without them, from w₀.
+
+    Cost: 4 n b p c operations a step and column; n b c values a column.
+    """
+    rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
+    n, b, c = residual.shape
+    size = len(gone)
+    keep = torch.ones(n, b, size, 1, dtype=torch.float64)
+    keep[gone, :, torch.arange(size)[:, None]] = 0
+    keep = keep.reshape(n * b, size, 1)
+    coordinates = torch.zeros(rows.shape[1], size, c, dtype=torch.float64)
+    target = residual.reshape(n * b, 1, c)
+    for _ in range(run.steps):
+        moved = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, size c]
+        left = keep * (target - moved.reshape(n * b, size, c))
+        ascent = (rows.T @ left.flatten(1)).reshape(coordinates.shape)
+        coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
+    return coordinates

@@ -1,0 +1,1 @@
+"""Nearest neighbours and the variance among them."""

@@ -1,0 +1,133 @@
+"""How much the target varies among a sample's nearest neighbours: S0's estimate of Df²."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from datassay.errors import DataError
+from datassay.results import result
+from datassay.score.neighbors.search import Neighbors, nearest_neighbors
+
+# Values of one block of neighbours' targets.
+BLOCK_VALUES = 2**22
+
+
+@result
+class LocalVariance:
+    """Variance of the targets among each sample's neighbours, itself one of them.
+
+    Attributes:
+        variance: [n], squared target unit, summed over outputs; of classes the variance of their
+            one-hot columns, at most 1 + 1/(k − 1). Exactly 0 where all neighbours agree.
+        neighbors: the neighbours that it is over.
+    """
+
+    variance: Float[np.ndarray, " n"]
+    neighbors: Neighbors
+
+
+def local_variance(
+    features: Shaped[np.ndarray, "n ..."],
+    y: Shaped[np.ndarray, "..."],
+    n_neighbors: int = 20,
+    *,
+    search: str = "auto",
+) -> LocalVariance:
+    """Variance of the target among the nearest neighbours of each sample.
+
+    Df²(x_i) = 1/(k − 1) Σ_{j ∈ kNN(i)} ‖f(x_j) − mean‖²;
+    of one-hot classes (k − Σ_c k_c²/k)/(k − 1), with k_c neighbours in class c.
+
+    Args:
+        features: [n, ...], finite.
+        y: classes ([n] whole numbers, booleans or strings) or targets ([n] floats, or [n, q]
+            numbers), finite.
+        n_neighbors: k, the sample itself among them: 2 ≤ k < n.
+        search: as `nearest_neighbors` has it.
+
+    Returns:
+        The variances and the neighbours.
+
+    Raises:
+        DataError: features or targets that are not finite numbers, or not one target a sample.
+        SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
+
+    Cost: the neighbours, and n k q values a block at a time.
+    Source: S0 eq. (4); the sample itself is among its neighbours, as in the code that made its
+    numbers. That code divides by k: a factor k/(k − 1) that the weights do not see.
+    """
+    _check_targets(features, y)
+    neighbors = nearest_neighbors(features, n_neighbors, search=search)
+    return LocalVariance(neighbor_variance(neighbors.index, y), neighbors)
+
+
+def neighbor_variance(
+    index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
+) -> Float[np.ndarray, " n"]:
+    """Variance of the target among neighbours that are known already.
+
+    Args:
+        index: [n, k], of each sample's neighbours; the first k columns of a longer list are the k
+            nearest.
+        y: classes or targets, as `local_variance` takes them; not checked again.
+
+    Returns:
+        Df², as `LocalVariance.variance`.
+    """
+    if y.ndim == 1 and y.dtype.kind in "biuU":
+        return _class_variance(index, np.unique(y, return_inverse=True)[1])
+    return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))
+
+
+def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
+    if y.ndim not in {1, 2} or y.size == 0 or y.dtype.kind not in "biufU":
+        raise DataError(
+            "y must be [n] classes, or [n] or [n, q] targets; got "
+            f"{y.dtype} of shape {list(y.shape)}."
+        )
+    if features.ndim == 0 or len(y) != len(features):
+        raise DataError(
+            f"y must hold one target a sample, {features.shape[0] if features.ndim else 'n'}; got "
+            f"{len(y)}."
+        )
+    if y.ndim == 2 and y.dtype.kind == "U":
+        raise DataError(f"y must be [n] where it holds strings; got shape {list(y.shape)}.")
+    if y.dtype.kind == "f":
+        # In float64: 1e150 is no float32, and NumPy would warn of each set of float32 targets.
+        bad = ~(np.abs(y.reshape(len(y), -1).astype(np.float64)) < 1e150).all(1)
+        if bad.any():
+            raise DataError(
+                f"y must be finite and below 1e150; {bad.sum()} of {len(y)} targets are not, the "
+                f"first at position {bad.argmax()}. Remove those samples."
+            )
+
+
+def _class_variance(
+    index: Int[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    n, k = index.shape
+    n_classes = int(labels.max()) + 1
+    squares = np.empty(n)
+    step = max(1, BLOCK_VALUES // (k + n_classes))
+    for start in range(0, n, step):
+        near = labels[index[start : start + step]]
+        cells = near + n_classes * np.arange(len(near))[:, None]
+        counts = np.bincount(cells.ravel(), minlength=len(near) * n_classes)
+        squares[start : start + step] = np.square(counts.reshape(len(near), -1)).sum(1)
+    return (k * k - squares) / (k * (k - 1))  # whole numbers until here: 0 is exactly 0
+
+
+def _target_variance(
+    index: Int[np.ndarray, "n k"], y: Float[np.ndarray, "n q"]
+) -> Float[np.ndarray, " n"]:
+    n, k = index.shape
+    variance = np.empty(n)
+    step = max(1, BLOCK_VALUES // (k * y.shape[1]))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        # From the sample's own target, so that neighbours who all share it give exactly 0.
+        away = y[index[part]] - y[part, None]
+        away -= away.mean(1, keepdims=True)
+        variance[part] = np.square(away).sum((1, 2)) / (k - 1)
+    return variance

@@ -1,0 +1,160 @@
+"""Sample information: how much one sample tells the trained network, in nats."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from datassay.arguments import checks_arguments
+from datassay.collect.linearization import Linearization
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.score.information.weights import (
+    SteadyState,
+    check_batch_size,
+    fisher_information,
+    steady_state_information,
+)
+from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.score.linear.eigenbasis import eigenbasis
+from datassay.score.linear.training_run import TrainingRun, training_run
+
+SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd")
+
+
+@result
+class SampleInformation:
+    """Information of each sample, one row per sample.
+
+    Attributes:
+        information: [n], nats, never negative. Larger: the trained network depends more on it.
+        ids: [n], the samples' ids.
+        smoothing: which measure: "functional", "isotropic", "fisher" or "sgd".
+        sigma: the standard deviation of the smoothing noise; output unit (functional, fisher) or
+            weight unit (isotropic). 1 for sgd, whose noise has its own scale.
+        steady_state: of sgd: the noise, and the share of each change that it does not reach.
+    """
+
+    information: Float[np.ndarray, " n"]
+    ids: np.ndarray
+    smoothing: str
+    sigma: float
+    steady_state: SteadyState | None = None
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, information; of sgd also outside."""
+        columns = {"id": self.ids, "information": self.information}
+        if self.steady_state is not None:
+            columns["outside"] = self.steady_state.outside
+        return pa.table(columns)
+
+
+@checks_arguments
+def sample_information(
+    lin: Linearization,
+    *,
+    smoothing: str = "functional",
+    sigma: float = 1.0,
+    batch_size: int | None = None,
+    loo: LeaveOneOut | None = None,
+    **run: float | int | str,
+) -> SampleInformation:
+    """Information that each sample gives to the weights or to the predictions.
+
+    functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²;  isotropic: ‖w − w₋ᵢ‖²/(2σ²);
+    fisher: ½ Δᵀ F Δ/σ², F = (1/m) Σ_j J_jᵀJ_j;  sgd: ½ Δᵀ Σ⁺ Δ, H Σ + Σ H = n²(η/b) Λ
+
+    Args:
+        lin: the linearisation.
+        smoothing: "functional" (information about the predictions on the m validation inputs, or
+            on the training inputs where there are none), or about the weights: "isotropic",
+            "fisher" (equal to functional, computed through the weights) or "sgd" (beside the noise
+            that SGD leaves in them).
+        sigma: σ of the smoothing noise, which sets the scale: it divides by σ². Output unit for
+            "functional" and "fisher", weight unit for "isotropic". Not for "sgd".
+        batch_size: b, only for "sgd": its information is proportional to b / η, η the run's step
+            as a sum loss (lr / n under reduction="mean"). "auto" chooses a step, not yours: give
+            the lr of the training that you ask about.
+        loo: leave-one-out results to read off; None computes them.
+        run: lr, steps, weight_decay, reduction, dynamics and progress of `leave_one_out`; only
+            without loo.
+
+    Returns:
+        Nats, one value a sample. With averaged outputs the weights are those of k independent
+        networks of one output each, and the k informations are summed.
+
+    Raises:
+        SettingError: smoothing is unknown, sigma is not positive or stands beside "sgd",
+            batch_size is missing, stands beside another smoothing or is below 1, the run leaves
+            SGD no noise, or run settings stand beside loo.
+
+    Cost: that of `leave_one_out`; n values more with loo. "fisher" and "sgd" repeat its removals,
+    and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs).
+    Source: S1 Prop. 3.2, eqs. 8 and 16 (whose printed norm lacks its square), §5 and Prop. 5.1 (eq.
+    14 with the factor n² that a sum loss needs). Exact for the linearised network; "sgd" in the
+    limit of small steps, with Λ and Σ held constant when a sample is removed. Joint outputs can
+    leave Σ nearly singular, n − 1 gradients for n k directions: then see steady_state.outside.
+    """
+    check_smoothing(smoothing, sigma, batch_size)
+    if loo is not None and run:
+        raise SettingError(f"run settings belong to loo; got {', '.join(run)} beside it.")
+    if smoothing in {"functional", "isotropic"}:
+        loo = leave_one_out(lin, **run) if loo is None else loo  # pyright: ignore[reportArgumentType]
+        if smoothing == "functional":
+            information = loo.prediction_change / (2 * sigma**2 * loo.n_queries)
+        else:
+            information = loo.weight_change / (2 * sigma**2)
+        return SampleInformation(information, lin.ids, smoothing, float(sigma))
+    progress = cast(Progress, run.pop("progress", silent))
+    training = _training(lin, loo, run)
+    if smoothing == "fisher":
+        return SampleInformation(
+            fisher_information(training, sigma, progress), lin.ids, smoothing, float(sigma)
+        )
+    assert batch_size is not None
+    information, state = steady_state_information(training, batch_size, progress)
+    return SampleInformation(information, lin.ids, smoothing, 1.0, state)
+
+
+def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
+    """Refuse what no kernel could make right.
+
+    Args:
+        smoothing: as in `sample_information`.
+        sigma: as there.
+        batch_size: as there.
+
+    Raises:
+        SettingError: a setting is outside its rule, or does not belong to the smoothing.
+    """
+    if smoothing not in SMOOTHINGS:
+        names = ", ".join(repr(name) for name in SMOOTHINGS)
+        raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
+    if not (np.isfinite(sigma) and sigma > 0):
+        raise SettingError(f"sigma must be finite and positive; got {sigma}.")
+    if smoothing == "sgd" and batch_size is None:
+        raise SettingError(
+            "batch_size must be given for smoothing='sgd', for the noise of SGD is proportional "
+            "to lr / batch_size; got None."
+        )
+    if smoothing == "sgd" and sigma != 1.0:
+        raise SettingError(
+            f"sigma must be left at 1 for smoothing='sgd', whose noise has the scale of lr / "
+            f"batch_size; got {sigma}."
+        )
+    if smoothing == "sgd":
+        check_batch_size(batch_size)
+    elif batch_size is not None:
+        raise SettingError(
+            f"batch_size belongs to smoothing='sgd'; got {batch_size} beside {smoothing!r}."
+        )
+
+
+def _training(lin: Linearization, loo: LeaveOneOut | None, run: dict) -> TrainingRun:
+    if loo is None:
+        return training_run(lin, **run)
+    return TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)

@@ -1,0 +1,1 @@
+"""How removals change the variance of influence."""

@@ -1,0 +1,230 @@
+"""Influence of every sample on every other, as rows whose products are the pairs.
+
+X(z, z′) = −∇L(z′)ᵀ H⁻¹ ∇L(z) = −a_zᵀ a_z′,  A = G L⁻ᵀ,  H = L Lᵀ
+
+H is the Hessian of the ridge-penalised mean loss plus damping · I. Nothing here is n × n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from datassay.collect.collection import check_sets
+from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Whom one sample influences most.
+
+    Attributes:
+        helped: [t] positions of the samples whose loss it lowers most, the most helped first.
+        harmed: [t] positions of those whose loss it raises most, the most harmed first.
+        help: [t], X(z, z′) of `helped`: loss change per unit of added weight, negative.
+        harm: [t], X(z, z′) of `harmed`, positive. Both lists end where the sign does.
+    """
+
+    helped: Int[np.ndarray, " helped"]
+    harmed: Int[np.ndarray, " harmed"]
+    help: Float[np.ndarray, " helped"]
+    harm: Float[np.ndarray, " harmed"]
+
+
+@result
+class PairInfluence:
+    """X(z, z′) of n samples, block by block.
+
+    Attributes:
+        rows: a_z = L⁻¹ ∇L(z), [n, p], float64.
+        ids: [n].
+        ridge: of the mean loss.
+        damping: added to the Hessian, not part of the training. V[X] depends on it: the larger,
+            the smaller every |X|.
+        gradient_norm: ‖∇L + ridge θ‖ of the mean loss where the weights that train are a dense
+            layer, ‖∇L‖ otherwise; X means what it says near 0 only.
+    """
+
+    rows: Float[Tensor, "n p"]
+    ids: np.ndarray
+    ridge: float
+    damping: float
+    gradient_norm: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def block(
+        self, first: Int[np.ndarray, " r"] | slice, second: Int[np.ndarray, " c"] | slice
+    ) -> Float[np.ndarray, "r c"]:
+        """X of some samples on some: loss change of the second per unit weight of the first."""
+        return -(self.rows[first] @ self.rows[second].T).numpy()
+
+    def partners(self, position: int, top: int = 5) -> Partners:
+        """Whom the sample at a position helps and harms most.
+
+        Args:
+            position: in 0..n−1.
+            top: how many of each at most.
+
+        Returns:
+            The partners; the sample itself is none.
+
+        Raises:
+            SettingError: position or top is out of range.
+        """
+        if not 0 <= position < len(self) or top < 1:
+            raise SettingError(
+                f"position must lie in 0..{len(self) - 1} and top be at least 1; got {position} "
+                f"and {top}."
+            )
+        effect = self.block(slice(position, position + 1), slice(None))[0]
+        effect[position] = 0.0
+        order = np.argsort(effect, kind="stable")
+        helped = order[:top][effect[order[:top]] < 0]
+        harmed = order[::-1][:top][effect[order[::-1][:top]] > 0]
+        return Partners(helped, harmed, effect[helped], effect[harmed])
+
+
+def pair_influence(
+    model: nn.Module,
+    samples: SampleSet,
+    *,
+    loss: str = "cross_entropy",
+    ridge: float = 0.0,
+    damping: float = 0.01,
+    projection: int | str | None = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> PairInfluence:
+    """X(z, z′) at a model's trained weights.
+
+    Args:
+        model: at weights trained on `samples`. Exact where all that trains is one dense layer at
+            the end; otherwise Gauss–Newton on (projected) Jacobians.
+        samples: n samples.
+        loss: what it was trained with, "cross_entropy" (one output: binary) or "mse".
+        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        damping: added to the Hessian of the penalised mean loss.
+        projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
+        seed: of the projection.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        The rows whose products are X.
+
+    Raises:
+        SettingError: ridge or damping is negative, the loss does not suit, or the Hessian is
+            singular.
+        DataError: fewer than 2 samples or classes.
+        ModelError: outputs do not fit the targets or are not finite.
+
+    Cost: `output_geometry`, 2 n k p² operations for H, p³/3 and n p².
+    Source: S4 Lemma 3 (Koh and Liang, 2017). Exact for linear models; otherwise deviates by
+    Gauss–Newton's H and by the projection.
+    """
+    check_penalties(ridge, damping)
+    check_sets(samples, None)
+    at = output_geometry(model, samples, loss, projection=projection, seed=seed, progress=progress)
+    return geometry_influence(at, samples.ids, ridge, damping)
+
+
+def geometry_influence(
+    at: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
+) -> PairInfluence:
+    """X(z, z′) where the geometry is at hand.
+
+    Args:
+        at: the model and its samples.
+        ids: theirs.
+        ridge: of the mean loss.
+        damping: added to its Hessian.
+
+    Returns:
+        The rows whose products are X.
+
+    Raises:
+        SettingError: the Hessian is singular.
+    """
+    slope, curvature = at.derivatives()
+    gradients = at.features.gradients(slope)
+    factor = hessian_factor(at.features.curvature(curvature) / len(at), ridge + damping)
+    mean = gradients.mean(0) + (0.0 if at.weights is None else ridge * at.weights)
+    return PairInfluence(whiten(factor, gradients), ids, ridge, damping, float(mean.norm()))
+
+
+def hessian_factor(
+    mean_curvature: Float[Tensor, "*batch p p"], penalty: float
+) -> Float[Tensor, "*batch p p"]:
+    """Cholesky factor L of H = the mean loss's Hessian + penalty · I.
+
+    Args:
+        mean_curvature: without ridge and damping; one, or several.
+        penalty: ridge + damping.
+
+    Returns:
+        L, lower triangular.
+
+    Raises:
+        SettingError: an H is singular to rounding.
+    """
+    hessian = mean_curvature.clone()
+    diagonal = hessian.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_(penalty)
+    factor, failed = torch.linalg.cholesky_ex(hessian)
+    rounding = diagonal.shape[-1] * torch.finfo(hessian.dtype).eps * diagonal.amax(-1)
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square().amin(-1)
+    if failed.any() or not (pivots > rounding).all():
+        raise SettingError(singular_hessian(penalty))
+    return factor
+
+
+def singular_hessian(penalty: float) -> str:
+    """What to say where H has no inverse.
+
+    Args:
+        penalty: ridge + damping.
+
+    Returns:
+        Rule, value and remedy.
+    """
+    return (
+        "the Hessian of the loss must be positive definite, also without any one sample; it is "
+        f"singular at ridge + damping = {penalty:g}. Set damping=0.01, or train with a ridge."
+    )
+
+
+def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+    """L⁻¹ times each row.
+
+    Args:
+        factor: L.
+        rows: gradients or Jacobian rows.
+
+    Returns:
+        Rows whose inner products are those in the metric H⁻¹.
+    """
+    return torch.linalg.solve_triangular(factor, rows.T, upper=False).T
+
+
+def check_penalties(ridge: float, damping: float) -> None:
+    """Refuse penalties that are no penalties.
+
+    Args:
+        ridge: of the training.
+        damping: of the Hessian.
+
+    Raises:
+        SettingError: one is negative or not finite.
+    """
+    for name, value in (("ridge", ridge), ("damping", damping)):
+        if not 0 <= value < float("inf"):
+            raise SettingError(f"{name} must be a number of at least 0; got {value}.")

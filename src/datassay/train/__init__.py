@@ -1,0 +1,1 @@
+"""Fitting networks: one, many at once, and last layers alone."""

@@ -1,0 +1,257 @@
+"""One model fitted again and again to parts of its samples, and what it says on all of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import minimize_scalar
+from torch import Tensor, nn
+
+from datassay.collect.curvature.output_features import OutputFeatures
+from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry, with_weights
+from datassay.collect.curvature.output_loss import output_losses
+from datassay.collect.jacobian.suitable import unwrapped
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, part_of, silent
+from datassay.results import result
+from datassay.train.convex import fit_convex
+from datassay.train.training import Recipe, TrainedNetworks, train_networks
+
+# Share of the kept samples on which a network's temperature is fitted.
+CALIBRATION = 0.1
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@result
+class Fitted:
+    """A model fitted to a part of the samples.
+
+    Attributes:
+        at: outputs and Jacobians of all n samples at its weights, kept or not.
+        others: its outputs on each of the other sets, [m, k] with an m of its own.
+        temperature: what its logits have to be divided by to mean what they say; 1 where the fit is
+            no more certain than its ridge allows.
+    """
+
+    at: OutputGeometry
+    others: tuple[Float[Tensor, "_ k"], ...]
+    temperature: float = 1.0
+
+
+@result
+class ConvexFitter:
+    """Fits of a model whose one dense layer trains: to the minimum, from the last weights.
+
+    Attributes:
+        model: the network.
+        at: its geometry on all samples.
+        others: Jacobians of the other sets.
+        ridge: of the mean loss.
+    """
+
+    model: nn.Module
+    at: OutputGeometry
+    others: tuple[OutputFeatures, ...]
+    ridge: float
+
+    def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
+        """Fit to the samples at `keep`, starting from an earlier fit."""
+        weight = self.at.outputs.new_zeros(1, len(self.at))
+        weight[0, keep] = 1.0
+        start = None if last is None or last.at.weights is None else last.at.weights[None]
+        at = self.at
+        found = fit_convex(
+            at.features, at.targets, at.loss, self.ridge, sample_weight=weight, start=start
+        ).weights[0]
+        fitted = replace(at, outputs=at.features.outputs(found), weights=found)
+        return Fitted(fitted, tuple(features.outputs(found) for features in self.others))
+
+    def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
+        """The network fitted to the samples at `keep`."""
+        at = self.fit(keep).at
+        assert at.weights is not None
+        return with_weights(self.model, at.weights)
+
+
+@result
+class NetworkFitter:
+    """Trainings of any network from its starting weights.
+
+    Each leaves out a random tenth of the samples, on which the temperature is fitted: trained
+    networks are surer than they are right, and more so the longer they train.
+
+    Attributes:
+        model: the network at its starting weights.
+        samples: all n.
+        others: the other sets.
+        recipe: how it is trained.
+        layers: whose Jacobians: "all" that train, or "last", the last dense layer alone.
+        projection: of the Jacobians.
+        seed: of the batches, of the tenth left out and of the projection.
+        progress: called with (step, updates done, updates in all) of each training.
+    """
+
+    model: nn.Module
+    samples: SampleSet
+    others: tuple[SampleSet, ...]
+    recipe: Recipe
+    layers: str
+    projection: int | str | None
+    seed: int
+    progress: Progress = silent
+
+    def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
+        """Train on nine tenths of the samples at `keep`; earlier fits are not continued."""
+        del last  # warm starts would remember what was removed
+        order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
+        n_aside = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
+        aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
+        networks = self._train(rest)
+        model = taken_network(self.model, networks)
+        at = output_geometry(
+            last_layer_only(model) if self.layers == "last" else model,
+            self.samples,
+            self.recipe.loss,
+            projection=self.projection,
+            seed=self.seed,
+        )
+        others = tuple(
+            networks.outputs(torch.as_tensor(s.x).to(getattr(torch, self.recipe.precision)))[0]
+            for s in self.others
+        )
+        temperature = best_temperature(at.outputs[aside], at.targets[aside]) if n_aside else 1.0
+        return Fitted(at, tuple(f.double() for f in others), temperature)
+
+    def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
+        """The network trained on all the samples at `keep`."""
+        return taken_network(self.model, self._train(keep))
+
+    def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
+        told = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
+        return train_networks(
+            [self.model], self.samples, keep[None], self.recipe, seed=self.seed, progress=told
+        )
+
+
+Fitter = ConvexFitter | NetworkFitter
+
+
+def fitter(
+    model: nn.Module,
+    samples: SampleSet,
+    others: Sequence[SampleSet] = (),
+    *,
+    loss: str,
+    ridge: float,
+    recipe: Recipe | None = None,
+    layers: str = "last",
+    projection: int | str | None = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Fitter:
+    """How to fit this model: to the minimum where it is linear in what trains, else by training.
+
+    Args:
+        model: at its starting weights.
+        samples: n samples, of which parts will be kept.
+        others: sets whose outputs are wanted after each fit.
+        loss: "cross_entropy" or "mse".
+        ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
+        recipe: of other networks; None is Adam, 300 updates of 64 samples.
+        layers: of other networks, whose Jacobians: "last", the last dense layer alone, or "all".
+        projection: of their Jacobians.
+        seed: of their batches and projection.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The fitter.
+
+    Raises:
+        SettingError: the loss, the layers or the projection does not suit.
+        ModelError: outputs do not fit the targets.
+    """
+    if layers not in {"last", "all"}:
+        raise SettingError(f"layers must be 'last' or 'all'; got {layers!r}.")
+    probe = samples.subset(torch.arange(min(2, len(samples))).numpy())
+    if not output_geometry(model, probe, loss, projection=1).is_linear:
+        recipe = replace(recipe or Recipe(), loss=loss)
+        return NetworkFitter(
+            model, samples, tuple(others), recipe, layers, projection, seed, progress
+        )
+    at = output_geometry(model, samples, loss)
+    features = tuple(output_geometry(model, s, loss).features for s in others)
+    return ConvexFitter(model, at, features, ridge)
+
+
+def last_layer_only(model: nn.Module) -> nn.Module:
+    """The network with all but its last dense layer frozen, so that its geometry is exact.
+
+    Args:
+        model: the network; left untouched.
+
+    Returns:
+        A copy.
+
+    Raises:
+        ModelError: it has no dense layer.
+    """
+    copied = copy.deepcopy(model)
+    dense = [m for m in copied.modules() if isinstance(m, nn.Linear)]
+    if not dense:
+        raise ModelError(
+            "layers='last' needs a dense layer (nn.Linear); the model has none. Take layers='all'."
+        )
+    copied.requires_grad_(False)
+    dense[-1].requires_grad_(True)
+    return copied
+
+
+def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
+    """The t that makes the logits f/t likeliest on samples that training has not seen.
+
+    Args:
+        outputs: logits.
+        targets: one-hot, or {0, 1} for one output.
+
+    Returns:
+        t in [1/8, 8].
+
+    Source: Guo et al. (2017), temperature scaling.
+    """
+
+    def surprise(log_t: float) -> float:
+        scaled = outputs * float(np.exp(-log_t))
+        return float(output_losses(scaled, targets, "cross_entropy").mean())
+
+    limit = float(np.log(8.0))
+    found = minimize_scalar(surprise, bounds=(-limit, limit), method="bounded")
+    return float(np.exp(found.x))
+
+
+def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:
+    """One of the networks that were trained, in the model's precision.
+
+    Args:
+        model: of their architecture; left untouched.
+        networks: what was trained.
+        place: which of them.
+
+    Returns:
+        A copy with the trained weights.
+    """
+    copied = copy.deepcopy(unwrapped(model))
+    # Not load_state_dict: it wants tied weights under each name, and no unsaved buffers.
+    own = dict(copied.named_parameters()) | dict(copied.named_buffers())
+    with torch.no_grad():
+        for name, stacked in networks.state.items():
+            own[name].copy_(stacked[place])
+    return copied

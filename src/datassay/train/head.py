@@ -1,0 +1,235 @@
+"""The last linear layer of a network, what enters it, and the network with another one in place.
+
+Algorithm 1 of S0 calls the network without that layer M*; its outputs are the features here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.jacobian.suitable import unwrapped
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.networks import Affine
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+CHUNK = 512
+
+
+@result
+class Head:
+    """A network seen as features, one dense layer and, for our own regressions, a fixed scale.
+
+    Attributes:
+        model: the user's network, never changed.
+        name: of the layer among the network's modules; "" where the network is that layer.
+        layer: the layer itself.
+        scale: [k], outputs = layer's outputs · scale + shift: 1 and 0 but for `build_model`'s
+            regressions, whose outputs are in the target's unit.
+        shift: [k].
+    """
+
+    model: nn.Module
+    name: str
+    layer: nn.Linear
+    scale: Float[Tensor, " k"]
+    shift: Float[Tensor, " k"]
+
+    def features(
+        self, samples: SampleSet, *, chunk: int = CHUNK, progress: Progress = silent
+    ) -> Float[Tensor, "n d"]:
+        """The layer's input for each sample, in one pass, in evaluation mode.
+
+        Args:
+            samples: n samples.
+            chunk: samples at a time.
+            progress: called with (step, samples done, samples in all).
+
+        Returns:
+            Features, in the network's precision, on the CPU.
+
+        Raises:
+            ModelError: some are not finite.
+            SettingError: chunk is not positive.
+
+        Cost: one forward pass; n d values and one chunk's activations.
+        """
+        if chunk < 1:
+            raise SettingError(f"chunk must be at least 1; got {chunk}.")
+        frozen = copy.deepcopy(self.model).eval()
+        seen: list[Tensor] = []
+        frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: seen.append(i[0]))
+        found: list[Tensor] = []
+        for start in range(0, len(samples), chunk):
+            with torch.no_grad():
+                frozen(_inputs(samples, slice(start, start + chunk), frozen))
+            found.append(seen.pop().detach().cpu().clone())
+            progress("collect features", min(start + chunk, len(samples)), len(samples))
+        features = torch.cat(found)
+        _check_finite(features, samples)
+        return features
+
+    def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """The network's outputs from features, without running it again.
+
+        Args:
+            features: what enters the layer.
+
+        Returns:
+            Logits, or target units.
+        """
+        weight = self.layer.weight.detach().cpu().to(features.dtype)
+        found = features @ weight.T
+        if self.layer.bias is not None:
+            found = found + self.layer.bias.detach().cpu().to(features.dtype)
+        return found * self.scale.to(features.dtype) + self.shift.to(features.dtype)
+
+    def with_layer(
+        self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"] | None
+    ) -> nn.Module:
+        """A copy of the network with these weights in the layer's place.
+
+        Args:
+            weight: W, on any device, in any precision.
+            bias: b; None for a layer without one.
+
+        Returns:
+            One module of the network's own precision, device and mode. Where the layer shared its
+            weights with another, the copy's other one keeps the old.
+        """
+        model = copy.deepcopy(self.model)
+        layer = model.get_submodule(self.name)
+        assert isinstance(layer, nn.Linear)
+        layer.weight = nn.Parameter(weight.detach().to(layer.weight).clone())
+        if bias is not None:
+            layer.bias = nn.Parameter(bias.detach().to(layer.weight).clone())
+        return model
+
+
+def split_head(model: nn.Module, samples: SampleSet, layer: str | None = None) -> Head:
+    """Find a network's last linear layer by running it on two samples.
+
+    Args:
+        model: any module mapping [n, *input_shape] to [n, k]; left untouched.
+        samples: at least one sample; the first two are run.
+        layer: the layer's name in `model.named_modules()`; None looks for the nn.Linear whose
+            output is the network's output.
+
+    Returns:
+        The layer, with which features are collected and a network is put together again.
+
+    Raises:
+        ModelError: the network fails on the samples, its output is no [n, k] tensor or comes from
+            no nn.Linear, or the layer named is none or does not produce the output.
+    """
+    unwrapped(model)  # refuses what is no network, or has no weights yet
+    frozen = copy.deepcopy(model).eval()
+    calls = _linear_calls(frozen)
+    x = _inputs(samples, slice(0, 2), frozen)
+    try:
+        with torch.no_grad():
+            outputs = frozen(x)
+    except Exception as error:  # whatever the user's module raises
+        raise ModelError(
+            f"the model must run on samples of shape {list(samples.input_shape)}; it raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+        got = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ModelError(
+            f"the model must return outputs [n, k]; got {got}. Wrap it in a module that does."
+        )
+    inner, scale, shift = _before_fixed_scale(outputs, calls)
+    matching = [
+        name
+        for name, module, given, made in calls()
+        if isinstance(module, nn.Linear) and given.ndim == 2 and _same(made, inner)
+    ]
+    name = _chosen(matching, layer, frozen)
+    found = model.get_submodule(name)
+    assert isinstance(found, nn.Linear)
+    return Head(model, name, found, scale, shift)
+
+
+Call = tuple[str, nn.Module, Tensor, Tensor]
+
+
+def _linear_calls(model: nn.Module) -> Callable[[], list[Call]]:
+    """Hooks on dense layers and fixed scales; gives (name, module, input, output) of every call."""
+    calls: list[Call] = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | Affine):
+
+            def note(module: nn.Module, given: Any, made: Any, name: str = name) -> None:
+                calls.append((name, module, given[0].clone(), made.clone()))
+
+            module.register_forward_hook(note)
+    return lambda: calls
+
+
+def _before_fixed_scale(
+    outputs: Float[Tensor, "n k"], calls: Callable[[], list[Call]]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What a last `Affine`, where there is one, was given, and its scale and shift."""
+    k = outputs.shape[1]
+    scale, shift = torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
+    last = calls()[-1:]
+    if last and isinstance(last[0][1], Affine) and _same(last[0][3], outputs):
+        _, fixed, inner, _ = last[0]
+        assert isinstance(fixed, Affine)
+        factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
+        return inner, factor.expand(k).clone(), offset.expand(k).clone()
+    return outputs, scale, shift
+
+
+def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:
+    linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
+    if layer is not None and layer not in linear:
+        raise ModelError(
+            f"layer must name an nn.Linear of the model; got {layer!r}. It has "
+            f"{', '.join(linear) or 'none'}."
+        )
+    if not linear:
+        raise ModelError(
+            "the model must have a linear last layer (nn.Linear) to retrain; it has none. End it "
+            "with one, or weight its loss directly."
+        )
+    found = [n for n in matching if layer in {None, n}]
+    if not found:
+        which = f"layer {layer!r}" if layer else "its last nn.Linear"
+        raise ModelError(
+            f"the model's output must be that of {which} itself, on one vector a sample; something "
+            "comes after it, such as a softmax. Let the model end with it and return logits."
+        )
+    return found[-1]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a, b)
+
+
+def _inputs(samples: SampleSet, part: slice, model: nn.Module) -> Tensor:
+    """On the model's device and in its precision; whole numbers to look up stay whole."""
+    parameter = next(model.parameters(), torch.zeros(()))
+    x = torch.tensor(samples.x[part])  # a copy: some networks work in place
+    looked_up = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+    if looked_up and not x.is_floating_point():
+        return x.to(parameter.device)
+    return x.to(parameter)
+
+
+def _check_finite(features: Tensor, samples: SampleSet) -> None:
+    bad = ~torch.isfinite(features).all(1).numpy()
+    if bad.any():
+        names = ", ".join(map(str, samples.ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+        raise ModelError(
+            f"the features must be finite; those of {names} are not. Check the weights and the "
+            "scale of the inputs."
+        )

@@ -1,0 +1,311 @@
+"""Retrain one dense layer on fixed features: many weightings from many seeds in one program.
+
+A batch of b samples costs (1/b) Σ_i w_i ℓ_i with weights of mean 1 over the training set. Weights
+that sum to 1 would shrink every step of plain descent by n, weights from 1 to m would multiply it
+by their mean; with mean 1 a learning rate means what it means without weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.collect.curvature.output_features import CHUNK_VALUES, SharedFeatures
+from datassay.collect.curvature.output_loss import LOSSES, output_losses
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.train.convex import fit_convex
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-7  # Keras' default; torch's is 1e-8
+STEP = "train last layer"
+OnEpoch = Callable[[int, Float[Tensor, "S M"]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRecipe:
+    """How the layer is trained.
+
+    Attributes:
+        solver: "adam" (minibatches) or "exact": to the minimum, by Newton's method up to 1600
+            weights and L-BFGS beyond.
+        start: "fresh" (uniform weights of Glorot and Bengio, zero bias) or "trained" (the layer's
+            own); where "exact" starts does not matter.
+        lr: of Adam.
+        epochs: passes over the samples.
+        batch_size: samples an update; None is all of them.
+        patience: with validation samples: stop when so many epochs brought no better score for any
+            of the layers, and return each layer's best epoch. None trains all epochs and returns
+            the last.
+        ridge: of "exact", (ridge/2)‖θ‖² beside the mean loss, the bias included.
+    """
+
+    solver: str = "adam"
+    start: str = "fresh"
+    lr: float = 1e-3
+    epochs: int = 25
+    batch_size: int | None = 25
+    patience: int | None = None
+    ridge: float = 1e-4
+
+
+@result
+class TrainedHeads:
+    """S · M dense layers: M weightings of the samples, each from S seeds.
+
+    Attributes:
+        weight: W, [S, M, k, d].
+        bias: b, [S, M, k]; None without one.
+        val_score: [epochs, S, M], accuracy or −(half squared error), after each epoch; no rows
+            without validation samples. "exact" has one.
+        epoch: [S, M], the epoch that was returned, from 1.
+    """
+
+    weight: Float[Tensor, "S M k d"]
+    bias: Float[Tensor, "S M k"] | None
+    val_score: Float[Tensor, "epochs S M"]
+    epoch: Int[Tensor, "S M"]
+
+    def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "S M n k"]:
+        """Outputs of every layer on the same features."""
+        found = features.to(self.weight.dtype) @ self.weight.mT
+        return found if self.bias is None else found + self.bias[..., None, :]
+
+
+def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
+    """Weights rescaled to a mean of 1.
+
+    Args:
+        sample_weight: not negative, some positive; any scale.
+
+    Returns:
+        The same ratios.
+
+    Raises:
+        DataError: a weight is negative or not finite, or all of a row are 0.
+    """
+    weight = np.asarray(sample_weight, np.float64)
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight.sum(-1) > 0).all()):
+        raise DataError(
+            "weights must be finite, not negative and not all 0; got values from "
+            f"{weight.min():g} to {weight.max():g}."
+        )
+    return weight / weight.mean(-1, keepdims=True)
+
+
+def train_heads(
+    features: Float[Tensor, "n d"],
+    targets: Float[Tensor, "n k"],
+    sample_weight: Float[np.ndarray, "M weights"],
+    loss: str,
+    recipe: HeadRecipe,
+    *,
+    seeds: Sequence[int] = (0,),
+    start: tuple[Float[Tensor, "k d"], Float[Tensor, " k"] | None] | None = None,
+    bias: bool = True,
+    val: tuple[Float[Tensor, "m d"], Float[Tensor, "m k"]] | None = None,
+    on_epoch: OnEpoch | None = None,
+    progress: Progress = silent,
+) -> TrainedHeads:
+    """Train a dense layer on features under each weighting, from each seed.
+
+    Layers of one seed start alike and see the same batches, so that what differs between two
+    weightings is the weighting.
+
+    Args:
+        features: what enters the layer.
+        targets: one-hot, {0, 1} for two classes with one output, or numbers.
+        sample_weight: M weightings of the n samples; each is rescaled to mean 1.
+        loss: "cross_entropy" (binary with one output) or "mse" (½ squared error, summed over
+            outputs).
+        recipe: solver and its settings.
+        seeds: of fresh weights and of the order of the samples; "exact" gives each the same.
+        start: W and b, for recipe.start "trained".
+        bias: whether the layer has one.
+        val: features and targets of samples that stop the training; never the test set's.
+        on_epoch: called with the epoch and the validation scores; True stops.
+        progress: called with (step, epochs done, epochs in all).
+
+    Returns:
+        The layers, in float32 by "adam" and float64 by "exact".
+
+    Raises:
+        DataError: weights that are no weights, or not one a sample.
+        SettingError: an unknown solver, start or loss, or a setting out of range.
+
+    Cost: 4 n d k S M operations an epoch; 4 d k S M values held.
+    Source: S0 Algorithm 1, line 6, with Keras' Adam as in S0 Table 8. Deviates: weights have mean
+    1 (the paper: sum 1, its code: 1 to m; Adam is blind to such factors, plain descent is not),
+    and epsilon is added to the bias-corrected root, as torch does, not before the correction.
+    """
+    _check(features, sample_weight, loss, recipe)
+    weight = torch.as_tensor(mean_one(sample_weight))
+    problem = _Heads(features, targets, loss, bias, val)
+    if recipe.solver == "exact":
+        return problem.exact(weight, recipe.ridge, len(seeds), progress)
+    theta = problem.start(recipe.start, start, seeds, len(weight))
+    return problem.adam(theta, weight.float(), recipe, seeds, on_epoch, progress)
+
+
+class _Heads:
+    def __init__(self, features: Tensor, targets: Tensor, loss: str, bias: bool, val):
+        self.loss, self.bias = loss, bias
+        self.x, self.y = self._inputs(features), targets
+        self.val = None if val is None else (self._inputs(val[0]), val[1])
+
+    def _inputs(self, features: Tensor) -> Float[Tensor, "n inputs"]:
+        ones = features.new_ones(len(features), 1)
+        return torch.cat([features, ones], 1) if self.bias else features
+
+    def start(
+        self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
+    ) -> Float[Tensor, "S inputs m_k"]:
+        """θ, [S, inputs, M · k]: weights of all layers of a seed side by side."""
+        k, d = self.y.shape[1], self.x.shape[1] - self.bias
+        if kind == "trained":
+            if start is None:
+                raise SettingError('start "trained" needs the layer; give start=(weight, bias).')
+            one = start[0].T if start[1] is None else torch.cat([start[0].T, start[1][None]])
+            each = one.float().expand(len(seeds), -1, -1)
+        else:
+            each = torch.zeros(len(seeds), self.x.shape[1], k)
+            for s, seed in enumerate(seeds):
+                draw = torch.rand(d, k, generator=torch.Generator().manual_seed(seed))
+                each[s, :d] = (2 * draw - 1) * (6 / (d + k)) ** 0.5
+        return each[:, :, None].expand(-1, -1, m, -1).flatten(2).clone()
+
+    def adam(
+        self,
+        theta: Float[Tensor, "S inputs m_k"],
+        weight: Float[Tensor, "M n"],
+        recipe: HeadRecipe,
+        seeds: Sequence[int],
+        on_epoch: OnEpoch | None,
+        progress: Progress,
+    ) -> TrainedHeads:
+        x, y, w = self.x.float(), self.y.float(), weight.T.contiguous()
+        streams = [torch.Generator().manual_seed(2**20 + seed) for seed in seeds]
+        optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
+        best = _Best(theta, len(seeds), len(weight), recipe.patience)
+        for epoch in range(1, recipe.epochs + 1):
+            for rows in _batches(len(x), recipe.batch_size, streams):
+                theta.grad = self._gradient(theta, x[rows], y[rows], w[rows])
+                optimizer.step()
+            progress(STEP, epoch, recipe.epochs)
+            if self.val is None:
+                continue
+            score, loss = self._val_score(theta, len(weight))
+            if best.seen(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
+                break
+        stopped = self.val is not None and recipe.patience is not None
+        theta = best.theta if stopped else theta
+        last = torch.full_like(best.epoch, epoch)
+        return self._heads(theta, len(weight), best.scores, best.epoch if stopped else last)
+
+    def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
+        """Of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs] (or [1, b, inputs], for all seeds)."""
+        k = y.shape[-1]
+        outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
+        if self.loss == "cross_entropy":
+            outputs = outputs.sigmoid() if k == 1 else outputs.softmax(-1)
+        slope = (outputs - y[..., None, :]) * (w[..., None] / x.shape[-2])
+        return x.mT @ slope.flatten(-2)
+
+    def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
+        """Score to be raised, [S, M], and loss, which breaks ties."""
+        assert self.val is not None
+        x, y = self.val[0].to(theta.dtype), self.val[1].to(theta.dtype)
+        outputs = (x @ theta).unflatten(-1, (m, -1)).transpose(1, 2)  # [S, M, m_val, k]
+        loss = output_losses(outputs, y, self.loss).mean(-1)
+        if self.loss == "mse":
+            return -loss, loss
+        if y.shape[1] == 1:
+            right = (outputs[..., 0] > 0) == (y[:, 0] > 0.5)
+        else:
+            right = outputs.argmax(-1) == y.argmax(-1)
+        return right.to(theta.dtype).mean(-1), loss
+
+    def exact(
+        self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
+    ) -> TrainedHeads:
+        k = self.y.shape[1]
+        features = SharedFeatures(self.x.double(), k)
+        y = self.y.double()
+        together = max(1, CHUNK_VALUES // (len(y) * max(k * k, self.x.shape[1] * k)))
+        parts = []
+        for i in range(0, len(weight), together):
+            rows = weight[i : i + together]
+            parts.append(fit_convex(features, y, self.loss, ridge, sample_weight=rows).weights)
+            progress(STEP, min(i + together, len(weight)), len(weight))
+        theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
+        theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
+        scores = [] if self.val is None else [self._val_score(theta, len(weight))[0]]
+        return self._heads(
+            theta, len(weight), scores, torch.ones(n_seeds, len(weight), dtype=torch.int64)
+        )
+
+    def _heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
+        each = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
+        history = torch.stack(scores) if scores else theta.new_zeros(0, *epoch.shape)
+        if not self.bias:
+            return TrainedHeads(each.contiguous(), None, history, epoch)
+        return TrainedHeads(each[..., :-1].contiguous(), each[..., -1].contiguous(), history, epoch)
+
+
+class _Best:
+    """Each layer's best epoch so far."""
+
+    def __init__(self, theta: Tensor, n_seeds: int, m: int, patience: int | None):
+        self.theta, self.patience = theta.clone(), patience
+        self.score = torch.full((n_seeds, m), -torch.inf)
+        self.loss = torch.full((n_seeds, m), torch.inf)
+        self.epoch = torch.zeros(n_seeds, m, dtype=torch.int64)
+        self.scores: list[Tensor] = []
+
+    def seen(self, theta: Tensor, epoch: int, score: Tensor, loss: Tensor) -> bool:
+        """Note an epoch; whether to stop."""
+        self.scores.append(score)
+        better = (score > self.score) | ((score == self.score) & (loss < self.loss))
+        self.score = torch.where(better, score, self.score)
+        self.loss = torch.where(better, loss, self.loss)
+        self.epoch[better] = epoch
+        if self.patience is None:
+            return False
+        k = theta.shape[2] // better.shape[1]
+        self.theta = torch.where(better.repeat_interleave(k, 1)[:, None], theta, self.theta)
+        return epoch - int(self.epoch.max()) >= self.patience
+
+
+def _batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
+    """[S, b] positions, reshuffled for each seed; [1, n] where all samples make one batch."""
+    if batch_size is None or batch_size >= n:
+        yield torch.arange(n)[None]
+        return
+    order = torch.stack([torch.randperm(n, generator=g) for g in streams])
+    for start in range(0, n, batch_size):
+        yield order[:, start : start + batch_size]
+
+
+def _check(features: Tensor, sample_weight: np.ndarray, loss: str, recipe: HeadRecipe) -> None:
+    for name, value, allowed in (
+        ("solver", recipe.solver, ("adam", "exact")),
+        ("start", recipe.start, ("fresh", "trained")),
+        ("loss", loss, LOSSES),
+    ):
+        if value not in allowed:
+            raise SettingError(f"{name} must be {' or '.join(map(repr, allowed))}; got {value!r}.")
+    for name in ("lr", "epochs", "batch_size", "patience"):
+        value = getattr(recipe, name)
+        if value is not None and not value > 0:
+            raise SettingError(f"{name} must be positive; got {value}.")
+    if sample_weight.shape[1] != len(features):
+        raise DataError(
+            f"weights must hold one number for each of the {len(features)} samples; got "
+            f"{sample_weight.shape[1]}."
+        )

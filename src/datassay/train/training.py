@@ -1,0 +1,311 @@
+"""Many small trainings in one batched program: each network on its own subset of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from datassay.collect.curvature.output_loss import check_loss, check_n_outputs
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.suitable import one_output, vectorized
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.train.batches import Batch, batches, weighted
+from datassay.train.dense_training import DenseGradients, DenseStack, dense_stack
+from datassay.train.function_space import FunctionSpace
+
+AT_ONCE = "run for many networks at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the networks are trained.
+
+    Attributes:
+        optimizer: "adam" or "sgd".
+        lr: its step size, of the loss averaged over a batch.
+        steps: parameter updates, the same for every subset size.
+        batch_size: samples an update; None is full-batch.
+        loss: "cross_entropy" (one output: binary) or "mse" (½ squared error, summed over outputs).
+        weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
+        precision: "float32" or "float64", of inputs and weights while they train.
+    """
+
+    optimizer: str = "adam"
+    lr: float = 1e-3
+    steps: int = 300
+    batch_size: int | None = 64
+    loss: str = "cross_entropy"
+    weight_decay: float = 0.0
+    precision: str = "float32"
+
+
+@result
+class TrainedNetworks:
+    """S networks of one architecture with their weights stacked.
+
+    Attributes:
+        template: the architecture; its own weights are not used.
+        state: parameter and buffer name → [S, *shape].
+    """
+
+    template: nn.Module
+    state: dict[str, Tensor]
+
+    def outputs(self, x: Float[Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
+        """Outputs of every network on the same inputs."""
+        with torch.no_grad(), vectorized(AT_ONCE):
+            return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+
+
+def train_networks(
+    models: Sequence[nn.Module],
+    samples: SampleSet,
+    subsets: Int[Tensor, "S kept"],
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    sample_weight: Tensor | Callable[[Tensor], Tensor] | None = None,
+    observe: Callable[[Tensor, Tensor], None] | None = None,
+    progress: Progress = silent,
+) -> TrainedNetworks:
+    """Train S networks at once, network s on the samples subsets[s].
+
+    Args:
+        models: S networks of one architecture; their weights are the starting points. They are
+            copied and run in evaluation mode (batch norm frozen, dropout off), as linearised;
+            weights that the first does not train (requires_grad False) stay as they are.
+        samples: the training samples.
+        subsets: positions in samples, the same number for every network.
+        recipe: optimiser, steps, batch size and loss.
+        seed: of the batch order; network s uses the stream (seed, s).
+        sample_weight: of each sample in the loss of a batch, Σ w_i ℓ_i / batch: [n] or [S, n],
+            scaled to mean 1 over each network's subset; or, for weights that change, a function of
+            the batch's positions [S, batch], called before each update.
+        observe: called after the gradients of each batch and before its update with positions
+            [S, batch] and outputs [S, batch, k], to be read at once. Full batches that hold most
+            samples give all n to every network, also those it leaves out.
+        progress: called with (step, updates done, updates in all).
+
+    Returns:
+        The trained networks.
+
+    Raises:
+        SettingError: the optimiser or loss is unknown or does not suit the targets, lr, steps or
+            batch_size is not positive, subsets does not hold one non-empty row of positions in
+            samples a network, or sample_weight does not suit it.
+        ModelError: nothing trains, the model does not suit the samples, its outputs fit neither the
+            classes nor the targets, or torch.func cannot vectorise a layer.
+
+    Cost: 6 parameters · batch · S operations an update; 4 S parameters held (weights, gradient and
+    two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
+    other networks vmap and autograd: same updates to rounding, several times slower when small.
+    """
+    _check_training(models, samples, subsets, recipe)
+    dtype = getattr(torch, recipe.precision)
+    frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
+    copies = [frozen[id(m)] for m in models]
+    template = copies[0]
+    start, fixed = _stacked(copies)
+    x = torch.as_tensor(samples.x).to(dtype)
+    n_outputs = _n_outputs(template, x[:1])
+    check_n_outputs(samples, n_outputs)
+    y = _train_targets(samples, recipe, n_outputs, dtype)
+    stack = dense_stack(copies, x[:1])
+    link = ""
+    if stack is not None:
+        link, y = _residual(y, n_outputs, recipe)
+        x = stack.before(x)
+    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
+    if sample_weight is not None:
+        draw = weighted(draw, subsets, sample_weight)
+    if stack is not None:
+        trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
+    else:
+        gradients = partial(_autograd, template, fixed, recipe)
+        trained = _descend(start, draw, gradients, recipe, observe, progress)
+    return TrainedNetworks(template, trained | fixed)
+
+
+def sample_losses(
+    outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
+) -> Float[Tensor, "S n"]:
+    """Loss of every sample under every network.
+
+    Args:
+        outputs: of S networks.
+        samples: n samples.
+        recipe: names the loss.
+
+    Returns:
+        Nats (cross-entropy) or half squared target units (mse).
+    """
+    y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
+    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+
+
+def _stacked(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights that train, and all else that the networks hold: frozen weights and buffers."""
+    weights, buffers = stack_module_state(list(models))
+    trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
+    if not trains:
+        raise ModelError(
+            "the model must have a trainable parameter; every one is frozen, or there is none. Set "
+            "requires_grad on those to train."
+        )
+    start = {name: weights.pop(name).detach() for name in trains}
+    return start, {name: w.detach() for name, w in weights.items()} | buffers
+
+
+def _descend(
+    start: dict[str, Tensor],
+    draw: Iterator[Batch],
+    write_gradients: Callable[[dict[str, Tensor], Batch], Tensor],
+    recipe: Recipe,
+    observe: Callable[[Tensor, Tensor], None] | None,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    weights = {name: w.clone().requires_grad_() for name, w in start.items()}
+    optimizer = _optimizer(recipe, list(weights.values()))
+    for step, batch in enumerate(draw):
+        outputs = write_gradients(weights, batch)
+        if observe is not None:
+            observe(batch.positions, outputs)
+        for name, w in weights.items() if recipe.weight_decay else ():
+            assert w.grad is not None
+            w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
+        optimizer.step()
+        progress("retrain networks", step + 1, recipe.steps)
+    return {name: w.detach() for name, w in weights.items()}
+
+
+def _descend_dense(
+    start: dict[str, Tensor],
+    draw: Iterator[Batch],
+    stack: DenseStack,
+    link: str,
+    recipe: Recipe,
+    observe: Callable[[Tensor, Tensor], None] | None,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    first = next(draw)
+    draw = chain([first], draw)
+    n, n_inputs = first.x.shape[-2:]
+    # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
+    descent = recipe.optimizer == "sgd" and recipe.batch_size is None
+    if not (descent and first.shared and n < 2 * n_inputs):
+        return _descend(start, draw, DenseGradients(stack, link), recipe, observe, progress)
+    space = FunctionSpace(stack.layers[0], start, first.x)
+    gradients = DenseGradients(stack, link, space.offset())
+    kernel = space.kernel(first)
+    draw = (replace(kernel, weights=batch.weights) for batch in draw)
+    coordinates = space.coordinates()
+    return space.weights(_descend(coordinates, draw, gradients, recipe, observe, progress))
+
+
+def _autograd(
+    template: nn.Module,
+    fixed: dict[str, Tensor],
+    recipe: Recipe,
+    weights: dict[str, Tensor],
+    batch: Batch,
+) -> Float[Tensor, "S samples k"]:
+    for w in weights.values():
+        w.grad = None
+    with vectorized(AT_ONCE):
+        outputs = _forward(template, {**weights, **fixed}, batch)
+        # Each network's loss touches its own weights only, so one backward pass serves all.
+        trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        (losses * batch.weights).sum().backward()
+    return outputs.detach()
+
+
+def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
+    check_loss(recipe.loss, samples.is_classification)
+    if recipe.optimizer not in {"adam", "sgd"}:
+        raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
+    if recipe.precision not in {"float32", "float64"}:
+        raise SettingError(f"precision must be 'float32' or 'float64'; got {recipe.precision!r}.")
+    if not recipe.weight_decay >= 0:
+        raise SettingError(f"weight_decay must be at least 0; got {recipe.weight_decay}.")
+    for name in ("lr", "steps", "batch_size"):
+        value = getattr(recipe, name)
+        if value is not None and not value > 0:
+            raise SettingError(f"{name} must be positive; got {value}.")
+    if len(models) != len(subsets) or not subsets.numel():
+        raise SettingError(
+            f"subsets must hold one non-empty row a network; got {list(subsets.shape)} for "
+            f"{len(models)} networks."
+        )
+    if not 0 <= int(subsets.min()) <= int(subsets.max()) < len(samples):
+        raise SettingError(
+            f"subsets must hold positions in 0..{len(samples) - 1}; got {int(subsets.min())} to "
+            f"{int(subsets.max())}."
+        )
+
+
+def _optimizer(recipe: Recipe, weights: list[Tensor]) -> torch.optim.Optimizer:
+    # Elementwise updates: stacked networks stay independent.
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(weights, lr=recipe.lr, fused=True)
+    return torch.optim.SGD(weights, lr=recipe.lr)
+
+
+def _n_outputs(model: nn.Module, x: Tensor) -> int:
+    with torch.no_grad():
+        return one_output(model, x).shape[1]
+
+
+def _train_targets(
+    samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype
+) -> Tensor:
+    y = torch.as_tensor(samples.y)
+    if not samples.is_classification:
+        return y.to(dtype).reshape(len(y), -1)
+    if recipe.loss == "mse":
+        one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
+        return one_hot[:, 1:] if n_outputs == 1 else one_hot
+    return y.long()
+
+
+def _residual(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
+    """The link, and targets as a matrix, for which ∂ℓ/∂outputs = link(outputs) − targets."""
+    if recipe.loss == "mse":
+        return "identity", y
+    dtype = getattr(torch, recipe.precision)
+    if n_outputs == 1:
+        return "sigmoid", y[:, None].to(dtype)
+    return "softmax", torch.nn.functional.one_hot(y, n_outputs).to(dtype)
+
+
+def _forward(
+    template: nn.Module, state: dict[str, Tensor], batch: Batch
+) -> Float[Tensor, "S samples k"]:
+    if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
+        x = batch.x if batch.shared else batch.x[0]
+        return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
+    inputs = None if batch.shared else 0
+    call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))
+    return call(state, batch.x)
+
+
+def _sample_loss(
+    outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
+) -> Float[Tensor, "S n"]:
+    if recipe.loss == "mse":
+        return 0.5 * (outputs - y).square().sum(2)
+    if outputs.shape[2] == 1:
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            outputs[..., 0], y.to(outputs.dtype), reduction="none"
+        )
+    return torch.nn.functional.cross_entropy(outputs.mT, y, reduction="none")

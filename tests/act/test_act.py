@@ -1,0 +1,233 @@
+"""Decisions: keep-sets, removal curves, contests and the baselines they stand beside."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+from torch import nn
+
+import datassay as da
+from datassay.act.remove.removal_curve import RANDOM, RemovalCurve, removal_curve
+from datassay.act.remove.rivals import auroc, detection_contest, removal_contest
+from datassay.act.remove.summarize import summarize, suspects_first
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.build import build_model
+from datassay.score.compare.baselines import baselines
+from datassay.score.label_issues import LabelIssues
+from datassay.score.sample_information import sample_information
+from datassay.train.training import Recipe
+from helpers.linearizations import linearization, random_jacobians
+
+
+def lin_of(n=40, seed=0):
+    phi, r, val = random_jacobians(n, 1, 1, 60, 10, seed, decay=0.5)
+    return linearization(phi, r, val, dual=True)
+
+
+def test_summarize_once_keeps_the_most_informative():
+    lin = lin_of()
+    found = summarize(lin, 0.25)
+    information = sample_information(lin).information
+    assert set(found.keep) == set(np.argsort(-information)[:10])
+    assert list(found.removed) == list(np.argsort(information, kind="stable")[:30])
+    assert np.array_equal(found.kept_ids, lin.ids[found.keep])
+    assert found.to_table().num_rows == 10
+
+
+def test_summarize_iteratively_scores_again_after_each_step():
+    """S1 Fig. 2c: remove 5 % of what remains, recompute."""
+    lin = lin_of()
+    keep = np.arange(40)
+    while len(keep) > 20:
+        information = sample_information(lin.subset(keep)).information
+        size = min(max(1, round(0.05 * len(keep))), len(keep) - 20)
+        keep = np.delete(keep, np.argsort(information, kind="stable")[:size])
+    assert np.array_equal(summarize(lin, 0.5, iterative=True).keep, keep)
+
+
+def test_one_of_two_twins_stays_when_scores_are_recomputed():
+    """Twins inform little beside each other; once one is gone the other informs again."""
+    phi, r, val = random_jacobians(20, 1, 1, 60, 10, seed=1)
+    phi[1], r[1] = phi[0], r[0]
+    lin = linearization(phi, r, val, dual=True)
+    once = summarize(lin, 0.9, dynamics="converged", weight_decay=1e-6)
+    step = summarize(lin, 0.9, iterative=True, dynamics="converged", weight_decay=1e-6)
+    assert not {0, 1} & set(once.keep)
+    assert len({0, 1} & set(step.keep)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fraction", "step", "message"),
+    [
+        (0.0, 0.05, r"fraction must lie in \(0, 1\]; got 0.0"),
+        (1.2, 0.05, r"fraction must lie in \(0, 1\]; got 1.2"),
+        (0.01, 0.05, "fraction must keep at least 2 samples; 0.01 of 40 is 0"),
+        (0.5, 1.0, r"step must lie in \(0, 1\); got 1.0"),
+    ],
+)
+def test_summarize_refuses(fraction, step, message):
+    with pytest.raises(SettingError, match=message):
+        summarize(lin_of(), fraction, step=step)
+
+
+def blobs(n, seed):
+    g = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    x = g.normal(size=(n, 2)).astype("float32") + 3 * np.eye(3, 2, dtype="float32")[y]
+    return SampleSet(x=x, y=y.astype("int64"), ids=np.arange(n), class_names=("a", "b", "c"))
+
+
+def test_removal_curve_trains_on_what_each_ranking_keeps():
+    """Removing all of one class first must cost its whole share; the reverse order must not."""
+    train, val = blobs(90, 0), blobs(60, 1)
+    models = [build_model("linear", train, seed=s) for s in range(2)]
+    by_class = np.argsort(train.y, kind="stable")
+    curve = removal_curve(
+        models,
+        train,
+        val,
+        {"class a first": by_class, "spread": np.arange(90)},
+        fractions=[1 / 3],
+        recipe=Recipe(lr=0.05, steps=200),
+    )
+    assert curve.rankings == ("class a first", "spread", RANDOM)
+    assert list(curve.fractions) == [0.0, 1 / 3] and curve.score.shape == (3, 2, 2)
+    assert np.array_equal(curve.score[0, 0], curve.score[1, 0])  # nothing removed: one training
+    assert curve.at("class a first", 1 / 3).mean() < curve.at("spread", 1 / 3).mean() - 0.2
+    assert curve.metric == "accuracy"
+    for row in curve.to_table().to_pylist():
+        assert row["score"] == curve.at(row["ranking"], row["fraction_removed"])[row["seed"]]
+    assert len(curve.to_table()) == 12
+
+
+def test_removal_curve_is_deterministic_and_refuses():
+    train, val = blobs(30, 0), blobs(30, 1)
+    models = [build_model("linear", train)]
+    run = {"rankings": {}, "fractions": [0.5], "recipe": Recipe(steps=5)}
+    a, b = (removal_curve(models, train, val, **run) for _ in range(2))
+    assert np.array_equal(a.score, b.score)
+    with pytest.raises(SettingError, match="fractions must lie in"):
+        removal_curve(models, train, val, {}, fractions=[1.0])
+    with pytest.raises(SettingError, match="models must hold one network a seed"):
+        removal_curve([], train, val, {})
+    with pytest.raises(SettingError, match=r"'low' is none. Of scores pass scores.argsort\(\)"):
+        removal_curve(models, train, val, {"low": np.arange(len(train)) // 2})
+    with pytest.raises(ModelError, match="must have 3 outputs, one a class; got 1"):
+        removal_curve([nn.Linear(train.x.shape[1], 1)], train, val, {})
+
+
+def test_regression_is_judged_by_r2():
+    g = np.random.default_rng(0)
+    x = g.normal(size=(80, 3)).astype("float32")
+    y = (x @ [1.0, -2.0, 0.5]).astype("float64")
+    train = SampleSet(x=x[:60], y=y[:60], ids=np.arange(60))
+    val = SampleSet(x=x[60:], y=y[60:], ids=np.arange(20))
+    models = [build_model("linear", train)]
+    recipe = Recipe(lr=0.05, steps=400, loss="mse")
+    curve = removal_curve(models, train, val, {}, fractions=[0.5], recipe=recipe)
+    assert curve.metric == "R²" and curve.score[0, 0, 0] > 0.99
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(n=st.integers(4, 60), levels=st.integers(1, 10), seed=st.integers(0, 10**6))
+def test_auroc_with_ties(n, levels, seed):
+    g = np.random.default_rng(seed)
+    wrong = np.arange(n) < g.integers(1, n)
+    score = g.integers(levels, size=n).astype(float)
+    assert auroc(wrong, score) == pytest.approx(roc_auc_score(wrong, score))
+
+
+def test_detection_contest_names_the_winner_and_ties():
+    g = np.random.default_rng(0)
+    wrong = np.arange(400) < 80
+    good, poor = wrong + 0.3 * g.normal(size=400), wrong + 3 * g.normal(size=400)
+    won = detection_contest(wrong, {"ours": good, "loss": poor})
+    assert won.outcome == "won" and won.verdict.startswith("Ours won: 0.9")
+    assert won.rankings == ("ours", "loss", RANDOM) and "Random has" in won.verdict
+    assert detection_contest(wrong, {"ours": poor, "loss": good}).outcome == "lost"
+    tie = detection_contest(wrong, {"ours": good, "same": good.copy()})
+    assert tie.outcome == "tie" and "No clear winner" in tie.verdict
+
+
+def test_removal_contest_pairs_the_seeds():
+    """Every seed agrees that ours leads by 0.01, though seeds differ by 0.1."""
+    seeds = np.array([0.7, 0.8, 0.9])
+    score = np.stack([seeds + 0.01, seeds, seeds - 0.3])[:, None].repeat(2, 1)
+    score[0, 1] += [0.0005, 0, -0.0005]
+    curve = RemovalCurve(np.array([0.0, 0.5]), ("ours", "loss", RANDOM), score, "accuracy")
+    found = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
+    assert found.outcome == "won" and found.values[0] == pytest.approx(0.81)
+    swapped = removal_contest(curve, 0.5, "accuracy at half", ["loss"], ["ours"])
+    assert swapped.outcome == "lost" and "A rival won" in swapped.verdict
+
+
+def test_removal_contest_is_a_tie_within_students_interval():
+    """Four seeds: half the interval is 3.18 deviations of the difference over the root of 4."""
+    difference = np.array([1.0, -1.0, 1.0, -1.0]) / np.sqrt(4 / 3)  # deviation 1
+    for factor, outcome in ((0.9, "tie"), (1.1, "won")):
+        ours = 0.8 + 0.01 * difference + factor * 3.182 * 0.01 / 2
+        score = np.stack([ours, np.full(4, 0.8), np.full(4, 0.5)])[:, None].repeat(2, 1)
+        curve = RemovalCurve(np.array([0.0, 0.5]), ("ours", "loss", RANDOM), score, "accuracy")
+        found = removal_contest(curve, 0.5, "accuracy at half", ["ours"], ["loss"])
+        assert found.outcome == outcome
+
+
+def test_baselines_average_over_networks():
+    outputs = np.array([[[3.0, 1.0, 0.0]], [[1.0, 2.0, 0.0]]])
+    found = baselines(
+        outputs, np.array([[0.5], [1.5]]), np.array([0]), np.arange(1), is_classification=True
+    )
+    assert found.loss[0] == 1.0 and found.margin[0] == pytest.approx((2 - 1) / 2)
+    logit = baselines(
+        np.array([[[2.0], [2.0]]]),
+        np.ones((1, 2)),
+        np.array([1, 0]),
+        np.arange(2),
+        is_classification=True,
+    )
+    assert list(logit.margin) == [2.0, -2.0]
+    target = baselines(
+        np.array([[[2.0]]]),
+        np.ones((1, 1)),
+        np.array([5.0]),
+        np.arange(1),
+        is_classification=False,
+    )
+    assert target.margin[0] == -3.0
+
+
+def test_suspects_first():
+    train, val = da.load("digits")
+    train, val = train.subset(np.arange(120)), val.subset(np.arange(50))
+    train = da.add_label_noise(train, 0.2)
+    lin = da.collect(da.build_model("mlp:width=32", train), train, val)
+    information, issues = da.sample_information(lin).information, da.label_issues(lin)
+    order = suspects_first(information, issues)
+    n = int(issues.is_issue.sum())
+    assert sorted(order) == list(range(120))
+    assert 5 < n < 60
+    assert issues.is_issue[order[:n]].all()
+    assert (np.diff(issues.score[order[:n]]) <= 0).all()
+    assert (np.diff(information[order[n:]]) >= 0).all()
+
+
+def test_summarize_drops_suspects_before_anything_else():
+    lin = lin_of()
+    suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
+    score = np.where(suspect, 1.0 + np.arange(40) / 40, -1.0)
+    issues = LabelIssues(
+        score=score,
+        suggested_label=np.zeros(40, dtype=int),
+        is_issue=suspect,
+        held_out=np.zeros((40, 1)),
+        weight=np.ones(40),
+        ridge=1.0,
+        ids=lin.ids,
+    )
+    found = summarize(lin, 0.5, issues=issues)
+    assert list(found.removed[:5]) == list(np.argsort(-score)[:5])
+    assert len(found.keep) == 20 and not suspect[found.keep].any()
+    few = summarize(lin, 0.95, issues=issues)
+    assert list(few.removed) == list(np.argsort(-score)[:2])

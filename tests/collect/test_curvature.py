@@ -1,0 +1,198 @@
+"""Gradients, Hessian products and output changes against brute force in float64."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from datassay.collect.curvature.hessian import (
+    hessian,
+    hessian_products,
+    loss_at,
+    loss_gradients,
+    output_changes,
+    outputs_at,
+)
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.networks import cnn, lenet5, mlp
+from datassay.train.training import Recipe, sample_losses
+
+CURVATURE = sys.modules[loss_at.__module__]  # `datassay.collect` is the function
+# (classes, outputs, loss); 0 classes is a regression.
+TASKS = [
+    (2, 1, "mse"),
+    (2, 1, "cross_entropy"),
+    (2, 2, "cross_entropy"),
+    (3, 3, "cross_entropy"),
+    (3, 3, "mse"),
+    (0, 2, "mse"),
+]
+
+
+def samples(n=9, classes=2, outputs=1, seed=0, shape=(4,)):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, *shape))
+    y = np.arange(n) % classes if classes else rng.normal(size=(n, outputs))
+    names = tuple("abc"[:classes])
+    return SampleSet(x=x, y=y, ids=np.arange(n), class_names=names)
+
+
+def network(outputs=1, seed=0, shape=(4,)):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(*shape, 5), nn.Tanh(), nn.Linear(5, outputs)).double()
+
+
+def per_sample(model, train, loss):
+    """Losses as `train_networks` has them, [n]."""
+    out = model(torch.tensor(train.x))
+    return sample_losses(out[None], train, Recipe(loss=loss))[0]
+
+
+def flat(grads):
+    return torch.cat([g.flatten() for g in grads])
+
+
+def brute(model, train, loss):
+    """Gradients [n, d] and the Hessian of the mean loss [d, d], entry by entry."""
+    weights = list(model.parameters())
+    losses = per_sample(model, train, loss)
+    each = torch.stack([flat(torch.autograd.grad(v, weights, retain_graph=True)) for v in losses])
+    slope = flat(torch.autograd.grad(losses.mean(), weights, create_graph=True))
+    rows = [flat(torch.autograd.grad(s, weights, retain_graph=True)) for s in slope]
+    return each, torch.stack(rows)
+
+
+@pytest.mark.parametrize(("classes", "outputs", "loss"), TASKS)
+def test_against_brute_force(classes, outputs, loss):
+    train, model = samples(9, classes, outputs), network(outputs)
+    at = loss_at(model, train, loss)
+    gradients, whole = brute(model, train, loss)
+    torch.testing.assert_close(loss_gradients(at, 0, 9), gradients, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(loss_gradients(at, 3, 5), gradients[3:5], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(hessian(at), whole, rtol=1e-10, atol=1e-12)
+    torch.manual_seed(1)
+    vectors = torch.randn(3, at.n_parameters).double()
+    torch.testing.assert_close(
+        hessian_products(at, vectors), vectors @ whole, rtol=1e-9, atol=1e-11
+    )
+    some = torch.tensor([7, 0, 4])
+    part = brute(model, train.subset(some.numpy()), loss)[1]
+    torch.testing.assert_close(
+        hessian_products(at, vectors, some), vectors @ part, rtol=1e-9, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_chunks_do_not_matter(limit, monkeypatch):
+    train, model = samples(9, 3, 3), network(3)
+    at = loss_at(model, train, "cross_entropy")
+    vectors = torch.ones(2, at.n_parameters).double()
+    x = torch.tensor(samples(7, seed=2).x)
+    whole = hessian_products(at, vectors), output_changes(at, x, vectors), outputs_at(at, x)
+    monkeypatch.setattr(CURVATURE, "ACTIVATION_VALUES", limit)
+    parts = hessian_products(at, vectors), output_changes(at, x, vectors), outputs_at(at, x)
+    for a, b in zip(parts, whole, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_output_changes_are_the_jacobian_times_the_move():
+    train, model = samples(9, 3, 3), network(3)
+    at = loss_at(model, train, "mse")
+    x = torch.tensor(samples(6, seed=2).x)
+    moves = torch.randn(4, at.n_parameters, generator=torch.Generator().manual_seed(0)).double()
+    weights = list(model.parameters())
+    for j in range(6):
+        for a in range(3):
+            row = flat(torch.autograd.grad(model(x[j : j + 1])[0, a], weights))
+            found = output_changes(at, x, moves)[:, j, a]
+            torch.testing.assert_close(found, moves @ row, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("build", [cnn, lenet5])
+def test_convolutions(build):
+    shape = (20, 20)
+    train = samples(4, 2, 1, shape=shape)
+    torch.manual_seed(0)
+    model = build(shape, 1).double()
+    at = loss_at(model, train, "cross_entropy")
+    weights = list(model.parameters())
+    vector = torch.randn(at.n_parameters, generator=torch.Generator().manual_seed(0)).double()
+    losses = per_sample(model, train, "cross_entropy")
+    slope = flat(torch.autograd.grad(losses.mean(), weights, create_graph=True))
+    product = flat(torch.autograd.grad(slope @ vector, weights))
+    found = hessian_products(at, torch.stack([vector, 2 * vector]))
+    torch.testing.assert_close(found, torch.stack([product, 2 * product]), rtol=1e-8, atol=1e-10)
+
+
+def test_frozen_parameters_are_left_out():
+    train, model = samples(), network()
+    model[0].requires_grad_(False)
+    at = loss_at(model, train, "mse")
+    assert at.n_parameters == 6
+    weights = [p for p in model.parameters() if p.requires_grad]
+    losses = per_sample(model, train, "mse")
+    expected = torch.stack([
+        flat(torch.autograd.grad(v, weights, retain_graph=True)) for v in losses
+    ])
+    torch.testing.assert_close(loss_gradients(at, 0, 9), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_evaluation_mode_and_the_model_is_left_alone():
+    train = samples()
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Dropout(0.9), nn.Linear(5, 1))
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    at = loss_at(model, train, "mse", "float32")
+    first, second = (outputs_at(at, at.x) for _ in range(2))
+    torch.testing.assert_close(first, second)
+    assert model.training
+    assert all(torch.equal(before[name], t) for name, t in model.state_dict().items())
+
+
+def test_large_logits_stay_finite():
+    train, model = samples(), network()
+    with torch.no_grad():
+        model[2].weight.mul_(1e4)
+    at = loss_at(model, train, "cross_entropy")
+    assert torch.isfinite(hessian(at)).all() and torch.isfinite(loss_gradients(at, 0, 9)).all()
+
+
+def test_failures():
+    train = samples()
+    with pytest.raises(SettingError, match="loss must be cross_entropy or mse for classes"):
+        loss_at(network(), train, "hinge")
+    with pytest.raises(SettingError, match="loss must be mse for a regression"):
+        loss_at(network(2), samples(9, 0, 2), "cross_entropy")
+    with pytest.raises(SettingError, match="precision must be 'float32' or 'float64'"):
+        loss_at(network(), train, "mse", "float16")
+    with pytest.raises(ModelError, match=r"2 outputs, one a class \(or 1 for two classes\)"):
+        loss_at(network(3), train, "mse")
+    wide = mlp((4,), 1, width=1000)
+    with pytest.raises(SettingError, match="at most 4096 weights; the model has 6001"):
+        hessian(loss_at(wide, train, "mse"))
+    broken = network()
+    with torch.no_grad():
+        broken[0].weight.fill_(torch.nan)
+    at = loss_at(broken, train, "mse")
+    with pytest.raises(ModelError, match="outputs must be finite"):
+        outputs_at(at, at.x)
+
+
+class _Counts(nn.Module):
+    """Reads a value of its input, which torch.func cannot vectorise."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        out = self.layer(x)
+        return out * 2 if out.sum().item() > 0 else out
+
+
+def test_a_layer_that_cannot_be_vectorised():
+    at = loss_at(_Counts(), samples(), "mse")
+    with pytest.raises(ModelError, match=r"torch.func can differentiate"):
+        loss_gradients(at, 0, 9)

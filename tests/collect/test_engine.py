@@ -1,0 +1,224 @@
+"""Who computes the pieces does not matter: the same bits, the same errors, one tree of sums."""
+
+import operator
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from datassay.collect.collection import collect
+from datassay.collect.engine.base import IN_PROCESS, Engine, InProcess, tree_sum
+from datassay.collect.engine.choose import engine_named
+from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
+from datassay.collect.store.features import DamagedChunk, FeatureStore
+from datassay.commands import app
+from datassay.errors import ModelError, SettingError
+from datassay.score.linear import panels as panels_module
+from datassay.score.linear.eigenbasis import eigenbasis
+from datassay.score.linear.panels import gram
+from helpers.collecting import network
+from helpers.engines import SMALL, collected, has_several_pieces, problem, same_bits
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    for sizes in SMALL:
+        monkeypatch.setattr(*sizes)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    return engine_named("processes", workers=2)
+
+
+def test_processes_give_the_same_bits(processes):
+    expected = collected("in_process")
+    has_several_pieces(expected)
+    lin = collected(processes)
+    assert lin.engine is processes and lin.subset(np.arange(9)).engine is processes
+    same_bits(lin, expected)
+
+
+def test_processes_write_into_a_store_and_read_from_it(processes, tmp_path, monkeypatch):
+    expected = collected("in_process")
+
+    def put(*_):
+        raise AssertionError("the workers write, not this process")
+
+    monkeypatch.setattr(FeatureStore, "put", put)
+    lin = collected(processes, store=tmp_path, memory=1e5)
+    assert lin.form.in_store
+    same_bits(lin, expected)
+    next(f for f in tmp_path.glob("train_jacobian.projected/c/1/**/*") if f.is_file()).unlink()
+    again = eigenbasis(lin).sent
+    with pytest.raises(DamagedChunk, match=r"chunk 1: jacobian\.projected is not what was"):
+        list(processes.map(read, again, [slice(0, 70), slice(70, 150)]))
+
+
+def read(basis, part):
+    return basis.rows[part]
+
+
+def test_rows_that_are_kept_whole_are_sent_whole(processes, monkeypatch):
+    monkeypatch.setattr(panels_module, "PANEL_BYTES", 2**28)
+    basis = eigenbasis(collected("in_process")).sent
+    assert basis.rows.is_small
+    sent = unpack(pack(basis))
+    assert sent.rows.features is None and torch.equal(sent.rows[3:9], basis.rows[3:9])
+    assert all(isinstance(e, InProcess) for e in (sent.engine, unpack(pack(processes))))
+
+
+class Scaled(torch.nn.Module):
+    """Of no file that a worker could import, and counts its calls in a buffer."""
+
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.network, self.factor = network(), factor
+        self.register_buffer("calls", torch.zeros(2 * LARGE))
+
+    def forward(self, x):
+        return self.factor * self.network(x)
+
+
+def test_networks_of_a_script_travel_with_their_code(processes):
+    _, train, val = problem()
+    expected = collect(Scaled(2.0), train, val, projection=9)
+    found = collect(Scaled(2.0), train, val, projection=9, engine=processes)
+    assert torch.equal(found.outputs, expected.outputs)
+
+
+def test_errors_of_workers_are_those_of_the_piece(processes):
+    model, train, val = problem()
+    with torch.no_grad():
+        model[-1].weight[0, 0] = float("nan")
+    with pytest.raises(ModelError, match="the model's outputs must be finite; samples s0, s1"):
+        collect(model, train, val, projection=9, engine=processes)
+
+
+def late(_, piece):
+    time.sleep(0.2 if piece == 1 else 0)
+    if piece:
+        raise ModelError(f"piece {piece} is wrong.")
+    return piece
+
+
+def test_the_first_error_in_order_is_told_not_the_first_in_time(processes):
+    with pytest.raises(ModelError, match="piece 1 is wrong"):
+        list(processes.map(late, None, range(4)))
+
+
+def test_a_worker_that_dies_is_told(processes):
+    with pytest.raises(SettingError, match="worker processes must live until the last piece"):
+        list(processes.map(dies, None, range(4)))
+    assert list(processes.map(operator.add, 1, [1, 2])) == [2, 3]
+
+
+def dies(_, piece):
+    if piece == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return piece
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
+def test_the_tree_is_fixed_and_holds_few_sums(n):
+    assert tree_sum(map(str, range(5)), lambda a, b: f"({a}{b})") == "(((01)(23))4)"
+    values = [torch.randn(3, generator=torch.Generator().manual_seed(i)) for i in range(n)]
+    found = IN_PROCESS.sum(lambda shared, i: values[i].clone(), None, range(n), lambda i: None)
+    torch.testing.assert_close(found, torch.stack(values).sum(0))
+
+
+def test_gram_tells_each_panel(processes, monkeypatch):
+    rows = torch.randn(100, 27, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weight = torch.rand(100, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * 27 * 40)
+    told = {}
+    for engine in (IN_PROCESS, processes):
+        told[engine] = []
+        found = gram(
+            rows, weight=weight, engine=engine, progress=lambda *s, e=engine: told[e].append(s)
+        )
+        torch.testing.assert_close(found, rows.T @ (weight[:, None] * rows))
+    assert told[IN_PROCESS] == told[processes] == [
+        ("multiply features", done, 100) for done in (40, 80, 100)
+    ]  # fmt: skip
+
+
+@dataclass
+class Shared:
+    large: torch.Tensor
+    columns: torch.Tensor
+    small: np.ndarray
+    network: torch.nn.Module
+
+
+def test_parcels_leave_large_arrays_out_and_keep_their_layout():
+    large = torch.arange(LARGE, dtype=torch.float32)
+    value = Shared(large, torch.randn(300, 200).double().T, np.arange(3), Scaled())
+    arrays = pack(value)
+    assert len(arrays) == 3 and arrays[1].nbytes == 4 * LARGE
+    for array in arrays:
+        array.flags.writeable = False  # as they come from Ray
+    found = unpack(arrays)
+    assert torch.equal(found.large, large) and found.large.data_ptr() == large.data_ptr()
+    assert found.columns.stride() == value.columns.stride()
+    found.network.calls += 1  # its own, whoever sent it
+    assert float(value.network.calls.max()) == 0
+
+
+def test_pieces_run_with_the_threads_of_who_sent_them():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        of, arrays = parcel(threads, None)
+        torch.set_num_threads(2)
+        assert unpack(compute(of, 0, arrays)) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def threads(*_):
+    return torch.get_num_threads()
+
+
+def test_another_machine_is_refused(monkeypatch):
+    of, arrays = parcel(threads, None)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS")
+    with pytest.raises(SettingError, match=r"workers must be machines of one kind.*ABACUS"):
+        compute(of, 0, arrays)
+
+
+def test_engines_are_named():
+    assert engine_named("in_process") is IN_PROCESS and isinstance(IN_PROCESS, Engine)
+    with pytest.raises(SettingError, match=r"engine must be one of in_process, .*got 'spark'"):
+        collected("spark")
+    with pytest.raises(SettingError, match="address belongs to engine 'ray'"):
+        engine_named("processes", address="127.0.0.1:6379")
+    for name, workers in (("in_process", 2), ("processes", 0)):
+        with pytest.raises(SettingError, match="workers must be at least 1"):
+            engine_named(name, workers=workers)
+
+
+def test_without_ray_the_remedy_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "datassay.collect.engine.ray_cluster", raising=False)
+    with pytest.raises(SettingError, match=r'pip install "datassay\[ray\]"'):
+        engine_named("ray")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--engine", "spark"], "engine must be one of in_process, processes, ray; got 'spark'"),
+        (["--workers", "2"], "workers must be at least 1, for engine 'processes' or 'ray'; got 2"),
+        (["--engine", "processes", "--address", "here:1"], "address belongs to engine 'ray'"),
+    ],
+)
+def test_the_command_line_refuses_before_it_computes(options, told, tmp_path):
+    done = CliRunner().invoke(app, ["score", "iris", "--out", str(tmp_path / "out"), *options])
+    assert done.exit_code == 2 and told in " ".join(done.stderr.split())

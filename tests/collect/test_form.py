@@ -1,0 +1,168 @@
+"""Which form is chosen for which sizes, and whether its sizes are those of the run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from datassay.collect.form import available_memory, choose_form
+from datassay.collect.jacobian.per_sample import Layers
+from datassay.errors import SettingError
+
+
+def mlp_layers(n_in, width, k):
+    return Layers({"1": (n_in, width, True), "3": (width, k, True)}, {}, k)
+
+
+def chosen(layers, sizes, **settings):
+    form = choose_form(layers, sizes, memory=settings.pop("memory", 16e9), **settings)
+    return form.representation, form.outputs, form.projection
+
+
+@pytest.mark.parametrize(
+    ("sizes", "width", "expected"),
+    [
+        ((300, 100, 3), 512, ("kernel", "joint", None)),
+        ((1000, 1000, 1), 1024, ("kernel", "joint", None)),
+        ((20_000, 500, 10), 8, ("features", "joint", None)),
+        ((1437, 360, 10), 512, ("kernel", "averaged", None)),
+        ((60_000, 10_000, 10), 512, ("features", "averaged", 1787)),
+    ],
+    ids=["small", "binary", "few parameters", "digits", "huge"],
+)
+def test_auto(sizes, width, expected):
+    assert chosen(mlp_layers(64, width, sizes[2]), sizes, memory=200e9) == expected
+
+
+def test_one_output_is_joint_by_name():
+    assert chosen(mlp_layers(64, 512, 1), (9000, 10, 1))[:2] == ("kernel", "joint")
+
+
+def test_explicit_settings_are_honoured():
+    layers, sizes = mlp_layers(64, 512, 10), (1437, 360, 10)
+    assert chosen(layers, sizes, outputs="joint", projection=None) == ("kernel", "joint", None)
+    assert chosen(layers, sizes, outputs="averaged") == ("kernel", "averaged", None)
+    assert chosen(layers, sizes, projection=50) == ("features", "joint", 50)
+    assert chosen(layers, sizes, projection=50, outputs="averaged") == ("kernel", "averaged", 50)
+    assert chosen(layers, sizes, projection=20_000) == ("kernel", "joint", 20_000)
+    assert choose_form(layers, sizes, kind="sparse_sign").kind == "sparse_sign"
+
+
+def test_the_memory_is_respected():
+    """A convolution whose exact Jacobian is 40 MB a sample is sampled where it does not fit."""
+    layers, sizes = Layers({}, {"conv.weight": 500_000}, 10), (2000, 500, 10)
+    assert chosen(layers, sizes, memory=400e9)[2] is None
+    assert chosen(layers, sizes, memory=2e9) == ("kernel", "averaged", 2000)
+    assert chosen(layers, sizes, memory=7e8) == ("features", "averaged", 1024)
+    for outputs in ("auto", "joint", "averaged"):
+        form = choose_form(layers, sizes, memory=7e8, outputs=outputs)
+        assert form.peak_bytes <= 7e8
+
+
+def test_what_does_not_fit_is_still_planned():
+    form = choose_form(Layers({}, {"w": 500_000}, 10), (2000, 500, 10), memory=1e6)
+    assert form.peak_bytes > 1e6 and form.chunk >= 1
+
+
+def test_hand_counts():
+    """64 → 5 → 3 with biases: d = 343, factors 64 + 5 + 3·(5 + 3) = 93 values a sample."""
+    form = choose_form(mlp_layers(64, 5, 3), (100, 20, 3), projection=None)
+    assert form.n_parameters == form.n_features == 64 * 5 + 5 + 5 * 3 + 3 == 343
+    assert form.n_rows == form.eigenproblem == 300
+    assert form.precision == "float64" and form.representation == "kernel"
+    assert form.jacobian_bytes == 8 * 120 * 93
+    assert form.result_bytes == 8 * 300 * (300 + 60)
+    assert form.jacobian_flops == 2 * 120 * (1 + 3) * 343
+    assert form.kernel_flops == 2 * 100 * 120 * (64 + 5 + 9 * (5 + 3))
+    assert form.flops == form.jacobian_flops + form.kernel_flops
+    assert form.summary == "exact joint kernel, 300 x 300, float64 Jacobians"
+
+
+def test_hand_counts_of_features():
+    form = choose_form(mlp_layers(64, 512, 10), (2000, 400, 10), projection=300, outputs="joint")
+    assert form.n_features == 300 + 300 + 300 + 10 == form.eigenproblem
+    assert form.jacobian_bytes == form.result_bytes == 8 * 2400 * 10 * 910
+    assert form.kernel_flops == 0
+    assert form.summary == (
+        "projected (≤ 300 a tensor) joint features, 20000 x 910, float64 Jacobians"
+    )
+
+
+def test_float32_for_large_work():
+    form = choose_form(mlp_layers(784, 512, 10), (6000, 1000, 10), memory=16e9)
+    assert form.precision == "float32"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"projection": 0}, "projection must be at least 1 feature a tensor; got 0"),
+        ({"projection": -3}, "projection must be at least 1 feature a tensor; got -3"),
+        ({"projection": "all"}, "projection must be 'auto', None or a whole number; got 'all'"),
+        ({"projection": True}, "projection must be 'auto', None or a whole number; got True"),
+        ({"outputs": "mean"}, "outputs must be one of auto, joint, averaged; got 'mean'"),
+        ({"kind": "gaussian"}, "kind must be one of coordinates, sparse_sign; got 'gaussian'"),
+        ({"memory": 0.0}, "memory must be a positive number of bytes; got 0.0"),
+        ({"memory": float("nan")}, "memory must be a positive number of bytes; got nan"),
+    ],
+)
+def test_bad_settings(setting, message):
+    with pytest.raises(SettingError, match=message):
+        choose_form(mlp_layers(4, 3, 2), (5, 2, 2), **setting)
+
+
+def test_available_memory_is_plausible():
+    assert 1e7 < available_memory() < 1e15
+
+
+MEASURE = """
+import json, os, resource, sys
+import numpy as np, torch
+torch.set_num_threads(1)
+from datassay.collect.collection import collect
+from datassay.data.samples import SampleSet
+from datassay.models.networks import mlp
+from datassay.score.leave_one_out import leave_one_out
+
+def samples(n):
+    x = np.random.default_rng(0).normal(size=(n, 64)).astype(np.float32)
+    names = tuple("abcdefghij")
+    return SampleSet(x=x, y=np.arange(n) % 10, ids=np.arange(n), class_names=names)
+
+def peak():
+    # ru_maxrss starts at the parent's size; Linux's own mark starts with the program.
+    if os.path.exists("/proc/self/status"):
+        lines = open("/proc/self/status").read().splitlines()
+        return next(int(l.split()[1]) * 1024 for l in lines if l.startswith("VmHWM:"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+n, m, score, settings = json.loads(sys.argv[1])
+torch.manual_seed(0)
+leave_one_out(collect(mlp((64,), 10, width=4), samples(20), samples(10)))
+model, train, val = mlp((64,), 10, width=512), samples(n), samples(m)
+before = peak()
+lin = collect(model, train, val, **settings)
+if score:
+    leave_one_out(lin)
+predicted = lin.form.peak_bytes if score else lin.form.collect_bytes
+print(json.dumps([peak() - before, predicted]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "score", "settings"),
+    [
+        (3000, 500, False, {"outputs": "averaged", "projection": None}),
+        (2000, 400, False, {"outputs": "joint", "projection": 660}),
+        (1500, 100, False, {"outputs": "joint", "projection": 100, "kind": "sparse_sign"}),
+        (1000, 300, True, {"outputs": "joint", "projection": 150}),
+    ],
+    ids=["averaged kernel", "joint features", "sparse signs", "scores included"],
+)
+def test_memory_is_predicted_within_half(n, m, score, settings):
+    """In a fresh process, beyond importing: the plan is what a user decides by."""
+    run = [sys.executable, "-c", MEASURE, json.dumps([n, m, score, settings])]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    measured, predicted = json.loads(done.stdout)
+    assert measured / 1.5 <= predicted <= measured * 1.5

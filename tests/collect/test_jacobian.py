@@ -1,0 +1,148 @@
+"""Per-sample Jacobians against torch.func.jacrev of the whole parameter dictionary."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from datassay.collect.jacobian.blocks import ConvolutionFactors
+from datassay.collect.jacobian.per_sample import (
+    factored_jacobian,
+    frozen_copy,
+    inspect_layers,
+    jacobian,
+)
+from helpers.jacobians import CASES, full, made, oracle
+
+
+class Doubles(nn.Module):
+    """Doubles a dense layer's input after the layer has used it, in place or not."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 4)
+        self.in_place = in_place
+
+    def forward(self, x):
+        hidden = self.first(x)
+        step = self.second(hidden)
+        return step + (hidden.mul_(2) if self.in_place else hidden * 2)
+
+
+# torch.func says so where it loops over the samples for want of a rule: attention, weight norm.
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("case", CASES)
+def test_equals_jacrev_of_all_parameters(case):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    outputs, blocks = jacobian(model, layers, x)
+    expected_outputs, expected = oracle(model, x)
+    ours = full(blocks)
+    torch.testing.assert_close(outputs, expected_outputs, rtol=0, atol=1e-12)
+    assert ours.keys() == expected.keys()
+    for name, block in expected.items():
+        torch.testing.assert_close(ours[name].detach(), block, rtol=0, atol=1e-12)
+    assert layers.n_parameters == sum(b.shape[2] for b in expected.values())
+    assert layers.n_outputs == outputs.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("case", "dense"),
+    [
+        ("mlp", {"1", "3"}),
+        ("cnn", {"10", "12"}),
+        ("bare linear", {""}),
+        ("no bias", {"0", "1"}),
+        ("used twice", {"head"}),
+        ("shared weight", set()),
+        ("tied functionally", {"out"}),
+        ("unused layer", {"used"}),
+        ("frozen weight", {"3"}),
+        ("frozen bias", {"3"}),
+        ("sequence", set()),
+        ("flattened tokens", {"head"}),
+        ("weight norm", {"2"}),
+    ],
+)
+def test_a_layer_is_factored_only_where_its_jacobian_factors(case, dense):
+    model, x = made(case)
+    assert inspect_layers(model, x[:1]).dense.keys() == dense
+
+
+@pytest.mark.parametrize("case", ["mlp", "lenet5", "used twice", "batch norm"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_batch_size_does_not_matter(case, size):
+    model, x = made(case, n=7)
+    layers = inspect_layers(model, x[:1])
+    outputs, whole = jacobian(model, layers, x)
+    parts = [jacobian(model, layers, x[i : i + size]) for i in range(0, 7, size)]
+    joined = torch.cat([f for f, _ in parts])
+    torch.testing.assert_close(joined, outputs, rtol=1e-12, atol=1e-15)
+    for name, block in full(whole).items():
+        pieces = torch.cat([full(b)[name] for _, b in parts])
+        torch.testing.assert_close(pieces, block, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("case", ["mlp", "batch norm", "dropout", "frozen layer"])
+def test_the_model_is_left_untouched(case):
+    factory, shape = CASES[case]
+    torch.manual_seed(0)
+    model = factory().train()
+    before = copy.deepcopy(model.state_dict())
+    trains = [p.requires_grad for p in model.parameters()]
+    copied = frozen_copy(model, torch.float32)
+    x = torch.randn(3, *shape)
+    kept = x.clone()
+    jacobian(copied, inspect_layers(copied, x[:1]), x)
+    for one in (model, copied):
+        after = one.state_dict()
+        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert [p.requires_grad for p in one.parameters()] == trains
+        assert all(p.grad is None for p in one.parameters())
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in one.modules())
+    assert all(m.training for m in model.modules())
+    assert torch.equal(x, kept)
+
+
+def test_a_dense_layers_input_changed_in_place_afterwards():
+    torch.manual_seed(0)
+    models = Doubles(in_place=True).double(), Doubles(in_place=False).double()
+    models[1].load_state_dict(models[0].state_dict())
+    x = torch.randn(3, 5, dtype=torch.float64)
+    layers = inspect_layers(models[0], x[:1])
+    assert layers.dense.keys() == {"first", "second"}
+    ours, expected = full(jacobian(models[0], layers, x)[1]), oracle(models[1], x)[1]
+    for name, block in expected.items():
+        torch.testing.assert_close(ours[name], block, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("cnn", {"1", "3", "5", "7"}),
+        ("lenet5", {"1", "4"}),
+        ("strided", {"0"}),
+        ("convolution without bias", {"0"}),
+        ("hooked convolution", {"0"}),
+        ("groups", set()),
+        ("circular", set()),
+        ("padded to the same size", set()),
+        ("several images a sample", set()),
+        ("called otherwise", set()),
+        ("bare convolution", set()),
+    ],
+)
+def test_a_convolution_is_factored_only_where_patches_are_what_it_sees(case, found):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    assert layers.convolutions.keys() == found
+    _, blocks = factored_jacobian(model, layers, x)
+    factors = {n for n, block in blocks.items() if isinstance(block, ConvolutionFactors)}
+    assert factors == {f"{name}.weight" for name in found}
+    assert list(blocks) == [*layers.direct, *layers.dense]
+
+
+def test_layers_stand_in_the_models_order_not_in_that_of_their_calls():
+    model, x = made("called otherwise")
+    assert list(inspect_layers(model, x[:1]).dense) == ["head", "middle"]

@@ -1,0 +1,170 @@
+"""Kernels and projections against the explicit Jacobian."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.collect.jacobian.blocks import DenseFactors
+from datassay.collect.jacobian.kernel import kernel
+from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian
+from datassay.collect.jacobian.projection import project, projector, tensor_projection
+from helpers.jacobians import blocks_of, full, made
+
+MODELS = ["mlp", "lenet5", "batch norm", "no bias", "used twice", "frozen bias", "bare linear"]
+
+
+def rows(block, part):
+    if isinstance(block, DenseFactors):
+        return DenseFactors(block.inputs[part], block.gradients[part], block.bias)
+    return block[part]
+
+
+@pytest.mark.parametrize("max_bytes", [2**28, 400])
+@pytest.mark.parametrize("case", MODELS)
+def test_equals_the_product_of_jacobians(case, max_bytes):
+    _, blocks, phi = blocks_of(case)
+    left = {name: rows(b, slice(0, 4)) for name, b in blocks.items()}
+    right = {name: rows(b, slice(1, 6)) for name, b in blocks.items()}
+    k = phi.shape[1]
+    expected = phi[:4].flatten(0, 1) @ phi[1:].flatten(0, 1).T
+    joint = kernel(left, right, "joint", max_bytes)
+    torch.testing.assert_close(joint, expected, rtol=1e-12, atol=1e-12)
+    averaged = kernel(left, right, "averaged", max_bytes)
+    mean = sum(phi[:4, a] @ phi[1:, a].T for a in range(k)) / k
+    torch.testing.assert_close(averaged, mean, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", ["joint", "averaged"])
+def test_symmetric_and_positive(outputs):
+    _, blocks, _ = blocks_of("mlp", n=40)
+    theta = kernel(blocks, blocks, outputs)
+    torch.testing.assert_close(theta, theta.T, rtol=1e-13, atol=1e-13)
+    eigenvalues = torch.linalg.eigvalsh(theta)
+    assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
+
+
+def test_float32_blocks_are_multiplied_in_float64():
+    _, blocks, _ = blocks_of("mlp")
+    single = {
+        n: DenseFactors(b.inputs.float(), b.gradients.float(), b.bias) for n, b in blocks.items()
+    }
+    double = {
+        n: DenseFactors(b.inputs.double(), b.gradients.double(), b.bias) for n, b in single.items()
+    }
+    assert torch.equal(kernel(single, single, "joint"), kernel(double, double, "joint"))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(u=st.floats(0.1, 10), v=st.floats(0.1, 10))
+def test_units(u, v):
+    """Gradients × u, inputs × v: a layer without bias has its kernel × u² v²."""
+    _, blocks, _ = blocks_of("bare linear")
+    block = blocks[""]
+    before = DenseFactors(block.inputs, block.gradients, False)
+    after = DenseFactors(v * block.inputs, u * block.gradients, False)
+    expected = (u * v) ** 2 * kernel({"": before}, {"": before}, "joint")
+    torch.testing.assert_close(kernel({"": after}, {"": after}, "joint"), expected)
+
+
+def explicit(to, size):
+    """P as a matrix, [p, d]."""
+    matrix = torch.zeros(to.n_features, size, dtype=torch.float64)
+    if to.kind == "whole":
+        return torch.eye(size, dtype=torch.float64)
+    if to.kind == "coordinates":
+        matrix[torch.arange(to.n_features), to.index] = to.scale
+    else:
+        matrix[to.index, torch.arange(size)] = to.sign
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize("case", ["mlp", "lenet5", "used twice", "no bias"])
+@pytest.mark.parametrize("p", [1, 9, None])
+def test_projection_equals_its_matrix(case, p, kind):
+    layers, blocks, _ = blocks_of(case)
+    to = projector(layers, p, kind, seed=3)
+    gradients = full(blocks)
+    expected = [gradients[n] @ explicit(t, gradients[n].shape[2]).T for n, t in to.tensors.items()]
+    ours = project(blocks, to)
+    # Tensors stand side by side in the order of the blocks, here compared as a set of columns.
+    order = [n for b in blocks for n in to.tensors if n == b or n.rpartition(".")[0] == b]
+    expected = dict(zip(to.tensors, expected, strict=True))
+    torch.testing.assert_close(
+        ours, torch.cat([expected[n] for n in order], 2), rtol=1e-12, atol=1e-15
+    )
+    assert ours.shape[2] == sum(t.n_features for t in to.tensors.values())
+    halves = [
+        project({n: rows(b, s) for n, b in blocks.items()}, to) for s in (slice(2), slice(2, 6))
+    ]
+    assert torch.equal(torch.cat(halves), ours)
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize("case", ["lenet5", "strided", "convolution without bias"])
+@pytest.mark.parametrize("p", [1, 9, 30, None])
+def test_convolutions_are_projected_from_factors(case, p, kind):
+    model, x = made(case)
+    layers = inspect_layers(model, x[:1])
+    for averaged in (False, True):
+        to = projector(layers, p, kind, seed=3, averaged=averaged)
+        ours = project(factored_jacobian(model, layers, x)[1], to)
+        expected = project(jacobian(model, layers, x)[1], to)
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_coordinates_are_exact_entries_scaled():
+    to = tensor_projection(50, 20, "coordinates", seed=1)
+    assert len(to.index.unique()) == 20 and to.scale == math.sqrt(50 / 20)
+    assert tensor_projection(20, 20, "coordinates", 1).kind == "whole"
+    assert tensor_projection(21, 20, "sparse_sign", 1).kind == "sparse_sign"
+
+
+def test_more_features_than_entries_reach_still_counts_them():
+    """21 entries leave some of 20 features empty; the width must not depend on the draw."""
+    layers, blocks, _ = blocks_of("mlp")
+    for seed in range(5):
+        assert (
+            project(blocks, projector(layers, 20, "sparse_sign", seed)).shape[2] == 20 + 7 + 20 + 3
+        )
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+def test_inner_products_are_unbiased(kind):
+    g = torch.Generator().manual_seed(0)
+    a, b = torch.randn(2, 60, generator=g, dtype=torch.float64)
+    found = []
+    for seed in range(400):
+        matrix = explicit(tensor_projection(60, 15, kind, seed), 60)
+        found.append(float((matrix @ a) @ (matrix @ b)))
+    found = torch.tensor(found)
+    assert abs(found.mean() - a @ b) <= 4 * found.std() / math.sqrt(len(found))
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+def test_draws_are_seeded_and_tensors_draw_apart(kind):
+    layers, _, _ = blocks_of("lenet5")
+    one, same, other = (projector(layers, 5, kind, seed).tensors for seed in (0, 0, 1))
+    assert all(torch.equal(one[n].index, same[n].index) for n in one if one[n].index is not None)
+    drawn = [n for n in one if one[n].index is not None]
+    assert any(not torch.equal(one[n].index, other[n].index) for n in drawn)
+    sizes = {"a": 400, "b": 400}
+    twins = type(layers)({}, sizes, 1)
+    pair = projector(twins, 5, kind, 0).tensors
+    assert not torch.equal(pair["a"].index, pair["b"].index)
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+def test_layers_are_kept_apart(kind):
+    """A tensor's features see that tensor alone."""
+    layers, blocks, _ = blocks_of("mlp")
+    to = projector(layers, 4, kind, seed=0)
+    changed = {
+        **blocks,
+        "3": DenseFactors(*(10 * t for t in (blocks["3"].inputs, blocks["3"].gradients)), True),
+    }
+    same = project(blocks, to) == project(changed, to)
+    assert same[..., :8].all() and not same[..., 8:].all()

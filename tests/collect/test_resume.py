@@ -1,0 +1,298 @@
+"""collect with a store: the same bits as without, whatever the interruption or the damage."""
+
+import inspect
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import zarr
+from torch import nn
+
+from datassay.collect import form as forms
+from datassay.collect.collection import collect, plan_collection
+from datassay.collect.jacobian_pass import JacobianPass
+from datassay.collect.store.features import DamagedChunk, FeatureStore
+from datassay.collect.store.rows import StoredFeatures
+from datassay.errors import ModelError, SettingError
+from datassay.models.networks import mlp
+from datassay.score.leave_one_out import leave_one_out
+from helpers.collecting import classes, network, regression
+
+FORMS = {
+    "projected features": {"projection": 9},
+    "projected kernel": {"projection": 30},
+    "exact averaged kernel": {"outputs": "averaged"},
+}
+CHUNK_BYTES = 2**14
+TENSORS = ("outputs", "val_outputs", "kernel", "val_kernel", "features", "val_features")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(forms, "WORKING_BYTES", CHUNK_BYTES)
+
+
+def problem():
+    return network(), classes(17), classes(6, seed=1, first=50)
+
+
+def same_bits(one, other):
+    for name in TENSORS:
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a is None) == (b is None), name
+        assert a is None or (a.dtype == b.dtype and torch.equal(a, b)), name
+    assert one.form == other.form and one.warnings == other.warnings
+
+
+class Stopped(BaseException):
+    """Not an error that anybody catches: the process is gone."""
+
+
+@pytest.mark.parametrize("settings", FORMS.values(), ids=FORMS)
+def test_an_interrupted_pass_goes_on_to_the_same_bits(tmp_path, monkeypatch, settings):
+    expected = collect(*problem(), **settings)
+    assert expected.form.chunk < 17
+    written, computed = FeatureStore.put, []
+
+    def stopping(self, number, values):
+        if len(computed) % 2:
+            computed.append(number)
+            raise Stopped
+        computed.append(number)
+        written(self, number, values)
+
+    for _ in range(20):
+        monkeypatch.setattr(FeatureStore, "put", stopping)
+        try:
+            found = collect(*problem(), **settings, store=tmp_path / "store")
+            break
+        except Stopped:
+            continue
+    same_bits(found, expected)
+    assert len(computed) == 2 * len(set(computed)) - 1
+
+
+def test_a_second_call_computes_nothing(tmp_path, monkeypatch, caplog):
+    expected = collect(*problem(), store=tmp_path)
+    monkeypatch.setattr(JacobianPass, "arrays", None)
+    with caplog.at_level(logging.INFO):
+        same_bits(collect(*problem(), store=tmp_path), expected)
+    n_chunks = len(FeatureStoreOf(tmp_path).digests())
+    assert f"{n_chunks} of {n_chunks} chunks found, 0 missing, 0 damaged" in caplog.text
+
+
+class FeatureStoreOf:
+    """What anybody with Zarr finds there."""
+
+    def __init__(self, location):
+        self.group = zarr.open_group(str(location), mode="r")
+
+    def digests(self):
+        return self.group["digests"][:]
+
+
+def test_the_store_holds_what_the_pass_gave(tmp_path):
+    model, train, val = problem()
+    lin = collect(model, train, val, projection=9, store=tmp_path)
+    group = FeatureStoreOf(tmp_path).group
+    features = group["train_jacobian.projected"][:]
+    assert np.array_equal(features.reshape(-1, features.shape[2]), lin.features.numpy())
+    assert np.array_equal(group["val_outputs"][:], lin.val_outputs.numpy())
+    assert np.array_equal(group["train_targets"][:], lin.targets.numpy())
+    ids = [bytes(row).rstrip(b"\0").decode() for row in group["val_ids"][:]]
+    assert ids == list(val.ids)
+    train, val = regression(9), regression(4, seed=1)
+    torch.manual_seed(0)
+    collect(mlp((5,), 1, width=7), train, val, store=tmp_path / "numbers")
+    group = FeatureStoreOf(tmp_path / "numbers").group
+    assert np.array_equal(group["train_ids"][:], train.ids)
+
+
+def test_a_damaged_chunk_is_told_and_computed_again(tmp_path, caplog):
+    expected = collect(*problem(), projection=9, store=tmp_path)
+    file = next(f for f in (tmp_path / "train_outputs" / "c" / "1").rglob("*") if f.is_file())
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3])
+    with caplog.at_level(logging.WARNING):
+        same_bits(collect(*problem(), projection=9, store=tmp_path), expected)
+    assert "1 damaged; 1: outputs does not read" in caplog.text
+    assert file.read_bytes() == whole
+
+
+def test_other_weights_data_seed_or_settings_are_named(tmp_path):
+    model, train, val = problem()
+    collect(model, train, val, projection=9, store=tmp_path)
+
+    def differs(model=model, train=train, val=val, **settings):
+        with pytest.raises(SettingError, match="store must belong to this run") as refused:
+            collect(model, train, val, store=tmp_path, **({"projection": 9} | settings))
+        return str(refused.value).partition("differs in: ")[2].partition(". Name")[0]
+
+    assert differs(model=network(seed=1)) == "weights"
+    assert differs(train=replace(train, x=train.x + 1e-9)) == "training samples"
+    assert differs(val=classes(6, seed=2, first=50)) == "validation samples"
+    assert differs(train=replace(train, ids=train.ids[::-1].copy())) == "training samples"
+    assert differs(seed=4) == "seed (0 there, 4 here)"
+    assert "projection (9 there, 30 here)" in differs(projection=30)
+    assert "outputs" in differs(outputs="averaged")
+    frozen = network()
+    frozen[-1].bias.requires_grad_(False)
+    assert "trained tensors" in differs(model=frozen)
+    collect(model, train, val, store=tmp_path)  # "auto" takes what is there
+    assert plan_collection(model, train, val, store=tmp_path).projection == 9
+
+
+class Scaled(nn.Module):
+    """Its factor is neither weight nor buffer, so only the outputs tell."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.network, self.factor = network(), factor
+
+    def forward(self, x):
+        return self.factor * self.network(x)
+
+
+def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch):
+    expected = collect(*problem(), projection=9, outputs="joint")
+    assert not expected.form.in_store
+    settings = {"projection": 9, "outputs": "joint", "memory": expected.form.peak_bytes - 1}
+    lin = collect(*problem(), **settings, store=tmp_path)
+    assert lin.form.in_store and lin.form.peak_bytes < expected.form.peak_bytes
+    for stored, held in (
+        (lin.features, expected.features),
+        (lin.val_features, expected.val_features),
+    ):
+        assert isinstance(stored, StoredFeatures) and stored.shape == held.shape
+        assert torch.equal(stored[2:17], held[2:17]) and torch.equal(stored[:], held)
+        assert stored.dtype == held.dtype and len(stored[5:5]) == 0
+        rows = torch.tensor([14, 3, 3, 16])
+        assert torch.equal(stored.at(rows), held[rows])
+    ours, all_at_once = (leave_one_out(one, steps=100).held_out for one in (lin, expected))
+    assert np.array_equal(ours, all_at_once)
+    keep = np.array([3, 1, 16])
+    assert torch.equal(lin.subset(keep).features, expected.subset(keep).features)
+    assert torch.equal(lin.averaged().kernel, expected.averaged().kernel)
+    file = next(f for f in tmp_path.glob("train_jacobian.projected/c/1/**/*") if f.is_file())
+    file.unlink()
+    with pytest.raises(DamagedChunk, match=r"chunk 1: jacobian\.projected is not what was written"):
+        lin.features[0:51]
+
+
+def test_code_that_changed_under_the_same_weights_is_told(tmp_path):
+    _, train, val = problem()
+    collect(Scaled(1.0), train, val, store=tmp_path)
+    with pytest.raises(ModelError, match=r"holds other outputs of the first sample \("):
+        collect(Scaled(1.5), train, val, store=tmp_path)
+
+
+def test_another_torch_is_refused(tmp_path, monkeypatch):
+    collect(*problem(), store=tmp_path)
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    with pytest.raises(SettingError, match=r"differs in: torch \(.* there, \"9.9\" here\)"):
+        collect(*problem(), store=tmp_path)
+
+
+def test_other_threads_compute_with_those_of_the_first_call(tmp_path, monkeypatch):
+    monkeypatch.setattr(FeatureStore, "put", stop_at(2))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(Stopped):
+            collect(*problem(), store=tmp_path)
+        torch.set_num_threads(1)
+        monkeypatch.undo()
+        monkeypatch.setattr(forms, "WORKING_BYTES", CHUNK_BYTES)
+        used, compute = [], JacobianPass.arrays
+
+        def noting(self, chunk):
+            used.append(torch.get_num_threads())
+            return compute(self, chunk)
+
+        monkeypatch.setattr(JacobianPass, "arrays", noting)
+        collect(*problem(), store=tmp_path)
+        assert set(used) == {2} and torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def stop_at(number):
+    written = FeatureStore.put
+
+    def put(self, chunk, values):
+        if chunk == number:
+            raise Stopped
+        written(self, chunk, values)
+
+    return put
+
+
+def test_something_else_is_not_written_into(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SettingError, match=r"holds notes.txt but no zarr.json"):
+        collect(*problem(), store=tmp_path)
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_file_in_its_place_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SettingError, match=r"must be a folder; .*file is a file"):
+        collect(*problem(), store=tmp_path / "file")
+
+
+# One process imports, and forks children that are killed while they compute: no autograd before.
+KILLS = """
+import os, random, signal, sys, time
+from pathlib import Path
+import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
+from datassay.collect import form
+from datassay.collect.collection import collect
+from datassay.data.samples import SampleSet
+from datassay.models.networks import mlp
+from datassay.score.leave_one_out import leave_one_out
+{problem}
+form.WORKING_BYTES = 2**13
+random.seed(0)
+store, result = Path(sys.argv[1]), sys.argv[2]
+
+def attempt(chunks):
+    pid = os.fork()
+    if not pid:
+        try:
+            lin = collect(*problem(), projection=9, store=store)
+            np.savez(result, features=lin.features, outputs=lin.outputs)
+        finally:
+            os._exit(0)
+    if chunks is not None:
+        while len(list((store / "digests").glob("c/*"))) < chunks:
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.02))
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+for chunks in (1, 3):
+    attempt(chunks)
+    assert not Path(result).exists()
+attempt(None)
+"""
+
+
+def test_a_killed_process_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    source = "".join(map(inspect.getsource, (network, classes, problem)))
+    script = KILLS.replace("{problem}", source)
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store"), str(tmp_path / "result.npz")],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        timeout=300,
+        check=True,
+    )
+    monkeypatch.setattr(forms, "WORKING_BYTES", 2**13)
+    expected, found = collect(*problem(), projection=9), np.load(tmp_path / "result.npz")
+    assert -(-17 // expected.form.chunk) > 4
+    assert np.array_equal(found["features"], expected.features.numpy())
+    assert np.array_equal(found["outputs"], expected.outputs.numpy())

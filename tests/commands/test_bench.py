@@ -1,0 +1,97 @@
+"""`datassay bench`: both sides of each case give the same answer, and a wrong one would show."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from datassay.commands.bench import cases as bench_cases
+from datassay.commands.bench.cases import CASES, in_turns
+from datassay.commands.bench.findings import Measured
+from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+
+FIGURES = {
+    "leave-one-out": (0, 1e-9),
+    "retraining": (0, 1e-5),
+    "fidelity": (0.98, 1.0),
+    "labels": (0.95, 1.0),
+    "weights": (0, 1e-12),
+    "polynomial": (0.95, 1.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(bench_cases, "N_POINTS", 500)
+    monkeypatch.setattr(bench_cases, "DESCENT", {"lr": 0.05, "steps": 100})
+
+
+def test_every_case_has_a_bound():
+    assert FIGURES.keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_sides_agree(name):
+    found = CASES[name](1)
+    low, high = FIGURES[name]
+    assert low <= found.value <= high
+    assert found.seconds > 0
+    assert found.ratio == found.rival_seconds / found.seconds
+    if found.rival_value is not None:
+        assert found.value > found.rival_value - 0.01
+
+
+def test_a_wrong_answer_shows(monkeypatch):
+    plain = bench_cases.trained
+    monkeypatch.setattr(bench_cases, "trained", lambda *a: plain(*a[:3], 1.01 * a[3]))
+    assert CASES["leave-one-out"](0).value > 1e-4
+
+
+def test_the_brute_force_is_the_flow_it_claims_to_be():
+    rows = torch.randn(6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    residual, t = torch.arange(6.0, dtype=torch.float64)[:, None], 0.3
+    kernel = rows @ rows.T
+    moved = torch.zeros_like(residual)
+    for _ in range(20_000):  # the same flow by small steps of the outputs
+        moved += t / 20_000 * kernel @ (residual - moved)
+    found = bench_cases.trained(kernel, kernel, residual, t)
+    np.testing.assert_allclose(found, moved, rtol=1e-3, atol=1e-3)
+
+
+def test_the_quickest_turn_counts_and_the_calls_alternate():
+    calls = []
+    ours, theirs = in_turns(lambda: calls.append("a") or 1, lambda: calls.append("b") or 2, turns=2)
+    assert calls == ["a", "b", "a", "b"]
+    assert (ours.found, theirs.found) == (1, 2)
+    assert 0 <= ours.seconds < 1
+
+
+def test_files_and_table(tmp_path):
+    result = succeed("bench", "polynomial", "retraining", "--seed", 2, "--out", tmp_path / "b")
+    table = columns(tmp_path / "b" / "bench.parquet")
+    assert table["case"] == ["polynomial", "retraining"]
+    assert table["rival_value"][0] == pytest.approx(0.98, abs=0.02)
+    assert table["rival_value"][1] is None
+    summary = json.loads((tmp_path / "b" / "summary.json").read_text())
+    assert summary["facts"]["Seed"] == "2"
+    assert [case["what"] for case in summary["cases"]] == table["what"]
+    assert "RidgeCV" in result.stdout
+    assert result.stdout.split()[-1].endswith("bench.parquet")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["nope"], "a case must be one of leave-one-out, .*; got 'nope'"),
+        (["--seed", -1], "seed must be an integer"),
+    ],
+)
+def test_bad_input_costs_one_line(tmp_path, args, told):
+    result = invoke("bench", *args, "--out", tmp_path / "b")
+    assert_one_error_line(result, told)
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_ratio_is_the_rivals_time_over_ours():
+    assert Measured("a", "b", 0.5, 2.0, "c", 0.0).ratio == 4

@@ -1,0 +1,216 @@
+"""`datassay complexity`: files, pages, tables, exit codes, one line for bad input, both modes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from datassay.commands.complexity.command import whole_numbers
+from datassay.commands.complexity.curve.advice import curve_advice, samples, span
+from datassay.commands.complexity.curve.files import CURVE_FILES
+from datassay.commands.complexity.curve.job import CurveSettings, run_curve
+from datassay.commands.complexity.curve.page import render_curve_page
+from datassay.commands.complexity.teachers.advice import written
+from datassay.commands.complexity.teachers.files import TEACHER_FILES
+from datassay.commands.complexity.teachers.job import TeacherSettings, run_teachers
+from datassay.commands.complexity.teachers.page import render_teacher_page
+from datassay.complexity.laws import Law
+from datassay.complexity.learners import Networks
+from datassay.data.load import load
+from datassay.errors import SettingError
+from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+
+KNN = ["--model", "sklearn.neighbors:KNeighborsClassifier"]
+TINY = ["--teachers", 2, "--students", 2, "--depth", 0, "--max-samples", 4]
+EVIL = "</script><b>evil"
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """What one learning curve wrote and printed."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "curve"
+    args = [*KNN, "--accuracy", 0.9, "--accuracy", 0.999, "--repeats", 3]
+    return out, succeed("complexity", "iris", *args, "--out", out)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """What one search over teachers wrote and printed; two students need hardly any samples."""
+    folder = tmp_path_factory.mktemp("out")
+    args = ["--inputs", "2:4", "--width", 2, "--teachers", 2, "--students", 3, "--depth", 1]
+    args += ["--max-samples", 128, "--store", folder / "kept"]
+    return folder / "t", succeed("complexity", *args, "--out", folder / "t")
+
+
+@pytest.fixture(scope="module")
+def found():
+    train, val = load("iris")
+    name = "sklearn.neighbors:KNeighborsClassifier"
+    return run_curve(train, val, CurveSettings(name, (0.9,), repeats=2))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_curve_writes_its_files_and_names_the_page_last(drawn):
+    out, result = drawn
+    assert sorted(p.name for p in out.iterdir()) == sorted(CURVE_FILES)
+    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    for word in ("samples needed", "90 % interval", "never reached in", "Twice the samples"):
+        assert word in " ".join(result.stdout.split())
+    assert "fit to growing parts of the data" in result.stderr
+    table = columns(out / "fits.parquet")
+    assert list(table) == ["samples", "repeat", "score"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert len(table["score"]) == 3 * len(summary["sizes"])
+    assert [one["score"] for one in summary["needed"]] == [0.9, 0.999]
+    assert [round(e["samples"] / 120) for e in summary["expected"]] == [1, 2, 4, 8]
+    last = np.array(table["score"])[-3:]
+    assert summary["sizes"][-1]["mean"] == pytest.approx(last.mean())
+    page = (out / "index.html").read_text()
+    assert all(f'data-figure="{name}"' in page for name in ("score", "error"))
+
+
+def test_teachers_write_their_files_and_go_on_where_they_stopped(searched):
+    out, result = searched
+    assert sorted(p.name for p in out.iterdir()) == sorted(TEACHER_FILES)
+    for word in ("median N", "range over teachers", "not recovered"):
+        assert word in " ".join(result.stdout.split())
+    table = columns(out / "trials.parquet")
+    assert list(table) == ["n_inputs", "width", "teacher", "n_opt", "n_doubled"]
+    assert table["n_inputs"] == [2, 2, 3, 3, 4, 4]
+    summary = json.loads((out / "summary.json").read_text())
+    assert [s["n_inputs"] for s in summary["sizes"]] == [2, 3, 4]
+    assert summary["varied"] == "d"
+    assert len(list((out.parent / "kept").glob("inputs-*.npz"))) == 3
+
+
+def test_a_law_needs_three_sizes_and_its_absence_is_told(here):
+    result = succeed("complexity", "--width", "2,3", *TINY, "--out", "out")
+    assert "a law needs at least 3 sizes" in " ".join(result.stdout.split())
+    assert json.loads(Path("out/summary.json").read_text())["laws"] == []
+
+
+def test_laws_are_named_by_what_varies():
+    law = Law("linear", "N = -5.0 + 2.0·d", {"a": -5.0, "b": 2.0},
+              {"a": (-6.0, -4.0), "b": (1.5, 2.5)}, 0.95, (0.5, 0.9), (2.0, 4.0), 0.9)  # fmt: skip
+    tiny = {"teachers": 2, "students": 2, "depth": 0, "max_samples": 4}
+    base = run_teachers(TeacherSettings((2, 3, 4), **tiny))
+    page = render_teacher_page(replace(base, laws=(law,)))
+    assert "N = −5.0 + 2.0·d with R² 0.950" in page
+    assert "grow linearly with the inputs" in page
+    assert written(law) == "N = −5.0 + 2.0·d"
+    both = run_teachers(TeacherSettings((2, 3), (2, 3), **tiny))
+    assert both.varied == "d·log m"
+    assert both.x == pytest.approx([2 * np.log(2), 2 * np.log(3), 3 * np.log(2), 3 * np.log(3)])
+
+
+def test_a_network_is_fitted_too(here, monkeypatch):
+    seen = []
+
+    def quick(self, train, val, subsets, progress=None):
+        seen.append(len(self.models))
+        return np.random.default_rng(subsets.shape[1]).uniform(size=(len(subsets), len(val))) < 0.2
+
+    monkeypatch.setattr(Networks, "errors", lambda *args, **kw: quick(*args, **kw).astype(float))
+    succeed("complexity", "iris", "--repeats", 2, "--sizes", "10,20,40,80", "--out", "out")
+    assert seen == [2] * 4
+    assert json.loads(Path("out/summary.json").read_text())["facts"]["Model"] == "mlp"
+
+
+def test_advice_follows_the_draws(found):
+    n = found.n
+    one = found.needed[0]
+    cases = {
+        "may never be reached": replace(one, median=np.inf, high=np.inf, reached_by=0.2),
+        "will hardly be reached": replace(one, median=np.inf, high=np.inf, reached_by=0.05),
+        f"there are {n:,}": replace(one, low=10.0, median=20.0, high=30.0),
+        f"{samples(2 * n)} samples: {samples(n)} more": replace(
+            one, low=n / 2, median=2.0 * n, high=5.0 * n
+        ),
+        "may be out of reach": replace(one, low=n / 2, median=20.0 * n, high=np.inf),
+    }
+    for headline, needed in cases.items():
+        told = curve_advice(replace(found, needed=(needed,)))
+        assert any(headline in advice.headline for advice in told), headline
+    missed = replace(found.forecast, low=0.1, median=0.15, high=0.2)
+    told = curve_advice(replace(found, forecast=missed))
+    assert any("does better than the smaller ones predict" in a.headline for a in told)
+
+
+@pytest.mark.parametrize(
+    ("n", "text"), [(1.0, "1"), (2345.0, "2,300"), (98.6, "99"), (3e9, "over a billion"),
+                    (np.inf, "never")]
+)  # fmt: skip
+def test_numbers_of_samples_have_two_digits(n, text):
+    assert samples(n) == text
+
+
+def test_intervals_without_an_end_are_said_so(found):
+    one = found.needed[0]
+    assert span(replace(one, low=1500.0, high=8000.0)) == "1,500 to 8,000"
+    assert span(replace(one, low=1500.0, high=np.inf)) == "at least 1,500"
+    assert span(replace(one, low=np.inf, high=np.inf)) == "no number of samples"
+
+
+def test_what_users_wrote_is_escaped(found):
+    evil = replace(found, model=EVIL, samples=replace(found.samples, name=EVIL))
+    page = render_curve_page(evil)
+    assert EVIL not in page
+    assert "&lt;/script&gt;&lt;b&gt;evil" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("5:40", (5, 10, 15, 20, 25, 30, 35, 40)),
+        ("5:7", (5, 6, 7)),
+        ("5:20:5", (5, 10, 15, 20)),
+        ("20,5,5", (5, 20)),
+        ("5", (5,)),
+    ],
+)
+def test_ranges_and_lists(text, numbers):
+    assert whole_numbers(text, "inputs") == numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "a", "5:", "9:5", "1:2:3:4", "5:9:0", "-3", "1.5"])
+def test_what_is_no_range_is_refused(text):
+    with pytest.raises(SettingError, match="inputs must be whole numbers from 1"):
+        whole_numbers(text, "inputs")
+
+
+GOOD = ["complexity", "iris", *KNN]
+BAD = {
+    "nothing": (["complexity"], r"DATA must be given once"),
+    "both": (["complexity", "iris", "--inputs", "5"], r"data does not go with --inputs"),
+    "teachers of data": ([*GOOD, "--teachers", "3"], r"teachers needs --inputs or --width"),
+    "model of teachers": (["complexity", "--inputs", "5", "--model", "mlp"], r"model needs DATA"),
+    "accuracy in percent": ([*GOOD, "--accuracy", "95"], r"between 0 and 1.*got 95"),
+    "one repeat": ([*GOOD, "--repeats", "1"], r"repeats must be at least 2.*got 1"),
+    "sizes": ([*GOOD, "--sizes", "10,20"], r"at least 4 ascending"),
+    "too large": ([*GOOD, "--sizes", "10,20,40,800"], r"at most the 120 there are"),
+    "no model": (["complexity", "iris", "--model", "nope"], r"model must be one of .*'nope'"),
+    "no module": (["complexity", "iris", "--model", "no.such:Thing"], r"ModuleNotFoundError"),
+    "no teacher": (["complexity", "--inputs", "5", "--teachers", "0"], r"teachers must be at .*0"),
+    "depth": (["complexity", "--inputs", "5", "--depth", "-1"], r"depth must be at least 0"),
+    "range": (["complexity", "--inputs", "9:5"], r"inputs must be whole numbers"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
+    result = invoke(*args, "--out", "out")
+    assert_one_error_line(result, message)
+    assert not list(here.iterdir())
+
+
+def test_help_shows_examples():
+    text = " ".join(succeed("complexity", "--help").stdout.split())
+    assert "datassay complexity --inputs 5:40 --width 5" in text
+    assert " complexity " in succeed("--help").stdout

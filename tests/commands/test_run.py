@@ -1,0 +1,335 @@
+"""The main job: everything it finds is aligned, repeatable and judged beside its rivals."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.act.remove.removal_curve import train_all
+from datassay.commands.run.figures.subsets import stand_ins
+from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
+from datassay.commands.run.job import (
+    RunSettings,
+    check_settings,
+    keep_set,
+    run,
+    starting_networks,
+)
+from datassay.commands.run.page import render_page
+from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
+from datassay.commands.run.summary import summary_json
+from datassay.commands.run.table import score_table
+from datassay.data.samples import SampleSet
+from datassay.score.information.average import average_information
+from datassay.score.information.groups import group_information
+from datassay.score.information.nearest_pairs import nearest_pairs
+from datassay.train.fitter import taken_network
+from datassay.train.retrain import retrain
+
+SETTINGS = RunSettings(model="mlp:width=64", outputs="averaged", curve_seeds=2, seed=5)
+FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Scores", "Seed"]
+
+
+def small_digits(n, m=100):
+    train, val = da.load("digits")
+    return train.subset(np.arange(n)), val.subset(np.arange(m))
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    train, val = small_digits(300)
+    return da.add_label_noise(train, 0.15), val
+
+
+@pytest.fixture(scope="module")
+def findings(noisy):
+    steps = []
+    found = run(*noisy, SETTINGS, lambda step, done, total: steps.append((step, done, total)))
+    return found, steps
+
+
+def test_findings_are_in_the_order_of_the_samples(noisy, findings):
+    train, val = noisy
+    found, _ = findings
+    assert found.samples is train
+    assert found.validation is val
+    for ids in (found.information.ids, found.issues.ids, found.baselines.ids):
+        assert np.array_equal(ids, train.ids)
+    for values in (found.prediction_change, found.weight_change, found.baselines.loss):
+        assert values.shape == (300,)
+        assert np.isfinite(values).all()
+
+
+def test_with_the_truth_known_the_label_scores_compete_in_auroc(noisy, findings):
+    found, _ = findings
+    removal, labels = found.contests
+    assert "after removing half" in removal.measure
+    assert "AUROC" in labels.measure
+    assert labels.rankings == (
+        *("label issue score", "final loss", "smallest margin"),
+        *("information", "random"),
+    )
+    assert labels.values[0] > 0.9
+    assert {LOWEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(removal.rankings)
+    assert f"{45} labels were flipped" in found.facts["Label noise"]
+
+
+def test_the_curve_holds_every_ranking_and_seed(findings):
+    curve = findings[0].removal_curve
+    assert {LOWEST_FIRST, HIGHEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(curve.rankings)
+    assert curve.score.shape == (len(curve.rankings), len(curve.fractions), 2)
+    assert (curve.score[:, 0] == curve.score[0, 0]).all()
+
+
+def test_facts_name_what_was_run(findings):
+    facts = findings[0].facts
+    assert set(FACTS) | {"Retraining", "Version", "Seconds"} <= set(facts)
+    assert "300 training, 100 validation" in facts["Data"]
+    assert "mlp:width=64, 4,810 parameters, at initial weights" in facts["Model"]
+    assert facts["Version"] == da.__version__
+    assert "Command" not in facts
+
+
+def test_each_validation_sample_is_attributed(noisy, findings):
+    found, (_, val) = findings[0], noisy
+    assert found.query_outputs.shape == (100, 10)
+    assert (found.query_outputs.argmax(1) == val.y).mean() > 0.8
+    assert found.attribution.of == "output"
+    assert found.attribution.top.raising.shape == (100, 5)
+    assert np.array_equal(found.attribution.prediction_change, found.prediction_change)
+    assert found.groups["class"].count.sum() == 300
+    assert list(found.groups) == ["class"]
+
+
+def test_classes_and_sources_are_left_out_as_one(noisy, findings):
+    train, val = noisy
+    whole, sums = findings[0].whole_groups["class"], findings[0].groups["class"]
+    assert whole.names.tolist() == sums.names.tolist()
+    assert (whole.information > sums.total).all()
+    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    names = np.array(train.class_names)[train.y]
+    expected = group_information(lin, names).information
+    np.testing.assert_allclose(whole.information, expected, rtol=1e-9)
+    source = np.repeat(["b", "a", "c"], 100)
+    bare = replace(SETTINGS, curve_seeds=0, attribution="none", smoothing="isotropic")
+    found = run(replace(train, source=source), val, bare)
+    assert found.whole_groups["source"].names.tolist() == ["a", "b", "c"]
+    assert found.whole_groups["source"].smoothing == "isotropic"
+
+
+def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
+    train, val = noisy
+    pairs = findings[0].pairs
+    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    assert np.array_equal(pairs.pairs, nearest_pairs(lin))
+    known = findings[0].information.information
+    np.testing.assert_allclose(pairs.single, known[pairs.pairs], rtol=1e-6)
+    expected = group_information(lin, list(pairs.pairs[:5])).information
+    np.testing.assert_allclose(pairs.joint[:5], expected, rtol=1e-9)
+
+
+def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
+    monkeypatch.setattr("datassay.commands.run.steps.groups.MOST_GROUP_WORK", 1e6)
+    found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
+    assert not found.whole_groups
+    assert found.pairs is None
+    assert len(found.groups["class"].names) == 10
+
+
+def test_trained_networks_can_be_explained_instead(noisy, findings):
+    train, val = noisy
+    found = run(train, val, replace(SETTINGS, attribution_at="trained"))
+    assert (found.attribution_at, found.attribution.of) == ("trained", "margin")
+    np.testing.assert_allclose(found.query_outputs.sum(1), 1)
+    assert np.array_equal(found.prediction_change, findings[0].prediction_change)
+    # By hand: the same networks again, the effects of each, and their mean.
+    models = starting_networks(train, SETTINGS)
+    networks = train_all(models, train, seed=SETTINGS.seed)
+    each = [
+        da.influence(taken_network(models[0], networks, s), train, val, of="margin", seed=5 + s,
+                     projection=2048).effect
+        for s in range(2)
+    ]  # fmt: skip
+    mean = np.mean(each, 0)
+    np.testing.assert_allclose(
+        found.attribution.top.raising_effect[:, 0], mean.max(0), rtol=1e-6, atol=1e-9
+    )
+    assert not np.array_equal(found.attribution.top.raising, findings[0].attribution.top.raising)
+
+
+def test_a_check_retrains_the_real_network(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, curve_seeds=0, check=6, steps=50)
+    found = run(train, val, settings)
+    check = found.check
+    assert len(set(check.removed.tolist())) == 6
+    assert np.array_equal(check.linearised, found.prediction_change[check.removed])
+    (model,) = starting_networks(train, settings)
+    lin = da.collect(model, train, val, outputs="averaged")
+    step = da.leave_one_out(lin, steps=50).run.step
+    real = retrain(model, train, val, lr=step, steps=50, reduction="sum", removed=check.removed)
+    np.testing.assert_allclose(check.retrained, real.prediction_change, rtol=1e-4)
+    mean = run(train, val, replace(settings, lr=step * 300, reduction="mean")).check
+    real = retrain(model, train, val, lr=step * 300, steps=50, removed=check.removed)
+    np.testing.assert_allclose(mean.retrained, real.prediction_change, rtol=1e-4)
+    assert found.warnings == () or "another order" not in found.warnings[-1]
+
+
+def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, curve_seeds=0, subsets=8, seed=3, sigma=2.0, steps=50)
+    found = run(train, val, settings)
+    (model,) = starting_networks(train, settings)
+    lin = da.collect(model, train, val, outputs="averaged", seed=3)
+    known = average_information(lin, draws=8, seed=3, sigma=2.0, steps=50)
+    np.testing.assert_allclose(found.average.information, known.information, rtol=1e-9)
+    table = score_table(found)
+    assert table["average_information"].to_pylist() == found.average.information.tolist()
+    assert table["average_information_error"].to_pylist() == found.average.standard_error.tolist()
+    summary = json.loads(summary_json(found))["average_information"]
+    assert summary["fractions"] == [0.25, 0.5, 0.75]
+    assert summary["most_draws_a_sample"] == 6
+    page = render_page(found)
+    assert 'id="subsets"' in page and "Means over 6 draws a sample at most" in page
+    assert "average_information" not in score_table(run(train, val, replace(settings, subsets=0)))
+
+
+def test_twins_are_told_to_stand_in_for_each_other():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 6)).astype("float32")
+    x[:4] = x[4:8]  # four pairs of twins
+    train = SampleSet(x, (x[:, 0] > 0).astype(int), ids=np.arange(40), class_names=("a", "b"))
+    val = SampleSet(-x[8:], train.y[8:], ids=np.arange(32), class_names=("a", "b"))
+    settings = replace(SETTINGS, curve_seeds=0, subsets=40, steps=20_000)
+    _, stood = stand_ins(run(train, val, settings))
+    assert set(stood.tolist()) >= set(range(8))
+    assert set(stood[:8].tolist()) == set(range(8))
+
+
+def test_a_check_that_fails_is_a_warning(noisy):
+    train, val = noisy
+    settings = replace(SETTINGS, model="mlp:width=4,depth=3", curve_seeds=0, check=8)
+    found = run(train, val, settings)
+    assert found.check.rank < 0.5
+    assert "in another order than the scores say" in found.warnings[-1]
+
+
+def test_attribution_changes_no_score(noisy, findings):
+    bare = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
+    assert bare.attribution is None
+    known = findings[0].information.information
+    np.testing.assert_allclose(bare.information.information, known, rtol=1e-9)
+
+
+def test_progress_ends_every_step(findings):
+    _, steps = findings
+    last = {step: (done, total) for step, done, total in steps}
+    scoring = ["collect Jacobians", "decompose", "leave each sample out", "judge the labels"]
+    assert list(last)[:4] == scoring
+    assert all(done == total for done, total in last.values())
+
+
+def test_a_rerun_gives_the_same_bits(noisy, findings):
+    found, again = findings[0], run(*noisy, SETTINGS)
+    for a, b in (
+        (found.information.information, again.information.information),
+        (found.prediction_change, again.prediction_change),
+        (found.issues.score, again.issues.score),
+        (found.removal_curve.score, again.removal_curve.score),
+    ):
+        assert np.array_equal(a, b)
+
+
+def test_without_truth_the_suspects_are_removed_to_judge_them(noisy):
+    train, val = noisy
+    found = run(replace(train, true_y=None), val, SETTINGS)
+    assert found.issues.is_issue.sum() >= FEWEST_SUSPECTS
+    measures = [c.measure for c in found.contests]
+    assert len(measures) == 2
+    assert f"the {found.issues.is_issue.sum()} most suspect labels" in measures[1]
+    assert found.contests[1].rankings[0] == "highest label issue score first"
+
+
+def test_without_retraining_there_is_no_curve(noisy):
+    found = run(*noisy, replace(SETTINGS, curve_seeds=0))
+    assert (found.removal_curve, found.baselines, found.contests) == (None, None, ())
+    assert "Retraining" not in found.facts
+    assert len(starting_networks(noisy[0], replace(SETTINGS, curve_seeds=0))) == 1
+
+
+@pytest.mark.parametrize(("n", "largest", "n_contests"), [(2, 0.0, 0), (4, 0.5, 1), (8, 0.75, 1)])
+def test_few_samples_are_removed_as_far_as_two_remain(n, largest, n_contests):
+    x = np.arange(2.0 * (n + 2)).reshape(-1, 2) ** 0.5
+    y = np.arange(n + 2) % 2
+    train, val = da.load((x[:n], y[:n], x[n:], y[n:]))
+    found = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert found.removal_curve.fractions[-1] == largest
+    assert np.isfinite(found.removal_curve.score).all()
+    assert len(found.contests) == n_contests
+
+
+def test_one_validation_target_judges_no_regression():
+    x = np.arange(10.0).reshape(-1, 2)
+    train, val = da.load((x[:4], x[:4, 0], x[4:], np.ones(1)), task="regression")
+    found = run(train, val, replace(SETTINGS, curve_seeds=1))
+    assert found.removal_curve is None and found.contests == ()
+    assert found.facts["Retraining"] == "left out: R² needs validation targets that differ"
+
+
+def test_too_little_memory_is_logged_before_and_kept_after(caplog):
+    train, val = da.load("iris")
+    with caplog.at_level(logging.WARNING):
+        found = run(train, val, replace(SETTINGS, curve_seeds=0, memory=1e4))
+    assert any("GB are free" in w for w in found.warnings)
+    assert [r.getMessage() for r in caplog.records] == list(found.warnings)
+
+
+def test_keep_set_says_what_it_did():
+    train, val = da.load("iris")
+    kept, facts = keep_set(train, val, replace(SETTINGS, command="as typed"), 0.25, False)
+    assert facts["kept"] == len(kept.keep) == 30
+    assert facts["command"] == "as typed"
+    assert facts["fraction"] == 0.25
+
+
+def test_only_the_suspects_that_go_count_as_dropped(noisy):
+    """More labels are suspect than samples may go."""
+    kept, facts = keep_set(*noisy, SETTINGS, 0.95, False, drop_suspects=True)
+    assert len(kept.removed) == facts["suspects_dropped"] == 15
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"curve_seeds": -1}, "curve_seeds must be at least 0; got -1"),
+        ({"memory": 0.0}, "memory must be a positive number of gigabytes; got 0"),
+        ({"memory": float("nan")}, "memory must be a positive .* got nan"),
+        ({"lr": -0.1}, "lr must be finite and positive"),
+        ({"steps": 0}, "steps must be .* got 0"),
+        ({"subsets": 7}, "subsets must be at least 8 a size, .*, or 0 for none; got 7"),
+        ({"check": 3}, "check must be at least 5 samples, or 0 for none; got 3"),
+        ({"check": 5, "dynamics": "converged"}, "check retrains by as many updates as"),
+        ({"attribution_at": "end"}, "attribution_at must be start or trained; got 'end'"),
+        (
+            {"attribution_at": "trained", "curve_seeds": 0},
+            "attribution_at trained needs networks that were trained; got curve_seeds 0",
+        ),
+        ({"attribution": "logit"}, "attribution must be one of auto, none, output, margin, loss"),
+        ({"smoothing": "sgd"}, "batch_size must be given for smoothing='sgd'"),
+        ({"sigma": 0.0}, "sigma must be finite and positive; got 0.0"),
+        ({"top": 0}, "top must be at least 1"),
+        ({"reduction": "max"}, "reduction must be 'sum' or 'mean'; got 'max'"),
+    ],
+)
+def test_settings_are_refused_before_any_work(change, message):
+    settings = replace(SETTINGS, **change)
+    with pytest.raises(da.SettingError, match=message):
+        check_settings(settings)
+
+
+def test_settings_that_only_the_kernel_can_judge_pass_the_first_check():
+    check_settings(replace(SETTINGS, dynamics="descent", lr=1e6))
+    check_settings(replace(SETTINGS, weight_decay=0.5, reduction="mean"))

@@ -1,0 +1,183 @@
+"""`datassay sample`: files, page, table, exit codes, one line for bad input."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import datassay.commands.sample.job as job
+from datassay.commands.sample.advice import sampling_advice
+from datassay.commands.sample.files import SAMPLING_FILES, sampling_summary
+from datassay.commands.sample.findings import verdicts
+from datassay.commands.sample.page import render_sampling_page
+from datassay.data.load import load
+from helpers.command_line import columns, invoke, succeed
+
+OWN = """
+import numpy as np
+
+
+def ridge(x):
+    return np.column_stack([np.tanh(9 * (x[:, 0] - x[:, 1])), x[:, 0]])
+
+
+def raises(x):
+    raise RuntimeError("no luck")
+
+
+constant = 3
+"""
+SMALL = ["--n-initial", 12, "--n-new", 6, "--initial", "grid", "--compare", 2]
+EVIL = "</script><b>evil:f"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """Two dozen updates instead of thousands: the figures need not be good."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "RECIPE", replace(job.RECIPE, steps=25))
+        patch.setattr(job, "N_TEST", 50)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory):
+    """What one sampling of Runge wrote and printed."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "sampled"
+    return out, succeed("sample", "runge", *SMALL, "--out", out)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_functions.py").write_text(OWN)
+    return tmp_path
+
+
+def findings(**change):
+    settings = {"n_initial": 12, "n_new": 6, "initial": "grid", "compare": 2} | change
+    return job.run_sample(job.SampleSettings(**settings))
+
+
+def test_sample_writes_its_files_and_names_the_page_last(sampled):
+    out, result = sampled
+    assert sorted(p.name for p in out.iterdir()) == sorted(SAMPLING_FILES)
+    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    for word in ("largest", "root mean square", "6 new points", "autograd derivatives"):
+        assert word in " ".join(result.stdout.split())
+    for step in ("label points", "derivatives", "sample again", "retrain networks"):
+        assert step in result.stderr
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["comparison"]["designs"] == ["uniform", "Taylor-based"]
+    assert np.shape(summary["comparison"]["largest"]) == (2, 2)
+    assert summary["bounds"][0]["lipschitz"] == 0
+    assert summary["acceptance"] <= 1
+
+
+def test_the_points_can_be_loaded_again(sampled):
+    out, _ = sampled
+    table = columns(out / "samples.parquet")
+    assert list(table) == ["x", "f", "is_new", "taylor_index"]
+    assert sum(table["is_new"]) == 6
+    train, val = load(out / "samples.npz", val_fraction=0.3)
+    assert len(train) + len(val) == 18
+    assert not train.is_classification
+    assert set(train.source) | set(val.source) == {"initial", "new"}
+    both = np.concatenate([train.x[:, 0], val.x[:, 0]])
+    np.testing.assert_allclose(np.sort(both), np.sort(table["x"]))
+
+
+def test_a_function_of_ones_own(here):
+    args = ["--domain", "-1:1,0:1", "--n-initial", 40, "--n-new", 10, "--compare", 0]
+    result = succeed("sample", "own_functions:ridge", *args, "--out", "mine")
+    assert "finite derivatives" in " ".join(result.stdout.split())
+    table = columns(here / "mine/samples.parquet")
+    assert list(table) == ["x0", "x1", "f0", "f1", "is_new", "taylor_index"]
+    summary = json.loads((here / "mine/summary.json").read_text())
+    assert summary["comparison"] is None
+    assert summary["bounds"] is None
+    page = (here / "mine/index.html").read_text()
+    assert 'data-figure="index"' in page
+    assert "Does it help here" not in page
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nothing"], "the function must be runge, tanh"),
+        (["no_module:f", "--domain", "0:1"], "no_module:f' raised ModuleNotFoundError"),
+        (["own_functions:missing", "--domain", "0:1"], "raised AttributeError"),
+        (["own_functions:ridge"], "domain must be given"),
+        (["own_functions:raises", "--domain", "0:1"], "RuntimeError: no luck"),
+        (["own_functions:constant", "--domain", "0:1"], "int, which cannot be called"),
+        (["runge", "--domain", "0:1:2"], "low:high pairs"),
+        (["runge", "--domain", "a:b"], "low:high pairs"),
+        (["runge", "--domain", "1:0"], "reversed"),
+        (["runge", "--domain", "1:1"], "no volume"),
+        (["runge", "--domain", "0:1,0:1"], "one pair for each input of runge"),
+        (["runge", "--order", 0], "order must be"),
+        (["runge", "--epsilon", 0], "epsilon must be positive"),
+        (["runge", "--components", 200], "at most the number of initial points"),
+        (["runge", "--compare", -1], "compare must be at least 0"),
+        (["bateman", "--initial", "grid"], "Take 64 or 125"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(here, args, message):
+    before = sorted(here.iterdir())
+    result = invoke("sample", *args, "--out", "never")
+    assert result.exit_code == 2
+    assert re.search(message, result.stderr)
+    assert len([line for line in result.stderr.splitlines() if "Error" in line]) == 1
+    assert [p for p in here.iterdir() if p.name != "__pycache__"] == [
+        p for p in before if p.name != "__pycache__"
+    ]
+
+
+def test_help_has_examples():
+    result = succeed("sample", "--help")
+    assert "datassay sample bateman" in " ".join(result.stdout.split())
+
+
+def test_what_users_wrote_is_escaped():
+    found = replace(findings(), name=EVIL, inputs=("<i>x",), outputs=("<u>f",))
+    page = render_sampling_page(found)
+    for evil in ("</script><b>evil", "<i>x", "<u>f"):
+        assert evil not in page
+    assert "&lt;i&gt;x" in page
+
+
+def test_the_page_of_several_inputs_has_maps():
+    found = findings(function="bateman", n_initial=64, n_new=30, components=2)
+    page = render_sampling_page(found)
+    for name in ("index", "new", "largest", "root_mean_square"):
+        assert f'data-figure="{name}"' in page
+    assert 'data-figure="bound"' not in page
+    assert len(found.outputs) == 2
+
+
+def test_advice_follows_the_figures():
+    found = findings(n_initial=100, initial="uniform")
+    comparison = found.comparison
+    cases = {
+        "lower the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
+        "Uniform points serve": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
+        "No difference": (np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0], [1.0]])),
+    }
+    for headline, (largest, mean) in cases.items():
+        changed = replace(comparison, largest=largest, root_mean_square=0 * largest + mean)
+        told = sampling_advice(replace(found, comparison=changed))
+        assert any(headline in one.headline for one in told)
+    changed = replace(comparison, largest=np.array([[1.0, 2.0], [0.5, 0.9]]))
+    assert verdicts(changed)[1].difference[0] == pytest.approx(-0.8 / 1.5)
+    few = findings(function="tanh", n_initial=8, compare=0)
+    assert "not as asked for" in {a.headline.removeprefix("The mixture is ") for a in
+                                  sampling_advice(few)}  # fmt: skip
+    assert json.loads(sampling_summary(few))["warnings"]
+
+
+def test_examples_in_the_help_parse():
+    text = (Path(job.__file__).parent / "command.py").read_text()
+    assert text.count("      datassay sample ") == 3

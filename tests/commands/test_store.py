@@ -1,0 +1,38 @@
+"""--store: the command says what it found, and goes on to the same numbers."""
+
+import logging
+
+import pyarrow.parquet as pq
+import pytest
+
+from datassay.act.remove import removal_curve
+from helpers.command_line import invoke, succeed
+
+RUN = ["run", "iris", "--model", "mlp:width=8", "--curve-seeds", "1"]
+
+
+def scores(out):
+    return pq.read_table(out / "scores.parquet").to_pydict()
+
+
+def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch, caplog):
+    kept = [*RUN, "--store", tmp_path / "kept", "--out"]
+    with caplog.at_level(logging.INFO):
+        succeed(*kept, tmp_path / "first")
+        assert "kept/features: 0 of 2 chunks found, 2 missing, 0 damaged" in caplog.text
+        with monkeypatch.context() as patch:
+            patch.setattr(removal_curve, "train_networks", None)
+            succeed(*kept, tmp_path / "second")
+        assert "kept/features: 2 of 2 chunks found, 0 missing, 0 damaged" in caplog.text
+        one, other = sorted((tmp_path / "kept" / "retrained").glob("scores-*.npz"))[:2]
+        one.write_bytes(other.read_bytes())
+        succeed(*kept, tmp_path / "third")
+    assert "is damaged (it was written as scores-" in caplog.text
+    assert scores(tmp_path / "first") == scores(tmp_path / "second") == scores(tmp_path / "third")
+    refused = invoke("score", "iris", "--store", tmp_path / "kept", "--out", tmp_path / "fourth")
+    assert refused.exit_code == 2 and "differs in: " in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "score"])
+def test_it_is_listed(command):
+    assert "--store" in succeed(command, "--help").output

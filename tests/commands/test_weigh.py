@@ -1,0 +1,271 @@
+"""`datassay weigh`: files, tables, exit codes, one line for bad input."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from datassay.commands.weigh.page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
+from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+
+FILES = ["index.html", "summary.json", "weights.parquet"]
+QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
+OWN = """
+import torch
+
+
+def ends_in_softmax():
+    return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Softmax(1))
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short():
+    """Trainings of 40 updates: what is tested here is what is written, not what is learned."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("datassay.act.weigh.features.FEWEST_UPDATES", 40)
+        patch.setattr("datassay.act.weigh.gain.FEWEST_UPDATES", 40)
+        patch.setattr("datassay.act.weigh.gain.MOST_UPDATES", 80)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with an uneven table of two classes, the same as arrays, and a regression."""
+    folder = tmp_path_factory.mktemp("data")
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(120, 2))
+    y = (x[:, 0] + 0.2 * x[:, 1] ** 2 > 0.5).astype(int)
+    rows = [f"row-{i},{x[i, 0]},{x[i, 1]},{('no', 'yes')[y[i]]}" for i in range(120)]
+    (folder / "table.csv").write_text("\n".join(["key,a,b,answer", *rows]))
+    np.savez(folder / "classes.npz", x=x, y=y)
+    np.savez(folder / "numbers.npz", x=x, y=np.sin(3 * x[:, 0]))
+    y = np.sin(3 * x[:, 0])
+    y[7] = np.nan
+    np.savez(folder / "nan.npz", x=x, y=y)
+    (folder / "own_weighed.py").write_text(OWN)
+    return folder
+
+
+@pytest.fixture
+def here(data, tmp_path, monkeypatch):
+    """A current folder with these files and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    for path in data.iterdir():
+        shutil.copy(path, tmp_path)
+    yield tmp_path
+    sys.modules.pop("own_weighed", None)
+
+
+TABLE = ["table.csv", "--target", "answer", "--ids", "key"]
+
+
+@pytest.fixture(scope="module")
+def weighed(data, tmp_path_factory):
+    """What one weighting wrote and printed."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "weights"
+    return out, succeed("weigh", data / TABLE[0], *TABLE[1:], *QUICK, "--out", out)
+
+
+def test_it_writes_its_files_and_names_the_page_last(weighed):
+    out, result = weighed
+    assert sorted(p.name for p in out.iterdir()) == FILES
+    assert result.stdout.splitlines()[-1] == str(out / "index.html")
+    for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
+        assert word in result.stdout
+    assert "train with and without weights: " in result.stderr
+
+
+def test_weights_join_back_by_id_and_have_mean_one(data, weighed):
+    out, _ = weighed
+    table = columns(out / "weights.parquet")
+    assert list(table) == [
+        "id", "sample_weight", "local_variance", "label", "class_name", "neighbor_label",
+        "neighbor_agreement", "is_doubtful",
+    ]  # fmt: skip
+    lines = [line.split(",") for line in (data / "table.csv").read_text().splitlines()]
+    given = {line[0]: line[3] for line in lines}
+    assert [given[i] for i in table["id"]] == table["class_name"]
+    weight, variance = np.array(table["sample_weight"]), np.array(table["local_variance"])
+    assert weight.mean() == pytest.approx(1)
+    expected = 1 + 39 * variance / variance.max()
+    assert weight == pytest.approx(expected / expected.mean())
+    agree = np.array(table["neighbor_agreement"])
+    assert (agree[variance == 0] == 1).all()
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["concentration"]["constant"] == (variance == 0).sum()
+    effective = weight.sum() ** 2 / (weight**2).sum()
+    assert summary["concentration"]["effective"] == pytest.approx(effective)
+    heaviest = np.sort(weight)[::-1][: summary["counts"]["heaviest"]].sum() / weight.sum()
+    assert summary["concentration"]["heaviest_share"] == pytest.approx(heaviest)
+
+
+def test_the_summary_says_whether_it_helps(weighed):
+    out, _ = weighed
+    summary = json.loads((out / "summary.json").read_text())
+    names = [row["weighting"] for row in summary["gain"]]
+    assert names == ["no weights", "local variance", "class-balanced"]
+    assert summary["seeds"] == 2
+    assert summary["neighbors"]["space"] == "the standardised inputs, 2 columns"
+    kinds = [told["kind"] for told in summary["advice"]]
+    assert kinds == ["weights", "does it help", "labels", "contest"]
+
+
+def test_the_same_seed_gives_the_same_table(here, weighed):
+    succeed("weigh", *TABLE, *QUICK, "--seeds", 0, "--out", "out")  # trials change no weight
+    assert Path("out/weights.parquet").read_bytes() == (weighed[0] / "weights.parquet").read_bytes()
+
+
+def test_features_of_a_network_and_a_search(here):
+    args = [*QUICK, "--features", "model", "--tune", 2, "--out", "out"]
+    succeed("weigh", "classes.npz", *args)
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["neighbors"]["space"] == "what enters the network's last layer, 8 features"
+    assert len(summary["search"]["trials"]) == 2
+    assert summary["neighbors"]["k"] == summary["search"]["n_neighbors"]
+    assert summary["settings"]["max_ratio"] == summary["search"]["max_ratio"]
+    assert "last layer is trained afresh" in Path("out/index.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["class_balanced", "self_paced", "active_bias"])
+def test_the_other_weightings(here, method):
+    succeed("weigh", "classes.npz", *QUICK, "--method", method, "--seeds", 0, "--out", "out")
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["method"] == method
+    assert summary["gain"] is None
+    assert np.mean(columns("out/weights.parquet")["sample_weight"]) == pytest.approx(1)
+    assert "Does it help" not in Path("out/index.html").read_text()
+
+
+def test_a_regression_with_density(here):
+    succeed("weigh", "numbers.npz", *QUICK, "--density", "--seeds", 0, "--out", "out")
+    table = columns("out/weights.parquet")
+    assert "neighbor_mean" in table
+    assert "class_name" not in table
+    assert json.loads(Path("out/summary.json").read_text())["settings"]["density_clip"] == 10
+
+
+def test_noise_is_told_and_its_weight_known(here):
+    args = [*QUICK, "--neighbors", 20, "--noise", 0.1, "--seeds", 0, "--out", "out"]
+    succeed("weigh", "classes.npz", *args)
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["counts"]["known_label_errors"] == 10
+    labels = next(a for a in summary["advice"] if a["kind"] == "labels")
+    assert labels["severity"] in {"look", "act"}
+    assert "The truth is known here" in labels["sentence"]
+    assert "datassay run" in labels["sentence"]
+    table = columns("out/weights.parquet")
+    wrong = np.array(table["true_label"]) != np.array(table["class_name"])
+    doubtful = np.array(table["is_doubtful"])
+    assert doubtful[wrong].mean() > 0.4 > 0.05 > doubtful[~wrong].mean()
+
+
+def test_given_weights_are_not_trained_again(here):
+    from datassay.data.load import load
+    from datassay.models.build import build_model
+
+    train, _ = load("classes.npz")
+    torch.save(build_model("mlp:width=8", train, seed=5).state_dict(), "net.pt")
+    result = succeed("weigh", "classes.npz", *QUICK, "--weights", "net.pt", "--out", "out")
+    assert "train the network" not in result.stderr
+    assert json.loads(Path("out/summary.json").read_text())["facts"]["Model"].endswith("net.pt")
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_the_snippet_on_the_page_runs(here, task):
+    from datassay.data.load import load
+
+    succeed("weigh", f"{task}.npz", *QUICK, "--seeds", 0, "--out", ".")
+    page = Path("index.html").read_text()
+    found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL).group(1)
+    code = found.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
+    wanted = SNIPPET if task == "classes" else SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)
+    assert code.strip() == wanted.strip()
+    train, _ = load(f"{task}.npz")
+    order = np.random.default_rng(0).permutation(len(train))
+    own = {
+        "ids": train.ids[order].tolist(),
+        "x": torch.as_tensor(train.x[order]).float(),
+        "y": torch.as_tensor(train.y[order]).float() if task == "numbers" else train.y[order],
+        "model": torch.nn.Linear(2, 2 if task == "classes" else 1),
+        "estimator": LogisticRegression() if task == "classes" else Ridge(),
+    }
+    own["y"] = torch.as_tensor(own["y"])
+    exec(compile(code, "page", "exec"), own)
+    table = columns("weights.parquet")
+    assert own["w"].tolist() == pytest.approx(np.array(table["sample_weight"])[order], rel=1e-6)
+    assert own["loss"].isfinite()
+    assert len(list(own["loader"])) == 4
+
+
+def test_help_shows_examples():
+    text = succeed("weigh", "--help").stdout
+    assert "Examples:" in text
+    assert "datassay weigh moons" in text
+    assert " weigh " in succeed("--help").stdout
+
+
+GOOD = ["weigh", "classes.npz"]
+BAD = {
+    "no data": (["weigh"], r"DATA must be given once"),
+    "unknown data": (["weigh", "nowhere"], r"existing path; got 'nowhere'"),
+    "unknown model": ([*GOOD, "--model", "nope"], r"model must be one of .*; got 'nope'"),
+    "method": ([*GOOD, "--method", "odd"], r"method must be one of local_variance, .*got 'odd'"),
+    "features": ([*GOOD, "--features", "odd"], r"features must be one of auto, .*got 'odd'"),
+    "search": ([*GOOD, "--search", "odd"], r"search must be 'auto', .*got 'odd'"),
+    "k too large": ([*GOOD, "--neighbors", "96"], r"n_neighbors must be .* 96; got 96"),
+    "k too small": ([*GOOD, "--neighbors", "1"], r"n_neighbors must be at least 2.*got 1"),
+    "ratio": ([*GOOD, "--max-ratio", "0.5"], r"max_ratio must be a number of at least 1; got 0.5"),
+    "one seed": ([*GOOD, "--seeds", "1"], r"seeds 0 .* or at least 2; got 0 and 1"),
+    "negative tune": ([*GOOD, "--tune", "-1"], r"tune must be at least 0.*got -1"),
+    "tune inputs": ([*GOOD, "--tune", "3", "--features", "inputs"], r"tune searches .*'inputs'"),
+    "density": ([*GOOD, "--density", "--method", "self_paced"], r"density corrects local variance"),
+    "NaN target": (["weigh", "nan.npz"], r"y must be finite; 1 of 120 .* position 7"),
+    "no classes": (
+        ["weigh", "numbers.npz", "--method", "active_bias"],
+        r"'active_bias' needs classes",
+    ),
+    "no linear last layer": (
+        [*GOOD, "--model", "own_weighed:ends_in_softmax", "--features", "model"],
+        r"output must be that of its last nn.Linear itself.*softmax",
+    ),
+    "unwatched": (
+        [*GOOD, "--method", "active_bias", "--weights", "net.pt"],
+        r"active_bias watches",
+    ),
+    "no such weights": ([*GOOD, "--weights", "none.pt"], r"none.pt must be a .safetensors file"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
+    before = sorted(here.iterdir())
+    result = invoke(*args, "--out", "out")
+    assert_one_error_line(result, message)
+    assert [p for p in sorted(here.iterdir()) if p.name != "__pycache__"] == before
+
+
+def test_interrupting_leaves_earlier_results(here, monkeypatch):
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    Path("out").mkdir()
+    for name in FILES:
+        Path("out", name).write_text(f"an earlier {name}")
+    monkeypatch.setattr("datassay.commands.weigh.job.local_variance", stopped)
+    result = invoke(*GOOD, "--out", "out")
+    assert result.exit_code == 130
+    assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)
+
+
+def test_an_unwritable_out_is_refused_before_any_work(here):
+    Path("taken").write_text("a file, not a folder")
+    result = invoke("weigh", "nowhere", "--out", "taken/deeper")
+    assert result.exit_code == 2
+    assert re.match(r"Error: out must be a folder; got taken/deeper, but .*taken", result.stderr)

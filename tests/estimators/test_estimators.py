@@ -1,0 +1,101 @@
+"""The scikit-learn estimators: conformance, and what they do on mixed data."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import datassay as da
+from datassay.act.partition import held_out, influence_blocks, mixture
+from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
+
+partition = import_module("datassay.act.partition.blocks")
+
+
+@pytest.fixture
+def few_iterations(monkeypatch):
+    """Conformance is about how, not how well: no search to the end."""
+    for module in (mixture, held_out):
+        monkeypatch.setattr(module, "MAX_ITERATIONS", 4)
+    monkeypatch.setattr(mixture, "SURVEY", 2)
+    monkeypatch.setattr(mixture, "FITTING_STEPS", 2)
+    monkeypatch.setattr(partition, "GATE_RESTARTS", 1)
+    monkeypatch.setattr(influence_blocks, "_kept", lambda at, *_: torch.arange(len(at)) % 2 == 0)
+
+
+@pytest.mark.usefixtures("few_iterations")
+@parametrize_with_checks([
+    da.PartitionedClassifier(restarts=1, max_blocks=2),
+    da.PartitionedRegressor(restarts=1, max_blocks=2),
+])
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+def test_routed_blocks_beat_one_model():
+    train, test = (routable_mixture((250, 250), n_classes=3, n_features=6, seed=s) for s in (0, 1))
+    ours = da.PartitionedClassifier(n_blocks=2, restarts=4, random_state=0)
+    ours.fit(train.x, train.y)
+    one = LogisticRegression(max_iter=1000).fit(train.x, train.y)
+    assert ours.router_is_informative_
+    for routing in ("soft", "hard"):
+        ours.set_params(routing=routing)
+        assert ours.score(test.x, test.y) > one.score(test.x, test.y) + 0.1
+        np.testing.assert_allclose(ours.predict_proba(test.x).sum(1), 1)
+
+
+def test_where_no_router_can_work_the_shares_take_its_place():
+    train = sd_mixture((200, 200), seed=0)
+    ours = da.PartitionedClassifier(n_blocks=2, restarts=2, random_state=0).fit(train.x, train.y)
+    assert ours.n_blocks_ == 2
+    assert not ours.router_is_informative_ and ours.router_ is None
+    share = np.bincount(ours.block_) / len(train)
+    each = [e.predict_proba(train.x) for e in ours.estimators_]
+    np.testing.assert_allclose(
+        ours.predict_proba(train.x), share[0] * each[0] + share[1] * each[1], atol=1e-12
+    )
+
+
+def test_regression_by_blocks():
+    train, test = (
+        routable_mixture((150, 150), task="regression", n_features=5, seed=s) for s in (0, 1)
+    )
+    ours = da.PartitionedRegressor(n_blocks=2, restarts=4, random_state=0).fit(train.x, train.y)
+    assert ours.router_is_informative_
+    assert ours.score(test.x, test.y) > 0.8
+
+
+def test_a_block_may_miss_classes():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    x[150:, 0] += 8
+    y = np.where(x[:, 1] > 0, "b", "a")
+    y[150:] = np.where(x[150:, 1] > 1.5, "b", "c")
+    tree = DecisionTreeClassifier(random_state=0)
+    ours = da.PartitionedClassifier(tree, n_blocks=2, restarts=4, random_state=0).fit(x, y)
+    assert any(len(e.classes_) < 3 for e in ours.estimators_)
+    assert ours.predict_proba(x).shape == (300, 3)
+    assert ours.score(x, y) > 0.95
+
+
+def test_a_forest_a_block():
+    """An unfitted ensemble has a length that fails, so its truth must not be asked."""
+    samples = routable_mixture((80, 80))
+    forest = RandomForestClassifier(5, random_state=0)
+    model = da.PartitionedClassifier(forest, forest, n_blocks=2, restarts=1, random_state=0)
+    assert model.fit(samples.x, samples.y).score(samples.x, samples.y) > 0.8
+
+
+def test_refusals():
+    x, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
+    with pytest.raises(da.SettingError, match="Take at most 1"):
+        da.PartitionedClassifier(n_blocks=2).fit(x, y)
+    with pytest.raises(da.SettingError, match="routing must be"):
+        da.PartitionedClassifier(routing="loud").fit(x, y)
+    with pytest.raises(da.DataError, match="at least 2 classes"):
+        da.PartitionedClassifier().fit(x, np.zeros(30, int))

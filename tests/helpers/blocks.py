@@ -1,0 +1,58 @@
+"""Purified and divided sets."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from datassay.commands.partition.job import PartitionSettings, run_partition
+from datassay.commands.purify.job import PurifySettings, run_purify
+from datassay.data.samples import SampleSet
+from helpers.findings import EVIL
+from helpers.mixtures import two_rules
+
+NAMES = (EVIL, 'b<i>" onload="x')
+
+
+TAGS = set(
+    "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "
+    "li dl dt dd div span code script form fieldset legend label input select option output "
+    "blockquote img button table thead tbody tr th td".split()
+)
+
+
+def samples(n=160, seed=0, minority=0.25):
+    """Two rules, and every name that a user could write wants to be markup."""
+    x, y, source = two_rules(n, minority, seed)
+    return SampleSet(
+        x,
+        y.astype(np.int64),
+        np.array([f"<i>{i}</i>" for i in range(n)]),
+        NAMES,
+        feature_names=("<b>a", "c&d"),
+        source=np.where(source == "ours", "<u>ours", f"{EVIL}theirs"),
+        name="mixed & <friends>",
+    )
+
+
+def aside():
+    """A validation part as `load` splits it off."""
+    return replace(samples(60, 1), split_off=True)
+
+
+@cache
+def purified(**changes):
+    settings = PurifySettings(step=4, command="datassay purify <x>", **changes)
+    return run_purify(samples(), aside(), settings)
+
+
+@cache
+def divided():
+    settings = PartitionSettings(blocks=2, restarts=2, gate="off", command="datassay <x>")
+    return run_partition(samples(), aside(), settings)
+
+
+def evil_images(found):
+    """The same findings of images: one channel of 3 x 3 pixels."""
+    x = np.linspace(0, 1, 9 * len(found.samples), dtype=np.float32).reshape(-1, 1, 3, 3)
+    return replace(found, samples=replace(found.samples, x=x, kind="image"))

@@ -1,0 +1,30 @@
+"""Calls of the command line, and what they must print."""
+
+import re
+
+import pyarrow.parquet as pq
+from typer.testing import CliRunner
+
+from datassay.commands import app
+
+
+def invoke(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def assert_one_error_line(result, message):
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert result.exit_code == 2, result.output
+    assert len(errors) == 1
+    assert re.search(message, errors[0]), errors[0]
+    assert "Traceback" not in result.output
+
+
+def succeed(*args):
+    result = invoke(*args)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def columns(path):
+    return pq.read_table(path).to_pydict()

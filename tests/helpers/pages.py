@@ -1,0 +1,49 @@
+"""A parser of our pages."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from datassay.commands.run.page import render_page
+from helpers.findings import (
+    digit_samples,
+    make_findings,
+    regression_samples,
+    row_samples,
+    text_samples,
+)
+
+MAKERS = {
+    "image": digit_samples,
+    "text": text_samples,
+    "row": row_samples,
+    "regression": regression_samples,
+}
+
+
+class Elements(HTMLParser):
+    """What a browser would see: start tags with attributes, and text by enclosing tag."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.text, self._open = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.text.append((self._open[-1] if self._open else "", data))
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def page(request):
+    return render_page(make_findings(MAKERS[request.param]()))

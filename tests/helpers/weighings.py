@@ -1,0 +1,71 @@
+"""Weighed sets."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from datassay.act.weigh.decision_boundary import Boundary
+from datassay.act.weigh.gain import WeightGain
+from datassay.act.weigh.weights import weights_of_variance
+from datassay.commands.weigh.findings import (
+    WeighFindings,
+)
+from datassay.data.samples import SampleSet
+from datassay.score.neighbors.local_variance import local_variance
+from helpers.blocks import NAMES
+from helpers.findings import EVIL
+from helpers.mixtures import two_rules
+
+K = 12
+
+
+def samples(n=160, minority=0.1, seed=0):
+    """Two rules, and every name that a user could write wants to be markup."""
+    x, y, source = two_rules(n, minority, seed)
+    return SampleSet(
+        x,
+        y.astype(np.int64),
+        np.array([f"<i>{i}</i>" for i in range(n)]),
+        NAMES,
+        feature_names=("<b>a", "c&d"),
+        source=np.where(source == "ours", "<u>ours", f"{EVIL}theirs"),
+        name="mixed & <friends>",
+    )
+
+
+def gain(changes=(0.0, 0.05, 0.01), n_seeds=4, n_val=60):
+    """Scores of each weighting, with little noise: the first is without weights."""
+    draw = np.random.default_rng(3)
+    each = 0.8 + np.array(changes)[:, None] + draw.normal(0, 0.001, (n_seeds, len(changes), n_val))
+    names = ("no weights", "local variance", "class-balanced")[: len(changes)]
+    return WeightGain(names, each.mean(2), each.mean(0), "accuracy")
+
+
+def boundary():
+    axis = np.linspace(-3, 3, 12)
+    lead = np.broadcast_to(np.tanh(axis), (2, 12, 12))
+    return Boundary(axis, axis, np.stack([np.stack([lead[0], -lead[0]])] * 2))
+
+
+@cache
+def weighed(regression=False):
+    train = samples()
+    if regression:
+        y = 100 + 10 * train.x[:, 0] ** 2
+        train = replace(train, y=y, class_names=())
+    local = local_variance(train.x, train.y, K)
+    weights = weights_of_variance(local, train.ids, 40, None, 2)
+    shown = gain() if not regression else replace(gain((0, -0.03)), metric="R²")
+    return WeighFindings(
+        train,
+        samples(60, seed=1) if not regression else replace(samples(60, seed=1), class_names=()),
+        weights,
+        local,
+        "the standardised inputs, 2 columns",
+        False,
+        shown,
+        "local variance",
+        boundary=None if regression else boundary(),
+        facts={"Data": "<b>", "Seed": "0", "Command": "datassay weigh <x>"},
+    )

@@ -1,0 +1,186 @@
+"""The pages of purify and partition as text: their figures, what they say, nothing unescaped."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.act.purify.result import Purification
+from datassay.commands.partition.advice import partition_advice
+from datassay.commands.partition.files import block_table, partition_summary
+from datassay.commands.partition.findings import PartitionFindings, source_counts
+from datassay.commands.partition.page import block_cards, block_rows, render_partition_page
+from datassay.commands.purify.advice import purify_advice
+from datassay.commands.purify.files import purified_table, purify_summary, trace_table
+from datassay.commands.purify.findings import before_and_after, foreign, majority_source
+from datassay.commands.purify.gallery import removed_cards
+from datassay.commands.purify.page import class_rows, render_purify_page
+from datassay.errors import DataError
+from helpers.blocks import NAMES, TAGS, divided, evil_images, purified, samples
+from helpers.findings import EVIL
+from helpers.pages import Elements
+
+
+@pytest.fixture(scope="module", params=["purify", "purify images", "partition", "partition images"])
+def page(request):
+    found = purified() if "purify" in request.param else divided()
+    found = evil_images(found) if "images" in request.param else found
+    show = render_purify_page if "purify" in request.param else render_partition_page
+    return show(found)
+
+
+def test_nothing_is_asked_from_the_network(page):
+    seen = Elements(page)
+    assert not any("src" in a for a in seen.all("script"))
+    assert all(a["href"] == "data:," for a in seen.all("link"))
+    assert all(a["src"].startswith("data:image/png;base64,") for a in seen.all("img"))
+    policy = next(a for a in seen.all("meta") if "http-equiv" in a)
+    assert policy["content"].startswith("default-src 'none'")
+
+
+def test_user_strings_never_become_elements(page):
+    seen = Elements(page)
+    assert not any("onload" in attrs for _, attrs in seen.tags)
+    assert {tag for tag, _ in seen.tags} <= TAGS
+    assert len(seen.all("script")) == len(re.findall('id="figure-', page)) + 2
+    assert all(EVIL not in text for tag, text in seen.text if tag == "script")
+    assert ("h1", "mixed & <friends>") in seen.text
+    assert any(EVIL in text for _, text in seen.text)
+
+
+def test_every_section_in_the_menu_is_there(page):
+    seen = Elements(page)
+    anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
+    assert anchors <= {a.get("id") for a in seen.all("section")}
+    assert len(anchors) >= 6
+
+
+def test_purify_says_what_was_right():
+    found = purified()
+    gone = found.found.removed
+    assert len(gone) > 10
+    hits = (found.samples.source[gone] == f"{EVIL}theirs").mean()
+    first, truth, gain, *rest = purify_advice(found)
+    assert (first.severity, truth.severity) == ("act", "fine")
+    assert first.ids == tuple(found.samples.ids[gone[:10]])
+    assert f"precision {hits:.2f}" in truth.sentence
+    score = found.found.trace.validation
+    assert f"from {score[0]:.3f} to {score[found.found.steps]:.3f}" in gain.sentence
+    assert rest[-1].kind == "contest"
+    assert f"against {found.rival.trace.test[found.rival.steps]:.3f}" in rest[-1].sentence
+
+
+def test_before_and_after_are_the_traces_own_points():
+    found = purified()
+    start, stop, rival = before_and_after(found)
+    assert start["removed"] == 0
+    assert np.isnan(start["precision"])
+    assert stop["variance"] == found.found.trace.variance[found.found.steps]
+    assert rival["removed"] == len(found.rival.removed)
+    truth = foreign(found)
+    mask = found.samples.source != majority_source(found.samples)
+    assert (truth.mask == mask).all()
+    assert stop["recall"] == mask[found.found.removed].sum() / mask.sum()
+
+
+def test_removed_samples_are_shown_in_their_order():
+    found = purified()
+    shown = removed_cards(found)
+    assert [card.id for card in shown] == list(found.samples.ids[found.found.removed])
+    steps = purified_table(found).to_pydict()["step"]
+    assert [card.step for card in shown] == [steps[i] for i in found.found.removed]
+    for card, i in zip(shown, found.found.removed, strict=True):
+        assert card.label == NAMES[found.samples.y[i]]
+        assert (card.suggested == "") == (found.chance[i] > 0.5)
+        assert (card.verdict == "") == (found.samples.source[i] != "<u>ours")
+
+
+def test_classes_add_up():
+    found = purified()
+    rows = [[int(cell) for cell in row.cells[:3]] for row in class_rows(found)]
+    before, removed, after = map(sum, zip(*rows, strict=True))
+    assert (before, removed, after) == (160, len(found.found.removed), len(found.found.keep))
+
+
+def test_figures_show_the_trace_and_the_threshold():
+    found = purified()
+    text = render_purify_page(found)
+    specs = dict(re.findall(r'id="figure-(\w+)">(.*?)</script>', text))
+    assert set(specs) == {"variance", "score", "surprise", "precision"}
+    surprise = json.loads(specs["surprise"])
+    texts = {a["text"] for a in surprise["layout"]["annotations"]}
+    stop = int(found.found.trace.removed[found.found.steps])
+    assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
+    names = [trace.get("name") for trace in json.loads(specs["variance"])["data"]]
+    assert {"by influence", "by loss, same rule"} <= set(names)
+
+
+def test_without_a_rival_or_a_truth_nothing_is_made_up():
+    found = replace(purified(rival=False), majority="")
+    page = render_purify_page(found)
+    assert "by loss" not in page
+    assert "The truth is known" not in page
+    assert "removed in error" not in page
+    assert [a.kind for a in purify_advice(found)][:2] == ["foreign samples", "validation"]
+    assert set(trace_table(found).to_pydict()["ranking"]) == {found.found.order}
+    assert json.loads(purify_summary(found))["counts"]["known_foreign"] is None
+
+
+def test_a_majority_is_more_than_half():
+    assert majority_source(samples()) == "<u>ours"
+    assert majority_source(samples(minority=0.5)) == ""
+    assert majority_source(replace(samples(), source=None)) == ""
+
+
+def test_other_samples_than_those_that_were_judged_are_refused():
+    found, other = purified(), samples(100)
+    assert isinstance(found.found, Purification)
+    with pytest.raises(DataError, match="found must have the samples' ids"):
+        replace(found, samples=other)
+    with pytest.raises(DataError, match="Divide the same SampleSet"):
+        replace(divided(), samples=other)
+
+
+def test_partition_says_how_many_and_whether_inputs_tell():
+    found = divided()
+    assert isinstance(found, PartitionFindings)
+    blocks, router, _, truth = partition_advice(found)
+    assert blocks.headline.startswith("2 blocks")
+    assert "the inputs do not tell" in router.headline.lower()
+    assert router.severity == "look"
+    assert f"index between blocks and sources is {found.agreement:.2f}" in truth.sentence
+    told = replace(found, router=replace(found.router, is_informative=True, gain=0.4))
+    assert partition_advice(told)[1].severity == "act"
+
+
+def test_block_tables_add_up():
+    found = divided()
+    rows = block_rows(found)
+    assert [int(row.cells[0]) for row in rows] == [*found.found.sizes, 160]
+    names, counts = source_counts(found)
+    assert counts.sum() == 160
+    inside = (found.found.block == 0) & (found.samples.source == names[1])
+    assert counts[0, 1] == inside.sum()
+    table = block_table(found).to_pydict()
+    assert table["responsibility"] == found.found.responsibility.max(1).tolist()
+
+
+def test_the_surest_samples_of_each_block_are_shown():
+    found = divided()
+    shown = block_cards(found)
+    place = {str(i): k for k, i in enumerate(found.samples.ids)}
+    for block in range(2):
+        own = [card for card in shown if card.block == block]
+        assert len(own) == 12
+        values = [card.responsibility for card in own]
+        assert values == sorted(values, reverse=True)
+        others = set(np.flatnonzero(found.found.block == block)) - {place[c.id] for c in own}
+        assert max(found.own_responsibility[list(others)]) <= values[-1]
+
+
+def test_summaries_are_standard_json():
+    never = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+    assert json.loads(purify_summary(purified()), **never)["start"]["precision"] is None
+    assert json.loads(partition_summary(divided()), **never)["blocks"] == 2

@@ -1,0 +1,395 @@
+"""The page in a real browser: it loads in silence, draws, sorts, filters and fits a phone."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.commands.partition.page import render_partition_page
+from datassay.commands.polynomial.page import render_polynomial_page
+from datassay.commands.purify.page import render_purify_page
+from datassay.commands.report.job import run_report
+from datassay.commands.report.page import render_consensus_page
+from datassay.commands.run.blocks.queries import chosen_queries
+from datassay.commands.run.page import render_page
+from datassay.commands.sample.job import SampleSettings, run_sample
+from datassay.commands.sample.page import render_sampling_page
+from datassay.commands.weigh.page import render_weigh_page
+from datassay.lab.gallery import write_gallery
+from datassay.lab.run import chosen, lab_facts, run_lab
+from datassay.train.training import Recipe
+from helpers.blocks import divided, evil_images, purified
+from helpers.findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    row_samples,
+    text_samples,
+    with_sources,
+)
+from helpers.polynomials import found as polynomial_found
+from helpers.runs import write_run
+from helpers.weighings import weighed
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium or its driver is not installed"),
+]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
+    "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
+).split()
+VISIBLE = "[...document.querySelectorAll('#gallery .card:not([hidden])')]"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    options.page_load_strategy = "normal"
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(30)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(render_page(make_findings()), encoding="utf-8")
+    return path
+
+
+def resize(browser, width, height=900):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def settle(browser):
+    """Wait until every figure is drawn and two frames have passed."""
+    browser.execute_async_script(
+        """const done = arguments[0];
+        (function wait() {
+          const figures = [...document.querySelectorAll("[data-figure]")];
+          if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);
+          requestAnimationFrame(() => requestAnimationFrame(() => done()));
+        })();"""
+    )
+
+
+def opened(browser, path, width=1280):
+    browser.get_log("browser")  # forget what earlier pages said
+    resize(browser, width)
+    browser.get(path.as_uri())
+    settle(browser)
+    return browser
+
+
+def choose(browser, **controls):
+    browser.execute_script(
+        """const form = document.querySelector(".controls");
+        for (const [name, value] of Object.entries(arguments[0])) {
+          const control = form.elements[name];
+          control.value = value;
+          const target = control.length && !control.options ? [...control] : [control];
+          const changed = target.find((c) => c.checked !== false);
+          changed.dispatchEvent(new Event("change", { bubbles: true }));
+        }""",
+        controls,
+    )
+
+
+def visible(browser, key):
+    return browser.execute_script(
+        f"return {VISIBLE}.map((card) => card.dataset[arguments[0]])", key
+    )
+
+
+def screenshot(browser, path, width):
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    resize(browser, width, height)
+    settle(browser)
+    assert browser.save_screenshot(str(path))
+    from PIL import Image
+
+    grey = np.asarray(Image.open(path).convert("L"))
+    assert grey.shape == (height, width)
+    return grey
+
+
+def test_it_loads_in_silence_and_draws_every_figure(browser, page):
+    opened(browser, page)
+    assert browser.title == "digits & <friends> · datassay"
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 5
+    bars = "return document.querySelectorAll('[data-figure=information] .bars .point').length"
+    assert browser.execute_script(bars) > 50
+
+
+def test_a_class_named_script_is_shown_and_does_not_run(browser, page):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    opened(browser, page)
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert
+    legends = browser.find_elements("css selector", "[data-figure=information] .legendtext")
+    assert EVIL in [legend.text for legend in legends]
+    choose(browser, **{"class": "1"})
+    labels = browser.find_elements("css selector", "#gallery .card:not([hidden]) .label")
+    assert {label.get_attribute("textContent") for label in labels} == {EVIL}
+
+
+@pytest.mark.parametrize("key", ["information", "score", "id"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_sorting_orders_the_cards_as_numbers(browser, page, key, order):
+    opened(browser, page)
+    choose(browser, sort=key, order=order)
+    values = [float(v) for v in visible(browser, key)]
+    assert len(values) == 48
+    assert values == sorted(values, reverse=order == "desc")
+
+
+def test_the_class_filter_leaves_only_that_class(browser, page):
+    opened(browser, page)
+    choose(browser, **{"class": "8"})
+    assert set(visible(browser, "class")) == {"8"}
+    assert browser.find_element("name", "shown").text == "showing 12 of 12"
+    choose(browser, **{"class": ""})
+    assert len(set(visible(browser, "class"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "descending"),
+    [("most", "information", True), ("least", "information", False), ("issues", "score", True)],
+)
+def test_each_view_shows_its_cards_in_its_own_order(browser, page, view, key, descending):
+    opened(browser, page)
+    choose(browser, view=view)
+    assert all(view in views.split() for views in visible(browser, "views"))
+    values = [float(v) for v in visible(browser, key)]
+    assert values == sorted(values, reverse=descending)
+    if view == "issues":
+        assert min(values) > 0
+
+
+def test_show_more_reveals_the_rest_then_goes(browser, page):
+    opened(browser, page)
+    more = browser.find_element("class name", "more")
+    assert browser.find_element("name", "shown").text == "showing 48 of 120"
+    browser.execute_script("arguments[0].click()", more)
+    assert len(visible(browser, "id")) == 96
+    browser.execute_script("arguments[0].click()", more)
+    assert len(visible(browser, "id")) == 120
+    assert not more.is_displayed()
+
+
+def test_advice_leads_to_the_suspects_it_names(browser, page):
+    opened(browser, page)
+    link = browser.find_element("css selector", "[data-show=issues]")
+    browser.execute_script("arguments[0].click()", link)
+    assert all("issues" in views for views in visible(browser, "views"))
+    named = browser.find_elements("css selector", ".advice code")
+    assert visible(browser, "id")[: len(named)] == [n.text for n in named]
+
+
+def test_controls_work_from_the_keyboard(browser, page):
+    from selenium.webdriver.common.keys import Keys
+
+    opened(browser, page)
+    browser.find_element("css selector", "[name=view]:checked").send_keys(Keys.ARROW_RIGHT)
+    assert all("least" in views for views in visible(browser, "views"))
+    before = explained(browser)
+    browser.find_element("css selector", "[name=query]:checked").send_keys(Keys.ARROW_RIGHT)
+    assert explained(browser) != before
+    unlabelled = (
+        "return [...document.querySelectorAll('select, input')].filter(c => !c.labels.length)"
+    )
+    assert browser.execute_script(unlabelled) == []
+
+
+def explained(browser):
+    """What the section on single predictions shows: the query's id, and ids on both sides."""
+    return browser.execute_script(
+        """const ids = (side) =>
+          [...document.querySelectorAll(`[data-side=${side}] .card`)].map((c) => c.dataset.sample);
+        const id = document.querySelector(".query .id").textContent;
+        return [id, ids("raised"), ids("lowered")];"""
+    )
+
+
+def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
+    found = make_findings()
+    opened(browser, page)
+    top, positions = found.attribution.top, chosen_queries(found).positions
+    tiles = browser.find_elements("css selector", ".choices .tile")
+    assert len(tiles) == len(positions)
+    for k in (0, 7, len(positions) - 1):
+        browser.execute_script("arguments[0].click()", tiles[k])
+        i = positions[k]
+        expected = [
+            [str(found.samples.ids[p]) for p in who[i]] for who in (top.raising, top.lowering)
+        ]
+        assert explained(browser) == [f"validation id {found.validation.ids[i]}", *expected]
+        flags = browser.find_elements("css selector", "#why .card.suspect")
+        both = np.concatenate([top.raising[i], top.lowering[i]])
+        assert len(flags) == found.issues.is_issue[both].sum()
+    texts = [e.text for e in browser.find_elements("css selector", ".effect")]
+    assert all(text[0] == "+" for text in texts[:5])
+    assert all(text[0] == "\N{MINUS SIGN}" for text in texts[5:])
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_no_effect_is_cut(browser, tmp_path, width):
+    found = make_findings()
+    top = found.attribution.top
+    tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
+    found = replace(found, attribution=replace(found.attribution, top=tiny))
+    path = tmp_path / "index.html"
+    path.write_text(render_page(found), encoding="utf-8")
+    opened(browser, path, width)
+    cut = """return [...document.querySelectorAll(".effect")].filter(
+      (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
+    assert len(browser.find_elements("css selector", ".effect")) == 10
+    assert browser.execute_script(cut) == 0
+
+
+@pytest.mark.parametrize("make", [digit_samples, text_samples], ids=["image", "text"])
+def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
+    path = tmp_path / "index.html"
+    path.write_text(render_page(make_findings(with_sources(make()))), encoding="utf-8")
+    opened(browser, path)
+    for radio in browser.find_elements("css selector", "[name=query]"):
+        browser.execute_script("arguments[0].click()", radio)
+        inside = "return document.querySelectorAll('#why :is(script:not([id]), b, i)').length"
+        assert browser.execute_script(inside) == 0
+    shown = browser.execute_script("return document.querySelector('#why').textContent")
+    assert (EVIL if make is digit_samples else "b<i>") in shown
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
+    opened(browser, page, width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    grey = screenshot(browser, tmp_path / f"page-{width}.png", width)
+    assert grey.std() > 10
+    # No blank stretch: every 600 pixels of height hold ink.
+    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+@pytest.mark.parametrize("make", [text_samples, row_samples], ids=["text", "row"])
+def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
+    samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
+    path = tmp_path / "index.html"
+    path.write_text(render_page(make_findings(samples)), encoding="utf-8")
+    opened(browser, path, 390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+def silent_and_narrow(browser, path):
+    """Every figure drawn and nothing wider than the screen, on a desk and on a phone."""
+    for width in (1280, 390):
+        opened(browser, path, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    grey = screenshot(browser, path.with_suffix(".png"), 390)
+    assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+
+
+def test_the_page_of_a_purification(browser, tmp_path):
+    path, found = tmp_path / "index.html", evil_images(purified())
+    path.write_text(render_purify_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    gone = found.found.removed
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[gone]][:48]
+    choose(browser, view="wrong")
+    kept = [str(i) for i in gone if found.samples.source[i] == found.majority]
+    assert len(visible(browser, "id")) == len(kept)
+    link = browser.find_element("css selector", "[data-show=all]")
+    browser.execute_script("arguments[0].click()", link)
+    choose(browser, sort="chance")
+    chances = [float(c) for c in visible(browser, "chance")]
+    assert chances == sorted(chances)
+    assert len(chances) == min(48, len(gone))
+
+
+def test_the_page_of_compared_runs(browser, tmp_path):
+    folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
+    path = tmp_path / "index.html"
+    path.write_text(render_consensus_page(run_report(folders)), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
+    assert len(cells) == 16
+    assert cells[0].text == "1.00"
+    assert browser.find_elements("css selector", "[href='#gallery']") == []
+
+
+def test_the_page_of_a_partition(browser, tmp_path):
+    path = tmp_path / "index.html"
+    path.write_text(render_partition_page(divided()), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    assert len(visible(browser, "id")) == 24
+    choose(browser, view="1")
+    assert set(visible(browser, "views")) == {"1"}
+    legends = browser.find_elements("css selector", "[data-figure=sources] .legendtext")
+    assert "<u>ours" in [legend.text for legend in legends]
+
+
+def test_the_page_of_a_weighting(browser, tmp_path):
+    path, found = tmp_path / "index.html", weighed()
+    path.write_text(render_weigh_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.order[:48]]]
+    link = browser.find_element("css selector", "[data-show=doubtful]")
+    browser.execute_script("arguments[0].click()", link)
+    assert all("doubtful" in views for views in visible(browser, "views"))
+    choose(browser, view="lightest")
+    weights = [float(w) for w in visible(browser, "weight")]
+    assert weights == sorted(weights)
+    lines = browser.find_elements("css selector", "[data-figure=boundary] .legendtext")
+    assert "boundary with weights" in [line.text for line in lines]
+
+
+def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
+    settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
+    found = replace(run_sample(settings), name="<b>mine")
+    path = tmp_path / "index.html"
+    path.write_text(render_sampling_page(found), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    assert browser.find_element("css selector", "h1").text == "<b>mine"
+    drawn = browser.find_elements("css selector", ".figure svg.main-svg")
+    assert len(drawn) >= 4
+
+
+@pytest.mark.parametrize("kind", ["image", "row", "numbers"])
+def test_the_page_of_a_polynomial(browser, tmp_path, kind):
+    path = tmp_path / "index.html"
+    path.write_text(render_polynomial_page(polynomial_found(kind)), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
+    pictures = browser.find_elements("css selector", ".maps img")
+    assert len(pictures) == (4 if kind == "image" else 0)
+    assert len(browser.find_elements("css selector", ".apart .bars dd")) > 12
+
+
+def test_the_page_of_the_lab(browser, tmp_path):
+    asked = chosen(["weight-decay"], ["steps=50", "n_features=4"], 0)
+    records = list(run_lab(asked, tmp_path))
+    silent_and_narrow(browser, write_gallery(records, lab_facts(records, "datassay lab"), tmp_path))
+    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
+    assert "Does not hold." in browser.find_element("css selector", ".told.broken").text
+    browser.find_element("css selector", "#overview a").click()
+    assert browser.current_url.endswith("#weight-decay")

@@ -1,0 +1,257 @@
+"""Which predictions the page explains and how, and its sums by class and source."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.collect.curvature.output_loss import predicted_class
+from datassay.commands.run.blocks.pairs import N_PAIRS, pair_cards
+from datassay.commands.run.blocks.queries import (
+    N_CLOSE,
+    N_QUERIES,
+    N_WRONG,
+    chosen_queries,
+    effect_sentence,
+    effect_words,
+    query_data,
+    query_note,
+)
+from datassay.commands.run.blocks.totals import group_tables, group_verdict
+from datassay.commands.run.figures.samples import comparison_figure, source_groups, spoiled_groups
+from datassay.commands.run.page import render_page
+from datassay.commands.run.summary import summary_json
+from datassay.score.compare.aggregate import aggregate
+from datassay.score.information.groups import GroupInformation
+from datassay.score.information.pairs import PairInformation
+from helpers.findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    regression_samples,
+    row_samples,
+    text_samples,
+    with_sources,
+)
+from helpers.pages import Elements
+
+
+def two_classes():
+    samples = row_samples()
+    return replace(samples, y=(samples.y > 0).astype(np.int64), class_names=("no", "yes"))
+
+
+def with_outputs(found, outputs):
+    return replace(found, query_outputs=outputs)
+
+
+def test_wrong_predictions_come_first_then_close_ones_then_some_at_random():
+    found = make_findings()
+    noise = np.random.default_rng(3).normal(0, 0.2, (500, 10))
+    found = with_outputs(found, found.query_outputs + noise)
+    chosen, val = chosen_queries(found), found.validation
+    wrong = found.query_outputs.argmax(1) != val.y
+    assert N_WRONG < wrong.sum()
+    assert np.array_equal(wrong, chosen.margin < 0)
+    positions = chosen.positions
+    assert len(set(positions.tolist())) == len(positions) == N_QUERIES
+    assert wrong[positions[:N_WRONG]].all()
+    assert chosen.margin[positions[:N_WRONG]].tolist() == np.sort(chosen.margin)[:N_WRONG].tolist()
+    right = np.sort(chosen.margin[~wrong])[:N_CLOSE].tolist()
+    assert chosen.margin[positions[N_WRONG : N_WRONG + N_CLOSE]].tolist() == right
+    assert np.array_equal(chosen_queries(found).positions, positions)
+    note = query_note(found)
+    assert note.startswith("60 of 500 validation samples can be picked: the 30 furthest off of ")
+    assert "then the 15 of smallest margin among those predicted rightly, then others" in note
+
+
+def test_a_small_validation_set_is_explained_whole():
+    samples = digit_samples(40)
+    found = make_findings(samples)
+    found = with_outputs(found, np.eye(10)[samples.y])
+    assert sorted(chosen_queries(found).positions) == list(range(40))
+    note = query_note(found)
+    assert note.startswith("All 40 validation samples can be picked: the 15 of smallest margin ")
+    assert note.endswith("None is predicted wrongly.")
+
+
+def test_one_output_decides_between_two_classes_at_a_half():
+    samples = two_classes()
+    outputs = np.where(samples.y == 1, 0.7, 0.2)[:, None]
+    outputs[3] = 1 - outputs[3]
+    found = with_outputs(make_findings(samples), outputs)
+    assert np.array_equal(np.flatnonzero(predicted_class(outputs) != samples.y), [3])
+    assert chosen_queries(found).positions[0] == 3
+    query = json.loads(query_data(found))["queries"][0]
+    assert query["wrong"]
+    assert {query["label"], query["predicted"]} == {"no", "yes"}
+    assert [name for name, _, _ in query["outputs"]] == ["no", "yes"]
+    assert effect_words(found)[1:] == ("Pushed towards yes", "Pushed towards no")
+
+
+def test_the_samples_of_a_query_are_those_of_the_attribution():
+    found = make_findings()
+    data, top = json.loads(query_data(found)), found.attribution.top
+    for query, i in zip(data["queries"], chosen_queries(found).positions, strict=True):
+        raised = [data["samples"][place] for place, _ in query["raised"]]
+        assert [s["id"] for s in raised] == [str(found.samples.ids[p]) for p in top.raising[i]]
+        lowered = [data["samples"][place] for place, _ in query["lowered"]]
+        suspects = found.issues.is_issue[top.lowering[i]].tolist()
+        assert [s["suspect"] for s in lowered] == suspects
+        assert all(effect.startswith("\u2212") for _, effect in query["lowered"])
+    ids = [sample["id"] for sample in data["samples"]]
+    assert len(ids) == len(set(ids))  # each drawn once
+
+
+def test_a_sample_that_raises_is_not_listed_as_lowering():
+    found = make_findings()
+    top = found.attribution.top
+    top = replace(top, lowering=top.raising, lowering_effect=top.raising_effect)
+    found = replace(found, attribution=replace(found.attribution, top=top))
+    assert all(query["lowered"] == [] for query in json.loads(query_data(found))["queries"])
+
+
+def test_a_regression_shows_its_largest_errors_first():
+    found = make_findings(regression_samples())
+    chosen = chosen_queries(found)
+    error = np.abs(found.query_outputs[:, 0] - found.validation.y)
+    assert error[chosen.positions[0]] == error.max()
+    assert "of largest error first" in query_note(found)
+    assert not any(query["wrong"] for query in json.loads(query_data(found))["queries"])
+    assert effect_words(found)[0] == "the predicted value"
+
+
+@pytest.mark.parametrize("of", ["output", "margin", "loss"])
+def test_the_words_follow_what_was_attributed(of):
+    found = make_findings()
+    found = replace(found, attribution=replace(found.attribution, of=of))
+    assert of in effect_words(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ("output", "the logit of the predicted class"),
+        ("margin", "the margin by which the logit of the given label leads"),
+        ("loss", "the loss of the given label"),
+    ],
+)
+def test_the_words_name_trained_networks(of, words):
+    found = make_findings()
+    found = replace(found, attribution=replace(found.attribution, of=of), attribution_at="trained")
+    assert effect_words(found)[0] == words
+    assert effect_sentence(found).endswith("to second order, averaged over the networks.")
+    assert "One Newton step from the trained weights" in render_page(found)
+
+
+def test_hostile_texts_stay_inside_the_data():
+    page = render_page(make_findings(with_sources(text_samples())))
+    (data,) = [text for tag, text in Elements(page).text if text.startswith('{"queries"')]
+    assert "<" not in data
+    queries = json.loads(data)["queries"]
+    assert all(q["drawing"]["text"].startswith("<b>Report") for q in queries)
+    assert 'c" onload="x' in {q["label"] for q in queries}
+    assert ("th", EVIL) in Elements(page).text
+
+
+def test_tables_by_class_and_source_add_up():
+    found = make_findings(with_sources(digit_samples()))
+    by_class, by_source = group_tables(found)
+    assert [row.name for row in by_class.rows] == list(found.samples.class_names)
+    for table in (by_class, by_source):
+        assert sum(int(row.cells[0]) for row in table.rows) == 500
+        assert sum(int(row.cells[-1]) for row in table.rows) == found.issues.is_issue.sum()
+        assert sum(float(row.cells[5][:-2]) for row in table.rows) == pytest.approx(100, abs=0.6)
+
+
+def test_groups_as_one_stand_beside_their_sums_and_are_explained():
+    found = make_findings(digit_samples())
+    assert {row.cells[-2] for row in group_tables(found)[0].rows} == {"–"}
+    assert "As one: what" not in render_page(found)
+    names = found.groups["class"].names
+    whole = GroupInformation(
+        np.arange(1.0, 11), np.full(10, 50), names, smoothing="functional", sigma=1.0
+    )
+    found = replace(found, whole_groups={"class": whole})
+    (table,) = group_tables(found)
+    told = {row.name: float(row.cells[-2]) for row in table.rows}
+    assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
+    assert "As one: what the network loses without the whole class." in render_page(found)
+
+
+def with_pairs(found, interaction):
+    """Pairs (0, 1), (2, 3), … of information 1 each."""
+    q, interaction = len(interaction), np.asarray(interaction, float)
+    pairs = np.arange(2 * q).reshape(q, 2)
+    single = np.ones((q, 2))
+    ids = found.samples.ids[pairs]
+    made = PairInformation(
+        pairs, ids, single, 2 - interaction, interaction, smoothing="functional", sigma=1.0
+    )
+    return replace(found, pairs=made)
+
+
+def test_pairs_are_shown_by_what_they_carry_together():
+    found = make_findings(digit_samples())
+    assert "They stand in for each other" not in render_page(found)
+    found = with_pairs(found, [-1.0, 0.5, -3.0, 0.0])
+    redundant, contrary = pair_cards(found)
+    assert [card.ratio for card in redundant] == ["2.5", "1.5"]
+    assert redundant[0].ids == tuple(str(i) for i in found.samples.ids[4:6])
+    (card,) = contrary
+    assert (card.joint, card.ratio) == ("1.50", "0.8")
+    names, y = found.samples.class_names, found.samples.y
+    assert card.labels == (names[y[2]], names[y[3]])
+    assert card.suspect == tuple(found.issues.is_issue[2:4])
+    page = render_page(found)
+    assert "They stand in for each other" in page and "They contradict each other" in page
+    assert "together 5.00 nats, 2.5 times their sum" in page
+    told = json.loads(summary_json(found))["pairs"]
+    assert [row["interaction"] for row in told] == [-3.0, -1.0, 0.5, 0.0]
+
+
+def test_no_more_pairs_than_fit_and_none_of_the_wrong_sign():
+    found = with_pairs(make_findings(digit_samples()), -np.arange(1.0, 21))
+    redundant, contrary = pair_cards(found)
+    assert len(redundant) == N_PAIRS and contrary == ()
+    assert "They contradict each other" not in render_page(found)
+
+
+def test_hostile_names_stay_text_in_pairs():
+    bare = make_findings(with_sources(text_samples()))
+    found = with_pairs(bare, [-1.0, 1.0])
+    scripts = [[t for t, _ in Elements(render_page(f)).text].count("script") for f in (bare, found)]
+    assert scripts[0] == scripts[1] > 0
+    names = found.samples.class_names
+    assert ("p", names[found.samples.y[0]]) in Elements(render_page(found)).text
+
+
+def test_the_verdict_says_who_informs_more_or_that_nobody_does():
+    draw = np.random.default_rng(0)
+    who = np.repeat(["a", "b"], 100)
+    told = group_verdict(
+        "source", aggregate(draw.exponential(1, 200) * (1 + 4 * (who == "b")), who)
+    )
+    assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p = ")
+    assert "a random sample of source b informs more than a random one of the other in " in told
+    told = group_verdict("class", aggregate(draw.exponential(1, 200), who))
+    assert told.startswith("The samples of one class inform no more than those of another (")
+
+
+def test_comparisons_are_shares_of_each_group():
+    adversarial = np.arange(500) % 5 == 0
+    found = make_findings(with_sources(digit_samples()), adversarial=adversarial)
+    assert [name for name, _ in source_groups(found)] == [EVIL, "here"]
+    names = [name for name, _ in spoiled_groups(found)]
+    assert names == ["as it should be", "label is wrong", "input is adversarial"]
+    for groups in (source_groups(found), spoiled_groups(found)):
+        for trace in comparison_figure(found.information.information, groups).data:
+            assert np.sum(trace.y) == pytest.approx(100)
+            assert "<" not in trace.name
+
+
+def test_without_truth_or_sources_nothing_is_compared():
+    found = make_findings(row_samples())
+    assert source_groups(found) == []
+    assert spoiled_groups(found) == []

@@ -1,0 +1,29 @@
+"""A synthetic run to report on, and that results in another order are refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.errors import DataError
+from helpers.findings import digit_samples, make_findings
+
+
+@pytest.mark.parametrize("name", ["information", "issues", "baselines", "attribution"])
+def test_results_in_another_order_are_refused(name):
+    found = make_findings()
+    shuffled = replace(getattr(found, name), ids=found.samples.ids[::-1].copy())
+    with pytest.raises(DataError, match=f"{name} must have the samples' ids"):
+        replace(found, **{name: shuffled})
+
+
+def test_results_of_another_length_are_refused():
+    with pytest.raises(DataError, match="prediction_change must have one value a sample; got 3"):
+        make_findings(prediction_change=np.ones(3), weight_change=np.ones(3))
+
+
+def test_an_attribution_without_its_queries_is_refused():
+    with pytest.raises(DataError, match=r"attribution must come with .* 500 queries, 0 outputs"):
+        make_findings(query_outputs=None)
+    with pytest.raises(DataError, match="and 40 validation samples"):
+        make_findings(validation=digit_samples(40))

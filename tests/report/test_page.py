@@ -1,0 +1,253 @@
+"""The page as text: everything there, nothing of the user's run, nothing from the network."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.commands.run.blocks.gallery import cards, chosen
+from datassay.commands.run.figures.samples import information_figure, issue_figure
+from datassay.commands.run.figures.training import gain_figure, removal_figure
+from datassay.commands.run.page import render_page, script_json
+from datassay.data.samples import SampleSet
+from datassay.report.drawing import draw
+from datassay.report.style import plain
+from datassay.report.wording import label_text
+from datassay.score.label_issues import LabelIssues
+from datassay.score.sample_information import SampleInformation
+from helpers.findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    row_samples,
+    text_samples,
+)
+from helpers.pages import Elements
+
+
+def test_nothing_is_asked_from_the_network(page):
+    seen = Elements(page)
+    assert not any("src" in a for a in seen.all("script"))
+    assert all(a["href"] == "data:," for a in seen.all("link"))
+    assert all(a["src"].startswith("data:image/png;base64,") for a in seen.all("img"))
+    policy = next(a for a in seen.all("meta") if "http-equiv" in a)
+    assert policy["content"].startswith("default-src 'none'")
+
+
+def test_user_strings_never_become_elements(page):
+    seen = Elements(page)
+    assert not any("onload" in attrs for _, attrs in seen.tags)
+    assert {tag for tag, _ in seen.tags} <= set(
+        "html head meta title link style body header main section nav footer article h1 h2 h3 p a "
+        "ul li dl dt dd div span code script form fieldset legend label input select option output "
+        "blockquote img button table caption thead tbody tr th td em".split()
+    )
+    assert len(seen.all("script")) == len(re.findall('id="figure-', page)) + 3
+
+
+def test_a_class_named_script_shows_as_text():
+    seen = Elements(render_page(make_findings()))
+    assert ("option", EVIL) in seen.text
+    assert all(EVIL not in text for tag, text in seen.text if tag == "script")
+    assert ("h1", "digits & <friends>") in seen.text
+
+
+def test_texts_and_attributes_are_escaped():
+    seen = Elements(render_page(make_findings(text_samples())))
+    quotes = seen.all("blockquote")
+    assert all(q["title"].startswith("<b>Report") for q in quotes)
+    assert ("option", 'c" onload="x') in seen.text
+
+
+def test_figures_survive_the_escape(page):
+    specs = re.findall(r'<script type="application/json" id="figure-(\w+)">(.*?)</script>', page)
+    expected = "information issues spectrum modes removal gain"
+    assert {name for name, _ in specs} - {"spoiled"} == set(expected.split())
+    assert all("<" not in text for _, text in specs)
+    assert all(json.loads(text)["data"] for _, text in specs)
+
+
+def test_script_json_keeps_the_value():
+    value = {"a": "</script><!-- & \u2028", "b": [1.5]}
+    text = script_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(text) == value
+    assert not set("<>&") & set(text)
+
+
+def test_plotly_shows_pseudo_html_as_text():
+    assert plain("<b>a</b> & b") == "&lt;b&gt;a&lt;/b&gt; &amp; b"
+    names = [t.name for t in information_figure(make_findings()).data]
+    assert plain(EVIL) in names
+    assert not any("<" in name for name in names)
+
+
+def test_histograms_count_every_sample():
+    found = make_findings()
+    for figure in (information_figure(found), issue_figure(found)):
+        assert sum(np.sum(t.y) for t in figure.data) == 500
+
+
+def test_zero_and_equal_information_is_drawn():
+    found = make_findings(row_samples())
+    for values in (np.zeros(178), np.ones(178), np.r_[0.0, np.ones(177)]):
+        scores = SampleInformation(values, found.samples.ids, "functional", 1.0)
+        figure = information_figure(replace(found, information=scores))
+        assert sum(np.sum(t.y) for t in figure.data) == 178
+
+
+def test_many_classes_are_merged_and_none_is_lost():
+    y = np.repeat(np.arange(30), 4).astype(np.int64)
+    samples = SampleSet(np.ones((120, 2)), y, np.arange(120), tuple(f"c{i}" for i in range(30)))
+    figure = information_figure(make_findings(samples))
+    assert len(figure.data) == 10
+    assert figure.data[-1].name == "21 other classes"
+    assert sum(np.sum(t.y) for t in figure.data) == 120
+
+
+def test_error_bars_are_the_standard_deviation_over_seeds():
+    found = make_findings()
+    trace = removal_figure(found).data[0]
+    expected = found.removal_curve.score[0].std(axis=1, ddof=1)
+    np.testing.assert_allclose(trace.error_y.array, expected)
+    np.testing.assert_allclose(trace.x, 100 * found.removal_curve.fractions)
+
+
+def test_gains_are_measured_seed_by_seed_against_random():
+    found = make_findings()
+    score = found.removal_curve.score
+    figure = gain_figure(found)
+    assert [t.name for t in figure.data] == [
+        "lowest information first", "lowest loss first", "highest margin first",
+    ]  # fmt: skip
+    np.testing.assert_allclose(figure.data[0].y, 100 * (score[0] - score[2]).mean(axis=1))
+    expected = 100 * (score[0] - score[2]).std(axis=1, ddof=1)
+    np.testing.assert_allclose(figure.data[0].error_y.array, expected)
+
+
+def test_absent_parts_are_said_to_be_absent():
+    samples = replace(digit_samples(), true_y=None)
+    bare = make_findings(
+        samples,
+        validation=None,
+        attribution=None,
+        removal_curve=None,
+        contests=(),
+        warnings=(),
+        facts={},
+    )
+    page = render_page(bare)
+    assert "Not measured in this run." in page
+    assert "Who won here" not in page
+    assert "Before you trust" not in page
+    assert "is not known here" in page
+
+
+def crowd(n_classes, n):
+    y = (np.arange(n) % n_classes).astype(np.int64)
+    names = tuple(f"c{i}" for i in range(n_classes))
+    samples = SampleSet(np.zeros((n, 1)), y, np.arange(n), names)
+    score = np.where(np.arange(n) < 100, 1.0 + np.arange(n), -1.0)
+    issues = LabelIssues(
+        score, y, score > 0, np.zeros((n, n_classes)), np.ones(n), 0.1, samples.ids
+    )
+    scores = SampleInformation(np.arange(n) / n, samples.ids, "functional", 1.0)
+    return make_findings(samples, issues=issues, information=scores)
+
+
+def test_gallery_holds_twelve_a_class_each_way_and_the_top_suspects():
+    found = crowd(3, 600)
+    views = chosen(found)
+    of = {v: [i for i, seen in views.items() if v in seen] for v in ("most", "least", "issues")}
+    assert sorted(of["issues"]) == list(range(40, 100))  # the 60 highest of 100 suspects
+    assert sorted(of["most"]) == list(range(600 - 36, 600))
+    assert sorted(of["least"]) == list(range(36))
+    assert list(views) == sorted(views, reverse=True)  # most informative first
+
+
+@pytest.mark.parametrize("n_classes", [40, 500])
+def test_gallery_is_capped_and_fair_to_every_class(n_classes):
+    views = chosen(crowd(n_classes, 4000))
+    assert len(views) == 400
+    per_class = np.bincount([i % n_classes for i in views], minlength=n_classes)
+    assert per_class.max() - per_class.min() <= 4
+
+
+def test_two_samples_of_a_class_are_not_both_most_and_least():
+    views = chosen(crowd(2, 4))
+    assert all(len({"most", "least"} & set(v)) == 1 for v in views.values())
+
+
+def test_cards_say_what_the_scores_are():
+    found = make_findings()
+    for card in cards(found):
+        i = int(np.flatnonzero(found.samples.ids == int(card.id))[0])
+        assert card.information == found.information.information[i]
+        assert card.issue_score == found.issues.score[i]
+        assert card.label == found.samples.class_names[found.samples.y[i]]
+        assert bool(card.truth) == (found.samples.y[i] != found.samples.true_y[i])
+        assert card.drawing.image
+
+
+def test_labels_read_as_names_or_numbers():
+    assert label_text(("a", "b"), np.int64(1)) == "b"
+    assert label_text((), 1.23456) == "1.235"
+    assert label_text((), np.array([1.0, 2, 3, 4])) == "1, 2, 3, …"
+
+
+def pixels(drawing):
+    import base64
+    import io
+
+    from PIL import Image
+
+    data = base64.b64decode(drawing.image.removeprefix("data:image/png;base64,"))
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "drawn"),
+    [
+        ((5, 4), (5, 4)),
+        ((1, 5, 4), (5, 4)),
+        ((3, 5, 4), (5, 4, 3)),
+        ((5, 4, 3), (5, 4, 3)),
+        ((5, 4, 1), (5, 4)),
+        ((4, 5, 6), (5, 6, 3)),
+        ((2, 5, 6), (5, 6)),
+        ((3, 200, 100), (96, 48, 3)),
+    ],
+)
+def test_images_of_every_layout(shape, drawn):
+    x = np.zeros((2, *shape))
+    x[1] = 1.0
+    samples = SampleSet(x, np.zeros(2, np.int64), np.arange(2), ("a", "b"), "image")
+    dark, light = (pixels(d) for d in draw(samples, np.arange(2)))
+    assert dark.shape == drawn
+    assert (dark == 0).all()
+    assert (light == 255).all()
+
+
+def test_images_share_the_scale_of_the_set():
+    x = np.array([[[0.0, 1.0]], [[2.0, 4.0]]])
+    samples = SampleSet(x, np.zeros(2, np.int64), np.arange(2), ("a",), "image")
+    np.testing.assert_array_equal(pixels(draw(samples, np.array([0]))[0]), [[0, 64]])
+
+
+def test_rows_name_their_most_unusual_values():
+    x = np.zeros((50, 8))
+    x[:, :] = np.linspace(-1, 1, 50)[:, None]
+    x[3, 5] = 40
+    names = tuple(f"f{i}" for i in range(8))
+    samples = SampleSet(x, np.zeros(50), np.arange(50), feature_names=names)
+    (drawing,) = draw(samples, np.array([3]))
+    assert drawing.values[0] == ("f5", "40")
+    assert len(drawing.values) == 6
+
+
+def test_long_texts_are_cut():
+    (drawing,) = draw(text_samples(), np.array([79]))
+    assert len(drawing.text) == 200
+    assert drawing.text.endswith("…")
+    assert drawing.full_text.startswith("<b>Report 79</b> & so on")

@@ -1,0 +1,133 @@
+"""The page of polynomial as text: its figures, what it says, nothing unescaped."""
+
+import base64
+import io
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from datassay.commands.polynomial.advice import polynomial_advice
+from datassay.commands.polynomial.explained import chosen_samples, explained_cards
+from datassay.commands.polynomial.files import polynomial_summary
+from datassay.commands.polynomial.findings import term_names
+from datassay.commands.polynomial.page import (
+    coef_rows,
+    map_rows,
+    render_polynomial_page,
+    score_rows,
+)
+from datassay.report.heat_map import heat_image, heat_limit
+from helpers.blocks import NAMES, TAGS
+from helpers.findings import EVIL
+from helpers.pages import Elements
+from helpers.polynomials import found
+
+
+@pytest.fixture(scope="module", params=["image", "row", "numbers"])
+def page(request):
+    return render_polynomial_page(found(request.param))
+
+
+def test_nothing_is_asked_from_the_network(page):
+    seen = Elements(page)
+    assert not any("src" in a for a in seen.all("script"))
+    assert all(a["src"].startswith("data:image/png;base64,") for a in seen.all("img"))
+
+
+def test_user_strings_never_become_elements(page):
+    seen = Elements(page)
+    assert {tag for tag, _ in seen.tags} <= TAGS | {"pre", "i"}
+    assert len(seen.all("script")) == len(re.findall('id="figure-', page)) + 2
+    assert len(seen.all("i")) == page.count('class="scale"')
+    assert all(EVIL not in text for tag, text in seen.text if tag == "script")
+    assert ("h1", "mixed & <friends>") in seen.text
+
+
+def test_every_section_in_the_menu_is_there(page):
+    seen = Elements(page)
+    anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
+    assert anchors <= {a.get("id") for a in seen.all("section")}
+    assert {"scores", "fit", "maps", "why", "use", "method"} <= anchors
+
+
+def test_heat_is_orange_above_blue_below_and_white_at_zero():
+    picture = heat_image(np.array([[-2.0, 0, 1, 9]]), 2.0)
+    data = base64.b64decode(picture.partition(",")[2])
+    below, zero, above, beyond = np.asarray(Image.open(io.BytesIO(data)))[0].astype(int)
+    assert zero.tolist() == [255, 255, 255]
+    assert below[2] > below[0] and above[0] > above[2]
+    assert beyond.tolist() == [152, 58, 0]
+    assert heat_limit(np.zeros(3)) == 1
+    assert heat_limit(np.r_[np.zeros(50), -np.arange(1.0, 102)]) == pytest.approx(100)
+
+
+def test_maps_have_one_picture_a_class():
+    first, second = map_rows(found("image"))
+    assert [name for name, _ in first.pictures] == list(NAMES[:2])
+    assert len(second.pictures) == 2
+    assert map_rows(found("row")) == []
+
+
+def test_largest_coefficients_name_the_product():
+    rows = coef_rows(found("numbers"))
+    assert [row.name for row in rows[:2]] == ["constant", "<b>a · c&d"]
+    assert len(rows) == 21
+    assert coef_rows(found("image")) == []
+    assert term_names(found("image").surrogate)[:2] == ["1", "(0, 0)"]
+
+
+def test_scores_and_advice_agree_with_the_summary():
+    findings = found("row")
+    summary = json.loads(polynomial_summary(findings))
+    right = (findings.outputs.argmax(1) == findings.validation.y).mean()
+    assert summary["models"][-1]["validation"] == pytest.approx(right)
+    assert score_rows(findings)[-1].cells[1] == f"{right:.3f}"
+    first = polynomial_advice(findings)[0]
+    assert first.severity == "fine"
+    assert f"{findings.scores.each[-2].mean():.3f}" in first.sentence
+    kinds = [a.kind for a in polynomial_advice(found("image"))]
+    assert kinds == ["score", "fit", "reading", "robustness"]
+
+
+def test_a_linear_fit_is_compared_with_a_constant():
+    findings = found("row", degree=1)
+    assert findings.scores.names == ("the commonest class", "this polynomial")
+    assert "--degree 2" in polynomial_advice(findings)[0].sentence or findings.scores.difference(0)
+
+
+def test_cards_take_the_predicted_and_the_given_class_apart():
+    findings = found("row")
+    cards = explained_cards(findings)
+    assert [card.is_wrong for card in cards] == sorted((c.is_wrong for c in cards), reverse=True)
+    for e, card in enumerate(cards):
+        outputs = findings.outputs[findings.explained[e]]
+        assert card.panels[0].title == f"{card.predicted}, predicted"
+        assert len(card.panels) == 2
+        shown = card.panels[0].total.partition(" = ")[2].replace("−", "-")
+        assert float(shown) == pytest.approx(outputs.max(), rel=1e-2)
+    by_column = explained_cards(found("numbers"))[0].panels[1]
+    assert by_column.title == "target, by column"
+
+
+def test_wrong_samples_come_first_then_each_class_in_turn():
+    margin = np.array([0.5, -0.1, 0.2, -0.9, 0.3, 0.4, 0.8])
+    y = np.array([0, 1, 2, 0, 0, 1, 2])
+    chosen = chosen_samples(margin, True, y, 12)
+    assert chosen[:2].tolist() == [3, 1]
+    assert set(y[chosen[2:5]]) == {0, 1, 2}
+    assert len(chosen_samples(margin, True, y, 3)) == 3
+    assert chosen_samples(margin, False, y, 4)[:2].tolist() == [3, 1]
+
+
+def test_the_end_of_the_path_is_told():
+    findings = found("numbers")
+    assert findings.warnings == () or "ridge that was tried" in findings.warnings[0]
+    path = findings.fit.path
+    from datassay.commands.polynomial.job import _warnings
+
+    end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
+    assert "a smaller one may do better" in _warnings(end)[0]

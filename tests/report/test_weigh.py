@@ -1,0 +1,195 @@
+"""The page of weigh as text: its figures, what it says, nothing unescaped."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datassay.act.weigh.weights import SampleWeights
+from datassay.commands.weigh.advice import weigh_advice
+from datassay.commands.weigh.files import weigh_summary, weight_table
+from datassay.commands.weigh.findings import (
+    agreement,
+    concentration,
+    doubtful,
+    neighbor_counts,
+    neighbor_mean,
+)
+from datassay.commands.weigh.gallery import weight_cards
+from datassay.commands.weigh.page import class_rows, gain_rows, render_weigh_page
+from datassay.errors import DataError
+from datassay.report.wording import interval_text
+from datassay.score.neighbors.local_variance import local_variance
+from helpers.blocks import NAMES, TAGS, evil_images
+from helpers.findings import EVIL
+from helpers.pages import Elements
+from helpers.weighings import K, gain, samples, weighed
+
+
+@pytest.fixture(scope="module", params=["rows", "images", "regression"])
+def page(request):
+    found = weighed(request.param == "regression")
+    if request.param == "images":
+        found = replace(evil_images(found), boundary=None)
+    return render_weigh_page(found)
+
+
+def test_nothing_is_asked_from_the_network(page):
+    seen = Elements(page)
+    assert not any("src" in a for a in seen.all("script"))
+    assert all(a["src"].startswith("data:image/png;base64,") for a in seen.all("img"))
+
+
+def test_user_strings_never_become_elements(page):
+    seen = Elements(page)
+    assert {tag for tag, _ in seen.tags} <= TAGS | {"pre"}
+    assert len(seen.all("script")) == len(re.findall('id="figure-', page)) + 2
+    assert all(EVIL not in text for tag, text in seen.text if tag == "script")
+    assert ("h1", "mixed & <friends>") in seen.text
+
+
+def test_every_section_in_the_menu_is_there(page):
+    seen = Elements(page)
+    anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
+    assert anchors <= {a.get("id") for a in seen.all("section")}
+    assert {"help", "weights", "gallery", "use", "method"} <= anchors
+
+
+def test_concentration_by_hand():
+    found = weighed()
+    weight = np.sort(found.sample_weight)[::-1]
+    held = concentration(found)
+    assert held.heaviest_share == pytest.approx(weight[:16].sum() / weight.sum())
+    assert held.effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert held.constant == (found.local.variance == 0).sum()
+    assert held.ratio == pytest.approx(weight[0] / weight[-1])
+    first = weigh_advice(found)[0]
+    assert f"{held.effective:,.0f} of 160" in first.sentence
+
+
+def test_agreement_and_doubt_by_hand():
+    found = weighed()
+    y = found.samples.y
+    x = found.samples.x
+    distance = ((x[:, None] - x[None]) ** 2).sum(2)
+    near = np.argsort(distance, 1, kind="stable")[:, 1:K]
+    share = (y[near] == y[:, None]).mean(1)
+    assert agreement(found) == pytest.approx(share)
+    assert neighbor_counts(found).sum(1).tolist() == [K - 1] * 160
+    assert (doubtful(found) == (share < 0.2)).all()
+    theirs = found.samples.source != "<u>ours"
+    assert doubtful(found)[theirs].mean() > 0.6
+    labels = next(a for a in weigh_advice(found) if a.kind == "labels")
+    order = [i for i in found.order if doubtful(found)[i]]
+    assert labels.ids == tuple(found.samples.ids[order[:10]])
+    assert labels.severity == "act"
+
+
+def test_targets_far_from_their_neighbours_are_doubtful():
+    found = weighed(regression=True)
+    y = found.samples.y.copy()
+    i = int(np.abs(found.samples.x[:, 0] - 1).argmin())
+    y[i] += 1000
+    train = replace(found.samples, y=y)
+    other = replace(found, samples=train, local=local_variance(train.x, y, K))
+    assert doubtful(other)[i]
+    assert neighbor_mean(other)[i, 0] < 200
+    assert doubtful(other).sum() < 8
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "words"),
+    [
+        (0.05, "fine", "The weights help here: 5.0 points"),
+        (-0.05, "act", "The weights hurt here: 5.0 points"),
+        (0.0, "look", "No difference that 4 seeds and 60 samples can tell"),
+    ],
+)
+def test_it_says_whether_the_weights_help(change, severity, words):
+    found = replace(weighed(), gain=gain((0.0, change)))
+    told = next(a for a in weigh_advice(found) if a.kind == "does it help")
+    assert told.severity == severity
+    assert told.headline.startswith(words)
+    shown = found.gain.difference(1)
+    assert interval_text(*shown, "accuracy") in told.sentence
+    assert "class-balanced weights, is left out" in render_weigh_page(found)
+
+
+def test_the_rival_is_told_honestly():
+    found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
+    contest = weigh_advice(found)[-1]
+    assert (contest.kind, contest.severity) == ("contest", "look")
+    assert "local variance does worse" in contest.sentence
+    rows = gain_rows(found.gain)
+    assert [row.name for row in rows] == ["no weights", "local variance", "class-balanced"]
+    assert rows[2].cells[-1] == "better"
+
+
+def test_the_heaviest_and_the_lightest_are_shown():
+    found = weighed()
+    shown = weight_cards(found)
+    heaviest = [c.id for c in shown if "heaviest" in c.views]
+    assert heaviest == [str(i) for i in found.samples.ids[found.order[:80]]]
+    lightest = {c.id for c in shown if "lightest" in c.views}
+    assert lightest == {str(i) for i in found.samples.ids[found.order[::-1][:48]]}
+    assert not lightest & set(heaviest)
+    first = shown[0]
+    counts = neighbor_counts(found)[found.order[0]]
+    assert all(f"{NAMES[c]} (×{counts[c]})" in first.near for c in range(2) if counts[c])
+
+
+def test_classes_add_up():
+    rows = class_rows(weighed())
+    assert sum(int(row.cells[0]) for row in rows) == 160
+    held = [float(row.cells[2].removesuffix(" %")) for row in rows]
+    assert sum(held) == pytest.approx(100, abs=0.11)
+    assert class_rows(weighed(regression=True)) == []
+
+
+def test_figures_hold_what_they_show():
+    found = weighed()
+    text = render_weigh_page(found)
+    specs = {
+        name: json.loads(spec)
+        for name, spec in re.findall(r'id="figure-(\w+)">(.*?)</script>', text)
+    }
+    assert set(specs) == {"weights", "share", "gain", "boundary"}
+    lines = [t.get("name") for t in specs["boundary"]["data"] if t.get("mode") == "lines"]
+    assert lines == ["boundary without weights", "boundary with weights"]
+    names = [t.get("name") for t in specs["weights"]["data"]]
+    assert names == ["all samples", "contradicted by their neighbours"]
+    without = render_weigh_page(replace(found, gain=None, boundary=None))
+    assert "Does it help" not in without
+    assert "Where the boundary moves" not in without
+
+
+def test_equal_weights_are_called_so():
+    found = weighed()
+    n = len(found.samples)
+    even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
+    found = replace(found, weights=even, gain=None, method="class-balanced")
+    assert weigh_advice(found)[0].headline == "All weights are equal"
+    assert concentration(found).effective == pytest.approx(n)
+    assert "mean 1" in render_weigh_page(found)
+
+
+def test_other_samples_than_those_weighed_are_refused():
+    with pytest.raises(DataError, match="Weigh the same SampleSet"):
+        replace(weighed(), samples=samples(100))
+
+
+def test_summaries_are_standard_json():
+    never = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+    for regression in (False, True):
+        found = weighed(regression)
+        summary = json.loads(weigh_summary(found), **never)
+        assert summary["sample_weight_mean"] == 1
+        assert summary["counts"]["train"] == weight_table(found).num_rows == 160
+    zero = np.where(np.arange(160) < 80, 0, 1 / 80)
+    paced = SampleWeights(zero, found.samples.ids, "self_paced")
+    assert (
+        json.loads(weigh_summary(replace(found, weights=paced)), **never)["concentration"]["ratio"]
+        is None
+    )

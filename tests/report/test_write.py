@@ -1,0 +1,218 @@
+"""The files of a run: complete, plain, and never half-written."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from datassay.act.remove.rivals import Contest
+from datassay.commands.run.files import write_results
+from datassay.errors import SettingError
+from datassay.report import write
+from datassay.report.write import check_writable
+from helpers.findings import (
+    EVIL,
+    digit_samples,
+    make_findings,
+    regression_samples,
+    row_samples,
+    with_sources,
+)
+
+NAMES = {"attribution.parquet", "index.html", "scores.parquet", "summary.json"}
+
+
+def names(folder):
+    return {p.name for p in folder.iterdir()}
+
+
+def strict_json(path):
+    def refuse(token):
+        raise AssertionError(f"{token} is not JSON")
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def test_all_files_and_nothing_else(tmp_path):
+    page = write_results(make_findings(), tmp_path / "deep" / "out")
+    assert page == tmp_path / "deep" / "out" / "index.html"
+    assert names(page.parent) == NAMES
+    assert names(tmp_path / "deep") == {"out"}
+
+
+def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
+    found = make_findings()
+    write_results(found, tmp_path)
+    table = pq.read_table(tmp_path / "scores.parquet")
+    assert table.column_names == [
+        "id", "label", "class_name", "suggested_label", "is_issue", "label_issue_score",
+        "information", "prediction_change", "weight_change", "loss", "margin", "true_label",
+    ]  # fmt: skip
+    samples, issues, class_names = found.samples, found.issues, np.array(found.samples.class_names)
+    expected = {
+        "id": samples.ids,
+        "label": samples.y,
+        "class_name": class_names[samples.y],
+        "suggested_label": class_names[issues.suggested_label],
+        "is_issue": issues.is_issue,
+        "label_issue_score": issues.score,
+        "information": found.information.information,
+        "prediction_change": found.prediction_change,
+        "weight_change": found.weight_change,
+        "loss": found.baselines.loss,
+        "margin": found.baselines.margin,
+        "true_label": class_names[samples.true_y],
+    }
+    assert {name: table[name].to_pylist() for name in expected} == {
+        name: values.tolist() for name, values in expected.items()
+    }
+    assert (samples.y != issues.suggested_label).any()
+    assert EVIL in table["class_name"].to_pylist()
+
+
+def test_table_of_a_regression_without_truth_or_networks(tmp_path):
+    samples = regression_samples()
+    samples = replace(samples, y=np.stack([samples.y, -samples.y], 1))
+    found = make_findings(regression_samples(), baselines=None)
+    found = replace(found, samples=samples)
+    write_results(found, tmp_path)
+    table = pq.read_table(tmp_path / "scores.parquet")
+    assert not {"class_name", "loss", "margin", "true_label"} & set(table.column_names)
+    assert table["label"][0].as_py() == [samples.y[0, 0], -samples.y[0, 0]]
+
+
+def test_ids_keep_their_type_so_that_the_table_joins(tmp_path):
+    write_results(make_findings(row_samples()), tmp_path)
+    assert str(pq.read_schema(tmp_path / "scores.parquet").field("id").type) == "int64"
+    samples = row_samples()
+    names = np.array([f"s{i}" for i in samples.ids], dtype=object)
+    write_results(make_findings(replace(samples, ids=names)), tmp_path)
+    assert pq.read_table(tmp_path / "scores.parquet")["id"].to_pylist()[:2] == ["s0", "s1"]
+
+
+def test_summary_is_plain_json_even_where_figures_are_missing(tmp_path):
+    odd = Contest("m", ("ours", "random"), (math.nan, 0.5), (math.inf, 0.0), "tie", "No winner.")
+    write_results(make_findings(contests=(odd,)), tmp_path)
+    summary = strict_json(tmp_path / "summary.json")
+    assert summary["contests"][0]["values"] == [None, 0.5]
+    assert summary["facts"]["model"].startswith("mlp")
+    assert summary["warnings"] == ["The validation part was split off: 20 % & stratified."]
+    assert summary["advice"][0]["kind"] == "label errors"
+
+
+def test_table_says_where_a_sample_came_from_and_what_was_done_to_it(tmp_path):
+    samples = with_sources(digit_samples())
+    adversarial = np.arange(500) % 5 == 0
+    write_results(make_findings(samples, adversarial=adversarial), tmp_path)
+    table = pq.read_table(tmp_path / "scores.parquet")
+    assert table["source"].to_pylist() == samples.source.tolist()
+    assert np.array_equal(table["is_adversarial"], adversarial)
+    summary = strict_json(tmp_path / "summary.json")
+    assert summary["counts"]["adversarial"] == 100
+    assert [row["label"] for row in summary["groups"]["source"]] == [EVIL, "here"]
+
+
+def test_attribution_has_both_ids_and_the_sign_of_its_direction(tmp_path):
+    found = make_findings(row_samples())
+    found = replace(found, validation=replace(found.validation, ids=1000 + np.arange(178)))
+    write_results(found, tmp_path)
+    table = pq.read_table(tmp_path / "attribution.parquet")
+    assert table.num_rows == 178 * 2 * 5
+    row = table.filter((pc.field("query") == 7) & (pc.field("direction") == "lowers")).to_pylist()
+    assert [r["rank"] for r in row] == [1, 2, 3, 4, 5]
+    assert {r["query_id"] for r in row} == {found.validation.ids[7]}
+    assert [r["effect"] for r in row] == found.attribution.top.lowering_effect[7].tolist()
+    lowering = found.attribution.top.lowering[7]
+    assert [r["id"] for r in row] == found.samples.ids[lowering].tolist()
+
+
+def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
+    found = make_findings()
+    write_results(found, tmp_path)
+    summary = strict_json(tmp_path / "summary.json")
+    assert summary["counts"]["train"] == 500
+    assert summary["counts"]["suspected_label_errors"] == found.issues.is_issue.sum()
+    wrong = (found.samples.y != found.samples.true_y).sum()
+    assert summary["counts"]["known_label_errors"] == wrong
+    curve, score = summary["removal_curve"], found.removal_curve.score
+    assert curve["rankings"][2]["name"] == "random"
+    assert curve["rankings"][2]["mean"][3] == pytest.approx(score[2, 3].mean())
+    assert curve["rankings"][2]["std"][3] == pytest.approx(score[2, 3].std(ddof=1))
+
+
+def test_summary_without_a_curve(tmp_path):
+    write_results(make_findings(removal_curve=None), tmp_path)
+    summary = strict_json(tmp_path / "summary.json")
+    assert summary["removal_curve"] is None
+    assert summary["counts"]["redundant"] is None
+
+
+@pytest.mark.parametrize("failing", sorted(NAMES))
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
+def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing, failure):
+    out = tmp_path / "out"
+    write_results(make_findings(), out)
+    (out / "mine.txt").write_text("keep")
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+
+    def fail(findings, path):
+        path.write_text("half")
+        raise failure
+
+    monkeypatch.setitem(write.WRITERS, failing, fail)
+    for place in (out, tmp_path / "new"):
+        with pytest.raises(failure):
+            write_results(make_findings(digit_samples(40)), place)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    assert names(tmp_path) == {"out"}  # no new folder, no temporary one
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
+    def full(findings, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(write.WRITERS, "summary.json", full)
+    with pytest.raises(SettingError, match=r"No space left on device\. Free space"):
+        write_results(make_findings(), tmp_path / "out")
+    assert not names(tmp_path)
+
+
+def test_writing_again_replaces_results_and_keeps_other_files(tmp_path):
+    write_results(make_findings(), tmp_path)
+    (tmp_path / "mine.txt").write_text("keep")
+    write_results(make_findings(row_samples()), tmp_path)
+    assert names(tmp_path) == NAMES | {"mine.txt"}
+    assert pq.read_metadata(tmp_path / "scores.parquet").num_rows == 178
+
+
+@pytest.mark.parametrize("below", ["", "out", "deep/out"])
+def test_a_file_in_the_way_is_refused_before_any_work(tmp_path, below):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(SettingError, match=r"out must be a folder; got .*file is a file"):
+        check_writable(file / below, NAMES)
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_under_a_result_name_is_refused(tmp_path):
+    (tmp_path / "index.html").mkdir()
+    with pytest.raises(SettingError, match=r"room for the file index\.html"):
+        check_writable(tmp_path, NAMES)
+
+
+def test_a_folder_that_refuses_is_refused(tmp_path, monkeypatch):
+    def refuse(**settings):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(write.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(SettingError, match="refuses: Permission denied"):
+        check_writable(tmp_path / "out", NAMES)
+
+
+def test_checking_leaves_no_trace(tmp_path):
+    check_writable(tmp_path / "a" / "b", NAMES)
+    assert not names(tmp_path)

@@ -1,0 +1,96 @@
+"""Average information against the mean over explicit subsets, and where it must converge."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from datassay.errors import SettingError
+from datassay.score.information.average import _balanced_subsets, average_information
+from datassay.score.sample_information import sample_information
+from helpers.linearizations import linearization, random_jacobians
+
+RUN = {"lr": 0.01, "steps": 40}
+
+
+def test_it_converges_to_the_mean_over_all_subsets():
+    """n = 6, subsets of 3: all 20, each sample in 10 of them."""
+    phi, r, val = random_jacobians(6, 1, 1, 9, 4, seed=0)
+    lin = linearization(phi, r, val, dual=True)
+    found = np.full((20, 6), np.nan)
+    for row, subset in enumerate(combinations(range(6), 3)):
+        part = lin.subset(np.array(subset))
+        found[row, list(subset)] = sample_information(part, **RUN).information
+    oracle = np.nanmean(found, 0)
+    ours = average_information(lin, fractions=0.5, draws=600, **RUN)
+    assert (np.abs(ours.information - oracle) < 4 * ours.standard_error).all()
+    spread = np.nanstd(found, 0) / np.sqrt(ours.n_draws[0])
+    np.testing.assert_allclose(ours.standard_error, spread, rtol=0.2)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_each_draw_is_the_information_in_its_subset(reduction):
+    phi, r, val = random_jacobians(10, 2, 1, 30, 4, seed=1)
+    lin = linearization(phi, r, val, dual=True)
+    run = {**RUN, "sigma": 0.5, "reduction": reduction}
+    ours = average_information(lin, fractions=(0.5, 0.8), draws=4, seed=3, **run)
+    g = np.random.default_rng(3)
+    means, errors = [], []
+    for size in (5, 8):
+        found = np.full((4, 10), np.nan)
+        for row, subset in zip(found, _balanced_subsets(g, 10, size, 4), strict=True):
+            row[subset] = sample_information(lin.subset(subset), **run).information
+        means.append(np.nanmean(found, 0))
+        errors.append(np.nanstd(found, 0, ddof=1) / np.sqrt(np.isfinite(found).sum(0)))
+    np.testing.assert_allclose(ours.by_fraction, means, rtol=1e-12)
+    np.testing.assert_allclose(ours.information, np.mean(means, 0), rtol=1e-12)
+    np.testing.assert_allclose(ours.standard_error, np.hypot(*errors) / 2, rtol=1e-9)
+
+
+def test_draws_are_balanced_and_reproducible():
+    subsets = list(_balanced_subsets(np.random.default_rng(0), 10, 3, 7))
+    count = np.bincount(np.concatenate(subsets), minlength=10)
+    assert all(len(np.unique(s)) == 3 for s in subsets) and count.max() - count.min() <= 1
+    phi, r, val = random_jacobians(10, 1, 1, 30, 4, seed=1)
+    lin = linearization(phi, r, val, dual=True)
+    a, b, c = (average_information(lin, draws=10, seed=s, **RUN) for s in (0, 0, 1))
+    assert np.array_equal(a.information, b.information)
+    assert not np.array_equal(a.information, c.information)
+    assert a.to_table().column_names == ["id", "average_information", "standard_error"]
+
+
+def test_a_twin_informs_beside_half_of_the_others():
+    phi, r, val = random_jacobians(12, 1, 1, 40, 5, seed=2)
+    phi[1], r[1] = phi[0], r[0]
+    lin = linearization(phi, r, val, dual=True)
+    run = {"dynamics": "converged"}
+    assert sample_information(lin, **run).information[0] < 1e-12
+    assert average_information(lin, fractions=0.5, draws=20, **run).information[0] > 1e-3
+
+
+def test_the_automatic_step_is_that_of_all_samples():
+    phi, r, val = random_jacobians(12, 1, 1, 40, 5, seed=2)
+    lin = linearization(phi, r, val, dual=True)
+    step = 0.5 / float(np.linalg.eigvalsh(lin.kernel)[-1])
+    a = average_information(lin, fractions=0.5, draws=4, steps=30)
+    b = average_information(lin, fractions=0.5, draws=4, steps=30, lr=step)
+    c = average_information(lin, fractions=0.5, draws=4, steps=30, lr=12 * step, reduction="mean")
+    d = average_information(lin, fractions=0.5, draws=4, steps=30, reduction="mean")
+    np.testing.assert_allclose(a.information, b.information, rtol=1e-9)
+    np.testing.assert_allclose(c.information, d.information, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"fractions": ()}, "at least one fraction; got none"),
+        ({"fractions": 1.0}, "from 2 to 9 of 10 samples; got 1.0"),
+        ({"fractions": (0.5, 0.1)}, "from 2 to 9 of 10 samples; got 0.1"),
+        ({"fractions": 0.3, "draws": 5}, "draws must be at least 7 at fraction 0.3.*got 5"),
+        ({"smoothing": "none"}, "smoothing must be one of"),
+    ],
+)
+def test_bad_settings(setting, message):
+    phi, r, val = random_jacobians(10, 1, 1, 12, 3, seed=7)
+    with pytest.raises(SettingError, match=message):
+        average_information(linearization(phi, r, val, dual=True), **setting)

@@ -1,0 +1,114 @@
+"""Gauss-Newton leave-one-out against its definition, and against exact ridge regression."""
+
+import numpy as np
+import pytest
+import torch
+
+from datassay.collect.curvature.output_loss import loss_derivatives
+from datassay.errors import SettingError
+from datassay.score.influence.gauss_newton import gauss_newton
+from helpers.linearizations import linearization, random_jacobians
+
+
+def problem(n=9, k=3, p=14, m=5, seed=0, dual=False):
+    """A joint linearisation at weights whose outputs are far from its targets."""
+    phi, outputs, val = random_jacobians(n, k, 1, p, m, seed)
+    labels = torch.arange(n) % max(k, 2)
+    targets = torch.eye(k).double()[labels] if k > 1 else labels[:, None].double()
+    residual = (targets - outputs[..., 0])[..., None]
+    lin = linearization(
+        phi, residual, val, dual=dual, labels=labels.numpy(), outputs=outputs[..., 0]
+    )
+    return lin, phi, val, outputs[..., 0], targets
+
+
+def by_definition(phi, val, outputs, targets, loss, damping):
+    """(H − J_iᵀ S_i J_i)⁻¹ J_iᵀ R_i: the Newton step on the curvature of the other samples."""
+    n, k, p = phi.shape
+    outputs, targets = outputs.clone(), targets
+    found, moved = [], []
+
+    def value(f, y):
+        if loss == "mse":
+            return 0.5 * (f - y).square().sum()
+        if k == 1:
+            return torch.nn.functional.binary_cross_entropy_with_logits(f, y)
+        return -(y * f.log_softmax(0)).sum()
+
+    slopes = [torch.func.grad(value)(f, y) for f, y in zip(outputs, targets, strict=True)]
+    curves = [
+        torch.func.jacrev(torch.func.grad(value))(f, y)
+        for f, y in zip(outputs, targets, strict=True)
+    ]
+    eye = torch.eye(p, dtype=torch.float64)
+    whole = sum(j.T @ s @ j for j, s in zip(phi, curves, strict=True)) + damping * n * eye
+    for j, r, s in zip(phi, slopes, curves, strict=True):
+        step = torch.linalg.solve(whole - j.T @ s @ j, j.T @ r)  # w₋ᵢ − w
+        moved.append(float(step.square().sum()))
+        found.append(-(val @ step))
+    return torch.stack(found), np.array(moved)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("dual", "p"), [(False, 14), (True, 60), (False, 60)])
+def test_against_the_definition(loss, k, dual, p):
+    lin, phi, val, outputs, targets = problem(k=k, p=p, dual=dual)
+    oracle, moved = by_definition(phi, val, outputs, targets, loss, 0.05)
+    parts = list(gauss_newton(lin, loss, 0.05))
+    ours = torch.cat([part.outputs for part in parts])
+    torch.testing.assert_close(ours, oracle, rtol=1e-7, atol=1e-9)
+    weights = torch.cat([part.weights for part in parts])
+    np.testing.assert_allclose(weights, moved, rtol=1e-7)
+
+
+def test_squared_error_at_the_minimum_is_the_exact_ridge_leave_one_out():
+    phi, y, val = random_jacobians(12, 1, 1, 5, 4, seed=1)
+    x, target, queries = phi[:, 0], y[:, 0, 0], val[:, 0]
+    ridge = 0.3
+
+    def fit(rows):
+        gram = x[rows].T @ x[rows] + ridge * torch.eye(5).double()
+        return torch.linalg.solve(gram, x[rows].T @ target[rows])
+
+    everything = torch.arange(12)
+    w = fit(everything)
+    # Weights w of a linear model started from 0: damping 0.3/12 of the mean loss is its ridge.
+    lin = linearization(
+        phi, (target - x @ w)[:, None, None], val, dual=False, outputs=(x @ w)[:, None]
+    )
+    (part,) = gauss_newton(lin, "mse", ridge / 12)
+    for i in range(12):
+        without = fit(everything[everything != i])
+        torch.testing.assert_close(part.outputs[i, :, 0], queries @ (w - without))
+        assert part.weights[i] == pytest.approx(float((w - without).square().sum()))
+
+
+def test_units():
+    """Features × u with damping × u² leave the output changes as they are."""
+    phi, residual, val = random_jacobians(8, 2, 1, 10, 3, seed=3)
+    before = linearization(phi, residual, val, dual=False)
+    after = linearization(7 * phi, residual, 7 * val, dual=False)
+    (a,), (b,) = gauss_newton(before, "mse", 0.1), gauss_newton(after, "mse", 4.9)
+    torch.testing.assert_close(a.outputs, b.outputs)
+    torch.testing.assert_close(a.weights, 49 * b.weights)
+
+
+def test_derivatives_are_those_of_the_loss():
+    outputs = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    slope, curvature = loss_derivatives(
+        outputs, torch.eye(3).double()[[0, 1, 2, 0]], "cross_entropy"
+    )
+    assert torch.allclose(slope.sum(1), torch.zeros(4).double(), atol=1e-15)
+    assert torch.allclose(curvature.sum(2), torch.zeros(4, 3).double(), atol=1e-15)
+
+
+def test_bad_settings():
+    lin, *_ = problem()
+    with pytest.raises(SettingError, match=r"damping must be positive; got 0\.0"):
+        next(gauss_newton(lin, "mse", 0.0))
+    with pytest.raises(SettingError, match="loss must be 'cross_entropy' or 'mse'; got 'hinge'"):
+        next(gauss_newton(lin, "hinge", 0.1))
+    phi, r, val = random_jacobians(6, 1, 3, 8, 2, seed=0)
+    with pytest.raises(SettingError, match="Collect with outputs='joint'"):
+        next(gauss_newton(linearization(phi, r, val, dual=True), "mse", 0.1))

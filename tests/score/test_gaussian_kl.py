@@ -1,0 +1,117 @@
+"""The divergence with unequal covariances: by quadrature, and by refitting in weight space."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from datassay.errors import ModelError, SettingError
+from datassay.score.information.gaussian_kl import gaussian_kl, kl_information
+from datassay.score.sample_information import sample_information
+from helpers.linearizations import linearization, random_jacobians, weights
+from helpers.smoothing import RUN, lyapunov
+
+
+def test_it_is_the_integral():
+    """Along rotated axes the divergence is the sum of those in one dimension, by quadrature."""
+    means, spreads = ([0.3, -1.0, 2.0], [1.0, 0.2, 1.5]), ([1.0, 0.5, 2.0], [1.3, 0.9, 0.7])
+    oracle = 0.0
+    for m, o, s, t in zip(*means, *spreads, strict=True):
+        p, q = norm(m, s), norm(o, t)
+
+        def density(x, p=p, q=q):
+            return p.pdf(x) * (p.logpdf(x) - q.logpdf(x))
+
+        oracle += quad(density, m - 12 * s, m + 12 * s)[0]
+    g = torch.Generator().manual_seed(0)
+    turn, _ = torch.linalg.qr(torch.randn(3, 3, generator=g, dtype=torch.float64))
+    m, o, s, t = (torch.tensor(v, dtype=torch.float64) for v in (*means, *spreads))
+    covariances = [turn @ torch.diag(v**2) @ turn.T for v in (s, t)]
+    found = gaussian_kl(turn @ m, covariances[0], turn @ o, covariances[1])
+    assert sum(found) == pytest.approx(oracle, rel=1e-9)
+    assert found[0] == pytest.approx(float(((m - o) / t).square().sum() / 2))
+
+
+def test_equal_covariances_leave_the_shift():
+    eye = torch.eye(3, dtype=torch.float64)
+    shift, shape = gaussian_kl(eye[0], 2 * eye, eye[1], 2 * eye)
+    assert shift == pytest.approx(0.5) and shape == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+@pytest.mark.parametrize("b, c", [(1, 1), (2, 1), (1, 3)], ids=["binary", "joint", "averaged"])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_against_refitting_in_weight_space(reduction, b, c, dual):
+    n, p, batch = 18, 4, 3
+    phi, r, val = random_jacobians(n, b, c, p, 5, seed=1)
+    mean = reduction == "mean"
+    scale = n if mean else 1
+    run = {
+        "lr": scale * RUN["lr"],
+        "steps": RUN["steps"],
+        "weight_decay": RUN["weight_decay"] / scale,
+        "reduction": reduction,
+        "dynamics": "flow",
+    }
+    found = kl_information(linearization(phi, r, val, dual=dual), batch_size=batch, **run)
+    oracle = []
+    for i in range(n):
+        keep = torch.arange(n) != i
+        settings = [RUN, RUN | ({"lr": RUN["lr"] * n / (n - 1)} if mean else {})]
+        total = 0.0
+        fits = []
+        for (x, y), setting in zip([(phi, r), (phi[keep], r[keep])], settings, strict=True):
+            arguments = ("flow", setting["lr"], RUN["steps"], RUN["weight_decay"])
+            w = weights(x.flatten(0, 1), y.flatten(0, 1), *arguments)
+            fits.append((w, [lyapunov(x, y, w, a, setting, batch) for a in range(c)]))
+        for a in range(c):
+            delta = (fits[0][0] - fits[1][0])[:, a].numpy()
+            before, after = fits[0][1][a], fits[1][1][a]
+            inverse = np.linalg.inv(after)
+            logs = np.linalg.slogdet(after)[1] - np.linalg.slogdet(before)[1]
+            total += 0.5 * (delta @ inverse @ delta + np.trace(inverse @ before) + logs - p)
+        oracle.append(total)
+    np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
+    assert (found.shape >= 0).all()
+
+
+def test_with_many_samples_the_shift_is_that_of_a_constant_covariance():
+    """Prop. 5.1 takes Σ₋ᵢ = Σ: right for the shift, while the shape adds a term it leaves out."""
+    phi, r, val = random_jacobians(400, 1, 1, 3, 5, seed=2)
+    lin = linearization(phi, r, val, dual=False)
+    run = {"dynamics": "converged", "lr": 1e-3, "batch_size": 4}
+    exact = kl_information(lin, **run)
+    constant = sample_information(lin, smoothing="sgd", **run).information
+    assert np.corrcoef(exact.shift, constant)[0, 1] > 0.999
+    np.testing.assert_allclose(exact.shift.sum(), constant.sum(), rtol=0.05)
+    small = kl_information(lin, **(run | {"lr": 1e-4}))
+    np.testing.assert_allclose(small.shift, 10 * exact.shift, rtol=1e-7)  # ∝ b / η
+    np.testing.assert_allclose(small.shape, exact.shape, rtol=1e-6)
+    assert 0.1 < exact.shape.sum() / exact.shift.sum() < 0.5
+
+
+def test_a_sample_alone_in_its_direction_informs_without_limit():
+    phi, r, val = random_jacobians(20, 1, 1, 5, 5, seed=3)
+    phi[:, 0, 4], phi[:2, 0, :4] = 0, 0
+    phi[:2, 0, 4] = 1.0
+    lin = linearization(phi, r, val, dual=False)
+    found = kl_information(lin, batch_size=4, dynamics="converged")
+    assert np.isfinite(found.information[2:]).all()
+    assert found.to_table().column_names == ["id", "information", "shift", "shape"]
+    assert np.isinf(found.information[:2]).all()  # the other one is then interpolated: no noise
+
+
+def test_too_few_samples_are_refused():
+    phi, r, val = random_jacobians(6, 1, 1, 9, 5, seed=4)
+    with pytest.raises(SettingError, match="6 samples do not reach 6 directions"):
+        kl_information(linearization(phi, r, val, dual=True), batch_size=2, dynamics="converged")
+    with pytest.raises(SettingError, match="batch_size must be a whole number"):
+        kl_information(linearization(phi, r, val, dual=True), batch_size=0)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_a_kernel_of_zeros_is_refused(dual):
+    phi, r, _ = random_jacobians(5, 1, 1, 3, 2, seed=4)
+    with pytest.raises(ModelError, match="must depend on the weights"):
+        kl_information(linearization(0 * phi, r, dual=dual), batch_size=2)

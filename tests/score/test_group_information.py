@@ -1,0 +1,275 @@
+"""Groups and pairs against their definition: delete, decompose again, train again."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.errors import SettingError
+from datassay.score.information import group_removal
+from datassay.score.information.groups import group_information
+from datassay.score.information.pairs import pair_information
+from datassay.score.sample_information import sample_information
+from helpers.linearizations import FORMS, close, linearization, random_jacobians, weights
+
+SHAPES = {"binary": (24, 1, 1), "joint": (12, 3, 1), "averaged": (24, 1, 5)}
+WAYS = {"block": "_delete", "refit": "_refit", "cheapest": None}
+
+
+def brute_force(phi, r, val, groups, kind, eta, steps, penalty, reduction="sum"):
+    """Functional and isotropic information at σ = 1, one retraining a group."""
+    n = len(r)
+    full = weights(phi.flatten(0, 1), r.flatten(0, 1), kind, eta, steps, penalty)
+    functional, isotropic = [], []
+    for group in groups:
+        keep = torch.ones(n, dtype=torch.bool)
+        keep[torch.as_tensor(group)] = False
+        step = eta * n / (n - len(group)) if reduction == "mean" else eta
+        without = weights(
+            phi[keep].flatten(0, 1), r[keep].flatten(0, 1), kind, step, steps, penalty
+        )
+        change = full - without
+        functional.append((val.flatten(0, 1) @ change).square().sum() / (2 * len(val)))
+        isotropic.append(change.square().sum() / 2)
+    return torch.stack(functional), torch.stack(isotropic)
+
+
+def groups_of(n, seed=0):
+    """Of 1, 2, 2, a third, a half, three quarters and all but one sample, overlapping."""
+    g = np.random.default_rng(seed)
+    sizes = (1, 2, 2, n // 3, n // 2, 3 * n // 4, n - 1)
+    return [g.choice(n, size, replace=False) for size in sizes]
+
+
+def force(monkeypatch, way):
+    if way is not None:
+        chosen = getattr(group_removal, way)
+        monkeypatch.setattr(group_removal, "_cheapest", lambda *_: chosen)
+
+
+def assert_matches(lin, oracle, groups, **run):
+    functional = group_information(lin, groups, **run)
+    isotropic = group_information(lin, groups, smoothing="isotropic", **run)
+    assert close(functional.information, oracle[0])
+    assert close(isotropic.information, oracle[1])
+
+
+@pytest.mark.parametrize(("dual", "p"), [(True, 60), (True, 15), (False, 15)], ids=FORMS)
+@pytest.mark.parametrize("penalty", [0.0, 0.7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tau", [0.1, 1e3])
+@pytest.mark.parametrize("way", WAYS)
+def test_flow(monkeypatch, way, tau, shape, penalty, dual, p):
+    force(monkeypatch, WAYS[way])
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 7, seed=1, decay=0.5)
+    groups = groups_of(n)
+    oracle = brute_force(phi, r, val, groups, "flow", tau / 50, 50, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, groups, lr=tau / 50, steps=50, weight_decay=penalty)
+
+
+@pytest.mark.parametrize(("dual", "p"), [(True, 60), (True, 15), (False, 15)], ids=FORMS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("fraction", [0.4, 1.6])
+@pytest.mark.parametrize("steps", [3, 40, 2000])
+@pytest.mark.parametrize("way", WAYS)
+def test_descent(monkeypatch, way, steps, fraction, shape, dual, p):
+    force(monkeypatch, "_iterate" if (way, steps) == ("block", 3) else WAYS[way])
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 7, seed=2, decay=0.5)
+    eta = fraction / float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    groups = groups_of(n)
+    oracle = brute_force(phi, r, val, groups, "descent", eta, steps, 0.0)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, groups, lr=eta, steps=steps, dynamics="descent")
+
+
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+@pytest.mark.parametrize("penalty", [0.0, 1e-3, 2.0])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("p", [15, 90], ids=["few features", "many features"])
+@pytest.mark.parametrize("way", WAYS)
+def test_converged(monkeypatch, way, p, shape, penalty, dual):
+    force(monkeypatch, WAYS[way])
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 7, seed=3)
+    groups = groups_of(n)
+    oracle = brute_force(phi, r, val, groups, "converged", 1.0, 1, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, groups, weight_decay=penalty, dynamics="converged")
+
+
+@pytest.mark.parametrize("kind", ["flow", "descent"])
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+def test_mean_reduction_trains_the_rest_with_longer_steps(kind, dual):
+    phi, r, val = random_jacobians(20, 2, 1, 30, 7, seed=4, decay=0.5)
+    largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    groups = groups_of(20)[:-1]
+    oracle = brute_force(phi, r, val, groups, kind, 0.3 / largest, 40, 0.2, "mean")
+    lin = linearization(phi, r, val, dual=dual)
+    run = {"lr": 6 / largest, "steps": 40, "weight_decay": 0.01, "reduction": "mean"}
+    assert_matches(lin, oracle, groups, dynamics=kind, **run)
+
+
+def test_unstable_descent_without_a_group_is_refused():
+    phi, r, val = random_jacobians(20, 1, 1, 30, 7, seed=4)
+    phi[0] *= 20  # one sample has nearly all of λ_max
+    lin = linearization(phi, r, val, dual=True)
+    largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    run = {"lr": 20 * 1.5 / largest, "reduction": "mean", "dynamics": "descent"}
+    with pytest.raises(SettingError, match=r"lr must be lower by a factor of .* group of 10 of 20"):
+        group_information(lin, [np.arange(10, 20)], **run)
+    assert group_information(lin, [np.arange(10)], **run).information > 0
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    n=st.integers(3, 9),
+    b=st.integers(1, 4),
+    p=st.integers(1, 30),
+    tau=st.floats(-2, 3).map(lambda e: 10.0**e),
+    kind=st.sampled_from(["flow", "converged"]),
+    duplicate=st.booleans(),
+    dual=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_random_sizes(n, b, p, tau, kind, duplicate, dual, seed):
+    phi, r, val = random_jacobians(n, b, 1, p, 5, seed)
+    if duplicate:
+        phi[-1], r[-1] = phi[0], r[0]
+    groups = groups_of(n + 3, seed)
+    groups = [group[group < n] for group in groups]
+    groups = [group for group in groups if 0 < len(group) < n]
+    if not groups:
+        return
+    oracle = brute_force(phi, r, val, groups, kind, tau, 1, 0.0)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, groups, lr=tau, steps=1, dynamics=kind)
+
+
+def test_a_group_of_one_is_a_sample():
+    phi, r, val = random_jacobians(15, 2, 1, 40, 6, seed=5, decay=0.5)
+    lin = linearization(phi, r, val, dual=True)
+    for smoothing in ("functional", "isotropic"):
+        alone = sample_information(lin, smoothing=smoothing, sigma=0.3, steps=70)
+        groups = list(np.arange(15)[:, None])
+        found = group_information(lin, groups, smoothing=smoothing, sigma=0.3, steps=70)
+        np.testing.assert_allclose(found.information, alone.information, rtol=1e-9)
+
+
+def test_without_validation_the_training_inputs_serve():
+    phi, r, _ = random_jacobians(12, 2, 1, 30, 3, seed=6)
+    groups = groups_of(12)
+    oracle = brute_force(phi, r, phi, groups, "flow", 0.01, 10, 0.0)
+    for dual in (True, False):
+        assert_matches(linearization(phi, r, dual=dual), oracle, groups, lr=0.01, steps=10)
+
+
+def test_labels_name_the_groups():
+    phi, r, val = random_jacobians(12, 1, 1, 30, 3, seed=6)
+    lin = linearization(phi, r, val, dual=True)
+    labels = np.array(["b", "a", "c"] * 4)
+    found = group_information(lin, labels)
+    lists = group_information(lin, [np.flatnonzero(labels == name) for name in "abc"])
+    assert found.names.tolist() == ["a", "b", "c"] and found.size.tolist() == [4, 4, 4]
+    assert np.array_equal(found.information, lists.information)
+    assert found.to_table().column_names == ["group", "size", "information"]
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
+    lin = linearization(phi, r, val, dual=True)
+    pairs = np.stack(np.triu_indices(25, 1), 1)
+    whole = group_information(lin, list(pairs))
+    monkeypatch.setattr(group_removal, "CHUNK_VALUES", 5000)
+    monkeypatch.setattr(group_removal, "MOST_SHARED_ROWS", 0)
+    pieces = group_information(lin, list(pairs))
+    np.testing.assert_allclose(pieces.information, whole.information, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([], "at least one group; got none"),
+        ([np.arange(5)], "leave at least one sample to train on; group 0 holds all 5"),
+        (np.zeros(5), "leave at least one sample to train on; group 0.0 holds all 5"),
+        (np.zeros(4), "one label for each of 5 samples; got 4"),
+        ([np.array([0, 1]), np.array([5])], "positions must be from 0 to 4; group 1 holds 5"),
+        ([np.array([-1])], "positions must be from 0 to 4; group 0 holds -1"),
+        ([np.array([1, 1])], "each sample once; group 0 repeats one"),
+        ([np.array([], int)], "non-empty list of whole positions; group 0"),
+        ([np.array([True, False])], "list of whole positions; group 0 .* type bool"),
+    ],
+)
+def test_bad_groups(groups, message):
+    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
+    with pytest.raises(SettingError, match=message):
+        group_information(linearization(phi, r, val, dual=True), groups)
+
+
+def test_pairs_are_their_definition():
+    phi, r, val = random_jacobians(9, 2, 1, 30, 5, seed=8, decay=0.5)
+    pairs = np.array([[0, 1], [7, 2], [3, 8]])
+    both, _ = brute_force(phi, r, val, pairs, "flow", 0.01, 40, 0.1)
+    one, _ = brute_force(phi, r, val, [[i] for i in range(9)], "flow", 0.01, 40, 0.1)
+    run = {"lr": 0.01, "steps": 40, "weight_decay": 0.1}
+    for dual in (True, False):
+        found = pair_information(linearization(phi, r, val, dual=dual), pairs, sigma=0.5, **run)
+        assert close(found.joint, 4 * both)
+        assert close(found.single, 4 * one[torch.as_tensor(pairs)])
+        np.testing.assert_allclose(found.interaction, found.single.sum(1) - found.joint)
+
+
+def test_twins_are_redundant_and_contradiction_is_synergy():
+    """A twin leaves nothing unique, so the interaction is negative; opposed labels cancel out."""
+    phi, r, val = random_jacobians(12, 1, 1, 40, 6, seed=9)
+    phi[1], r[1] = phi[0], r[0]
+    phi[3] = phi[2] + 0.01 * phi[4]
+    r[2], r[3] = 2.0, -2.0
+    lin = linearization(phi, r, val, dual=True)
+    pairs = np.array([[0, 1], [2, 3]])
+    twins, opposed = pair_information(
+        lin, pairs, dynamics="converged", weight_decay=1.0
+    ).interaction
+    assert twins < 0 < opposed
+    phi, r, val = random_jacobians(6, 1, 1, 6, 6, seed=9)
+    far = torch.eye(6, dtype=torch.float64)[:, None]
+    alone = pair_information(linearization(far, r, val, dual=True), top=3, smoothing="isotropic")
+    np.testing.assert_allclose(alone.interaction, 0, atol=1e-12)
+
+
+def test_top_takes_the_most_informative_samples():
+    phi, r, val = random_jacobians(10, 1, 1, 30, 5, seed=2)
+    lin = linearization(phi, r, val, dual=True)
+    best = np.argsort(-sample_information(lin).information)[:4]
+    found = pair_information(lin, top=4)
+    assert len(found.pairs) == 6 and set(found.pairs.flatten()) == set(best)
+    same = pair_information(lin, among=best)
+    assert sorted(found.joint) == pytest.approx(sorted(same.joint), rel=1e-9)
+    names = ["id_a", "id_b", "information_a", "information_b", "joint", "interaction"]
+    assert found.to_table().column_names == names
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({}, "exactly one of pairs, among and top; got none"),
+        ({"top": 2, "among": np.arange(3)}, "exactly one .* got among, top"),
+        ({"top": 1}, "top must be from 2 to the 5 samples; got 1"),
+        ({"among": np.array([3, 3])}, "at least 2 positions; got 1"),
+        ({"among": np.array([3, 9])}, "positions must be from 0 to 4; got 9"),
+        ({"pairs": np.array([[1, 1]])}, "each of two different samples"),
+        ({"pairs": np.array([[0, 1, 2]])}, r"pairs must be \[q, 2\] whole positions; .* \[1, 3\]"),
+        ({"pairs": [0, 1]}, r"pairs must be \[q, 2\] whole positions; got shape \[2\]"),
+        ({"pairs": [[0.0, 1.0]]}, "whole positions; .* type float64"),
+        ({"among": np.arange(5) > 2}, r"among must be \[s\] whole positions; .* type bool"),
+        ({"top": 2, "smoothing": "fisher"}, "smoothing must be 'functional' or 'isotropic'"),
+        ({"top": 2, "sigma": 0.0}, "sigma must be finite and positive"),
+    ],
+)
+def test_bad_pairs(choice, message):
+    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
+    with pytest.raises(SettingError, match=message):
+        pair_information(linearization(phi, r, val, dual=True), **choice)

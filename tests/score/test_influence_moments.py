@@ -1,0 +1,260 @@
+"""Moments over pairs against the n x n matrix they never form; partners; streaming; what fails."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from datassay.collect.curvature.output_geometry import output_geometry, with_weights
+from datassay.data.samples import SampleSet
+from datassay.data.synthetic.mixtures import sd_mixture
+from datassay.errors import DataError, SettingError
+from datassay.models.networks import mlp
+from datassay.score import influence_moments as module
+from datassay.score.influence_moments import gradient_moments, influence_moments, pair_moments
+from datassay.score.linear import panels
+from datassay.score.variance.pair_influence import geometry_influence, pair_influence
+from helpers.geometries import SHAPES, dense, draw, geometry, off_diagonal, pair_matrix
+
+
+def moments(x):
+    """Mean, variance, skewness and kurtosis of the pairs, read off the matrix."""
+    v = off_diagonal(x)
+    c = v - v.mean()
+    return v.mean(), (c**2).mean(), (c**3).mean() / c.std() ** 3, (c**4).mean() / c.std() ** 4
+
+
+def figures(found):
+    return found.mean, found.variance, found.skewness, found.kurtosis
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n=st.integers(4, 20),
+    d=st.integers(2, 5),
+    shape=st.sampled_from(SHAPES),
+    seed=st.integers(0, 99),
+    damping=st.sampled_from([0.0, 0.01, 1.0]),
+)
+def test_all_moments_are_those_of_the_matrix(n, d, shape, seed, damping):
+    loss, k = shape
+    at = geometry(n, d, k, loss, seed, ridge=0.05)
+    expected = pair_matrix(at, at.weights, slice(None), 0.05, damping)
+    for either in (at, dense(at)):
+        pairs = geometry_influence(either, np.arange(n), 0.05, damping)
+        np.testing.assert_allclose(pairs.block(slice(None), slice(None)), expected, atol=1e-9)
+        found = pair_moments(pairs)
+        np.testing.assert_allclose(figures(found), moments(expected), rtol=1e-6, atol=1e-12)
+        assert found.skewness_error == found.kurtosis_error == 0
+    assert pairs.gradient_norm < 1e-8
+
+
+@pytest.mark.parametrize("u", [0.1, 7.0])
+def test_units(u):
+    """Features × u with penalties × u² leave X as it is: gradients × u meet H × u²."""
+    x, _ = draw(15, 3, 3, "cross_entropy", 1)
+    g, hessian = x @ torch.randn(3, 3).double(), x.T @ x
+    before = gradient_moments(g, hessian, ridge=0.1, damping=0.2)
+    after = gradient_moments(u * g, u**2 * hessian, ridge=0.1 * u**2, damping=0.2 * u**2)
+    np.testing.assert_allclose(figures(after), figures(before), rtol=1e-8)
+    # The loss × u: gradients, H and penalties × u, so X × u.
+    scaled = gradient_moments(u * g, u * hessian, ridge=0.1 * u, damping=0.2 * u)
+    np.testing.assert_allclose(scaled.mean, u * before.mean)
+    np.testing.assert_allclose(scaled.variance, u**2 * before.variance)
+    np.testing.assert_allclose(figures(scaled)[2:], figures(before)[2:], rtol=1e-8)
+
+
+def test_units_of_inputs_through_a_model():
+    """Inputs × u, weights / u and penalties × u²: the same outputs, the same X."""
+    x, targets = draw(20, 4, 3, "cross_entropy", 2)
+    labels = targets.argmax(1).numpy()
+    model = nn.Linear(4, 3, bias=False)
+    found = []
+    for u in (1.0, 5.0):
+        train = SampleSet(u * x.numpy(), labels, np.arange(20), class_names=("a", "b", "c"))
+        scaled = with_weights(model.double(), model.weight.detach().double().flatten() / u)
+        found.append(influence_moments(scaled, train, damping=0.01 * u**2))
+    np.testing.assert_allclose(figures(found[1]), figures(found[0]), rtol=1e-6)
+
+
+def test_damping_lowers_the_variance():
+    at = geometry(30, 4, 3, seed=3)
+    pairs = [geometry_influence(at, np.arange(30), 0.01, d) for d in (0.0, 0.01, 0.1, 1.0)]
+    variances = [pair_moments(p).variance for p in pairs]
+    assert variances == sorted(variances, reverse=True)
+    assert [p.damping for p in pairs] == [0.0, 0.01, 0.1, 1.0]
+
+
+def test_a_network_is_gauss_newton_on_its_jacobians():
+    torch.manual_seed(0)
+    train, model = sd_mixture((30, 10)), mlp((40,), 4, width=3, depth=1).double()
+    at = output_geometry(model, train, projection=None)
+    j, (slope, curvature) = at.features.jacobian, at.derivatives()
+    g = torch.einsum("nkp,nk->np", j, slope)
+    hessian = torch.einsum("nkp,nkl,nlq->pq", j, curvature, j) / 40 + 0.03 * torch.eye(g.shape[1])
+    x = -g @ torch.linalg.solve(hessian, g.T)
+    found = influence_moments(model, train, ridge=0.01, damping=0.02)
+    np.testing.assert_allclose(figures(found), moments(x), rtol=1e-6)
+    assert found.gradient_norm == pytest.approx(float(g.mean(0).norm()), rel=1e-9)
+
+
+def test_streaming_equals_in_memory(monkeypatch, tmp_path):
+    g = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
+    whole = torch.from_numpy(g).double()
+    fisher = whole.T @ whole / 50
+    direct = -whole @ torch.linalg.solve(fisher + 0.1 * torch.eye(7), whole.T)
+    file = np.memmap(tmp_path / "gradients", np.float32, "w+", shape=g.shape)
+    file[:] = g
+    file.flush()
+    monkeypatch.setattr(module, "CHUNK_SAMPLES", 8)
+    monkeypatch.setattr(panels, "SYMMETRIC_ROWS", 3)
+    read_only = np.memmap(tmp_path / "gradients", np.float32, "r", shape=g.shape)
+    calls = []
+    for gradients in (whole, g, read_only, lambda: (g[:20], whole[20:45], read_only[45:])):
+        found = gradient_moments(gradients, damping=0.1, progress=lambda *done: calls.append(done))
+        np.testing.assert_allclose(figures(found), moments(direct), rtol=1e-8)
+        assert np.isnan(found.gradient_norm) and found.n == 50
+    assert calls[-1] == ("moments of influence", 50, 50)
+    given_hessian = gradient_moments(whole, 2 * fisher, damping=0.2)
+    assert given_hessian.variance == pytest.approx(found.variance / 4)
+
+
+def test_streaming_of_a_model_equals_the_model():
+    at = geometry(25, 4, 3, seed=4)
+    slope, curvature = at.derivatives()
+    streamed = gradient_moments(
+        at.features.gradients(slope),
+        at.features.curvature(curvature) / 25,
+        ridge=0.01,
+        damping=0.02,
+    )
+    model = pair_moments(geometry_influence(at, np.arange(25), 0.01, 0.02))
+    np.testing.assert_allclose(figures(streamed), figures(model), rtol=1e-9)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_sampled_higher_moments_lie_within_their_error(monkeypatch, streamed):
+    at = geometry(900, 4, 3, seed=5)
+    pairs = geometry_influence(at, np.arange(900), 0.01, 0.02)
+    exact = pair_moments(pairs)
+    slope, curvature = at.derivatives()
+    g, hessian = at.features.gradients(slope), at.features.curvature(curvature) / 900
+    monkeypatch.setattr(module, "MOST_IN_PAIRS", 320)
+    deviations = []
+    for seed in range(12):
+        if streamed:
+            found = gradient_moments(g, hessian, ridge=0.01, damping=0.02, seed=seed)
+        else:
+            found = pair_moments(pairs, seed)
+        assert (found.mean, found.variance) == pytest.approx((exact.mean, exact.variance))
+        deviations.append([
+            (found.skewness - exact.skewness) / found.skewness_error,
+            (found.kurtosis - exact.kurtosis) / found.kurtosis_error,
+        ])
+    # About a standard normal each: none far off, and the error not so large that it says nothing.
+    assert np.abs(deviations).max() < 4
+    assert 0.3 < np.sqrt(np.square(deviations).mean()) < 2
+
+
+def test_the_seed_reaches_the_sample(monkeypatch):
+    monkeypatch.setattr(module, "MOST_IN_PAIRS", 32)
+    train = sd_mixture((60, 20))
+    torch.manual_seed(0)
+    model = nn.Linear(40, 4)
+    first, again, other = (influence_moments(model, train, seed=s) for s in (0, 0, 1))
+    assert first == again
+    assert first.skewness != other.skewness and first.variance == other.variance
+
+
+def test_partners_are_the_extremes_of_a_row():
+    at = geometry(40, 4, 3, seed=6)
+    pairs = geometry_influence(at, np.arange(40), 0.01, 0.01)
+    x = pairs.block(slice(None), slice(None))
+    some = pairs.block(np.array([3, 1]), slice(5, 9))
+    np.testing.assert_allclose(some, x[[3, 1], 5:9], atol=1e-12)
+    np.testing.assert_allclose(x, x.T, atol=1e-12)
+    found = pairs.partners(7, 4)
+    row = x[7].copy()
+    row[7] = np.nan  # no partner of itself
+    order = np.argsort(row)[:-1]
+    np.testing.assert_array_equal(found.helped, order[:4])
+    np.testing.assert_array_equal(found.harmed, order[::-1][:4])
+    np.testing.assert_allclose(found.help, row[order[:4]])
+    np.testing.assert_allclose(found.harm, row[order[::-1][:4]])
+    everyone = pairs.partners(7, 1000)
+    assert len(everyone.helped) + len(everyone.harmed) == 39
+    assert (everyone.help < 0).all() and (everyone.harm > 0).all()
+    for bad in ((40, 1), (-1, 1), (0, 0)):
+        with pytest.raises(SettingError, match=r"position must lie in 0\.\.39 and top be at least"):
+            pairs.partners(*bad)
+
+
+def test_adding_weight_to_a_sample_moves_its_partner_s_loss_by_x():
+    """X(z, z′) = d ℓ_z′ / d ε at the minimum of L + ε ℓ_z."""
+    from datassay.collect.curvature.output_loss import output_losses
+    from datassay.train.convex import fit_convex
+
+    at = geometry(15, 3, 3, seed=7, ridge=0.1)
+    x = geometry_influence(at, np.arange(15), 0.1, 0.0).block(slice(None), slice(None))
+    e = 1e-5
+    weight = torch.ones(2, 15).double()
+    weight[0, 4] += 15 * e
+    weight[1, 4] -= 15 * e
+    # The fit divides by the sum of the weights, so its ridge is divided by it too.
+    losses = []
+    for w in weight:
+        ridge = 0.1 / float(w.mean())
+        fit = fit_convex(at.features, at.targets, at.loss, ridge, sample_weight=w[None])
+        losses.append(output_losses(at.features.outputs(fit.weights[0]), at.targets, at.loss))
+    np.testing.assert_allclose((losses[0] - losses[1]) / (2 * e), x[4], rtol=1e-4, atol=1e-5)
+
+
+def test_singular_hessian_without_damping():
+    torch.manual_seed(0)
+    train, model = sd_mixture((60, 20)), nn.Linear(40, 4)
+    with pytest.raises(
+        SettingError, match=r"positive definite.*ridge \+ damping = 0\. Set damping"
+    ):
+        influence_moments(model, train, damping=0.0)
+    assert influence_moments(model, train, damping=1e-3).variance > 0
+
+
+def test_identical_samples():
+    model = nn.Linear(3, 2)
+    one_class = SampleSet(np.ones((5, 3)), np.zeros(5, int), np.arange(5), class_names=("a", "b"))
+    with pytest.raises(DataError, match="must hold at least 2 classes; every label is 'a'"):
+        influence_moments(model, one_class)
+    regression = SampleSet(np.ones((5, 3)), np.ones(5), np.arange(5))
+    with pytest.raises(DataError, match=r"influence must differ between pairs.*identical"):
+        influence_moments(nn.Linear(3, 1), regression, loss="mse")
+    with pytest.raises(DataError, match="influence must differ between pairs"):
+        gradient_moments(np.ones((40, 4)))
+    with pytest.raises(DataError, match=r"it is -?0 for all 3"):
+        gradient_moments(np.zeros((3, 4)))
+
+
+def test_bad_settings():
+    g = np.random.default_rng(0).normal(size=(5, 2))
+    with pytest.raises(SettingError, match=r"damping must be a number of at least 0; got -1"):
+        gradient_moments(g, damping=-1)
+    with pytest.raises(SettingError, match="ridge must be a number of at least 0; got nan"):
+        pair_influence(nn.Linear(40, 4), sd_mixture((9,)), ridge=float("nan"))
+    with pytest.raises(DataError, match="gradients must be of at least 3 samples; got 2"):
+        gradient_moments(g[:2])
+    with pytest.raises(DataError, match="some among samples 0 to 4 are NaN or infinite"):
+        gradient_moments(np.where(g == g[3, 1], np.nan, g))
+    with pytest.raises(DataError, match=r"\[n, p\].*\[5, 3\] after \[n, 2\]"):
+        gradient_moments(lambda: (g, np.ones((5, 3))))
+    with pytest.raises(SettingError, match=r"hessian must be \[2, 2\]"):
+        gradient_moments(lambda: (g,), torch.eye(3).double())
+    used_up = iter([g, g])
+    with pytest.raises(DataError, match="the first gave 10 samples, the second 0"):
+        gradient_moments(lambda: used_up)
+
+
+def test_table():
+    found = gradient_moments(np.random.default_rng(0).normal(size=(9, 2)))
+    table = found.to_table()
+    assert table.num_rows == 1 and table.column("variance")[0].as_py() == found.variance

@@ -1,0 +1,242 @@
+"""leave_one_out against its definition: delete the sample, decompose again, train again."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.errors import SettingError
+from datassay.score.leave_one_out import leave_one_out
+from datassay.score.linear.dynamics import check_dynamics
+from helpers.linearizations import FORMS, brute_force, close, linearization, random_jacobians
+
+
+def assert_matches(lin, oracle, **run):
+    ours = leave_one_out(lin, **run)
+    assert close(ours.held_out, oracle[0])
+    assert close(ours.prediction_change, oracle[1])
+    assert close(ours.weight_change, oracle[2])
+
+
+SHAPES = {"binary": (30, 1, 1), "joint": (12, 3, 1), "wide": (8, 10, 1), "averaged": (30, 1, 10)}
+
+
+@pytest.mark.parametrize(("dual", "p"), [(True, 70), (True, 20), (False, 20)], ids=FORMS)
+@pytest.mark.parametrize("penalty", [0.0, 0.7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tau", [1e-3, 0.1, 2.0, 1e3])
+def test_flow(shape, tau, penalty, dual, p):
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 9, seed=1, decay=0.5)
+    oracle = brute_force(phi, r, val, "flow", tau / 50, 50, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, lr=tau / 50, steps=50, weight_decay=penalty)
+
+
+@pytest.mark.parametrize(("dual", "p"), [(True, 70), (True, 20), (False, 20)], ids=FORMS)
+@pytest.mark.parametrize("penalty", [0.0, 0.7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("fraction", [0.4, 1.6])
+@pytest.mark.parametrize("steps", [1, 5, 12, 33, 2000])
+def test_descent(shape, steps, fraction, penalty, dual, p):
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 9, seed=2, decay=0.5)
+    eta = fraction / (float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2) + penalty)
+    oracle = brute_force(phi, r, val, "descent", eta, steps, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, lr=eta, steps=steps, weight_decay=penalty, dynamics="descent")
+
+
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+@pytest.mark.parametrize("penalty", [0.0, 1e-3, 2.0])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("p", [20, 140], ids=["few features", "many features"])
+def test_converged(shape, p, penalty, dual):
+    n, b, c = SHAPES[shape]
+    phi, r, val = random_jacobians(n, b, c, p, 9, seed=3)
+    oracle = brute_force(phi, r, val, "converged", 1.0, 1, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, weight_decay=penalty, dynamics="converged")
+
+
+@pytest.mark.parametrize("kind", ["flow", "descent"])
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+def test_mean_reduction_is_the_papers_convention(kind, dual):
+    """S1's code: η = lr/n, λ = n·wd, and lr/(n−1) with the same λ without a sample."""
+    phi, r, val = random_jacobians(20, 2, 1, 30, 7, seed=4, decay=0.5)
+    largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    lr, decay = 20 * 0.3 / largest, 0.01
+    oracle = brute_force(phi, r, val, kind, lr / 20, 40, 20 * decay, eta_without=lr / 19)
+    lin = linearization(phi, r, val, dual=dual)
+    run = {"lr": lr, "steps": 40, "weight_decay": decay, "dynamics": kind, "reduction": "mean"}
+    assert_matches(lin, oracle, **run)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 9),
+    b=st.integers(1, 11),
+    p=st.integers(1, 40),
+    decay=st.floats(0, 1.5),
+    tau=st.floats(-3, 3).map(lambda e: 10.0**e),
+    penalty=st.sampled_from([0.0, 0.1]),
+    kind=st.sampled_from(["flow", "converged"]),
+    duplicate=st.booleans(),
+    dual=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_random_sizes_and_spectra(n, b, p, decay, tau, penalty, kind, duplicate, dual, seed):
+    """Rank-deficient kernels (p < n·b), duplicated samples, n = 2 and k > n among them."""
+    phi, r, val = random_jacobians(n, b, 1, p, 5, seed, decay)
+    if duplicate:
+        phi[-1], r[-1] = phi[0], r[0]
+    oracle = brute_force(phi, r, val, kind, tau, 1, penalty)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, lr=tau, steps=1, weight_decay=penalty, dynamics=kind)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 12),
+    p=st.integers(1, 30),
+    fraction=st.floats(0.05, 1.95),
+    steps=st.integers(1, 300),
+    dual=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_descent_at_any_stable_step(n, p, fraction, steps, dual, seed):
+    phi, r, val = random_jacobians(n, 1, 1, p, 5, seed, 0.5)
+    eta = fraction / float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
+    oracle = brute_force(phi, r, val, "descent", eta, steps, 0.0)
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, oracle, lr=eta, steps=steps, dynamics="descent")
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 8),
+    b=st.integers(1, 4),
+    p=st.integers(1, 30),
+    tau=st.floats(-2, 2).map(lambda e: 10.0**e),
+    seed=st.integers(0, 10**6),
+)
+def test_dual_and_primal_agree(n, b, p, tau, seed):
+    phi, r, val = random_jacobians(n, b, 1, p, 5, seed)
+    dual, primal = (
+        leave_one_out(linearization(phi, r, val, dual=d), lr=tau, steps=1) for d in (True, False)
+    )
+    assert close(dual.held_out, primal.held_out)
+    assert close(dual.prediction_change, primal.prediction_change)
+    assert close(dual.weight_change, primal.weight_change)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(u=st.floats(0.1, 10), t=st.floats(0.1, 10), seed=st.integers(0, 10**6))
+def test_units(u, t, seed):
+    """Features × u, targets × t, step / u²: outputs × t, weights × t/u."""
+    phi, r, val = random_jacobians(9, 2, 1, 15, 4, seed)
+    before = leave_one_out(linearization(phi, r, val, dual=True), lr=0.01, steps=30)
+    after = leave_one_out(
+        linearization(u * phi, t * r, u * val, dual=True), lr=0.01 / u**2, steps=30
+    )
+    np.testing.assert_allclose(after.held_out, t * before.held_out, rtol=1e-8, atol=1e-11 * t)
+    np.testing.assert_allclose(after.prediction_change, t**2 * before.prediction_change, rtol=1e-8)
+    np.testing.assert_allclose(after.weight_change, (t / u) ** 2 * before.weight_change, rtol=1e-8)
+
+
+def test_sample_order_does_not_matter():
+    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
+    order = torch.randperm(25, generator=torch.Generator().manual_seed(0))
+    a = leave_one_out(linearization(phi, r, val, dual=True))
+    b = leave_one_out(linearization(phi[order], r[order], val, dual=True))
+    np.testing.assert_allclose(b.prediction_change, a.prediction_change[order], rtol=1e-9)
+
+
+def test_reruns_are_bit_identical():
+    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
+    a, b = (leave_one_out(linearization(phi, r, val, dual=True)) for _ in range(2))
+    assert np.array_equal(a.prediction_change, b.prediction_change)
+    assert np.array_equal(a.held_out, b.held_out)
+
+
+@pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
+def test_a_direction_that_others_barely_span_is_not_taken_for_the_samples_own(dual):
+    """Converged: the first sample's leverage is 1 − 1e-4, the second one's fit rests on it."""
+    phi, r, val = random_jacobians(6, 1, 1, 8, 4, seed=3)
+    phi[:, :, 7] = 0.0
+    phi[0], phi[1] = 0.0, 0.0
+    phi[0, 0, 7], phi[1, 0, 7] = 100.0, 1.0
+    lin = linearization(phi, r, val, dual=dual)
+    assert_matches(lin, brute_force(phi, r, val, "converged", 1.0, 1, 0.0), dynamics="converged")
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
+    lin = linearization(phi, r, val, dual=True)
+    whole = leave_one_out(lin)
+    monkeypatch.setattr("datassay.score.leave_one_out.CHUNK_VALUES", 50 * 4 * 3)
+    pieces = leave_one_out(lin)
+    np.testing.assert_allclose(pieces.prediction_change, whole.prediction_change, rtol=1e-11)
+
+
+def test_without_validation_the_training_inputs_serve():
+    phi, r, _ = random_jacobians(12, 2, 1, 30, 3, seed=6)
+    for dual in (True, False):
+        ours = leave_one_out(linearization(phi, r, dual=dual), lr=0.01, steps=10)
+        oracle = brute_force(phi, r, phi, "flow", 0.01, 10, 0.0)
+        assert ours.on_training_inputs and ours.n_queries == 12
+        assert close(ours.prediction_change, oracle[1])
+
+
+def test_descent_of_a_mean_loss_must_be_stable_without_a_sample_too():
+    """η λ_max is 1.8 on all four samples, and 2.4 on three of them, whose step is larger."""
+    phi, r, val = random_jacobians(4, 1, 1, 8, 3, seed=7)
+    lin = linearization(phi, r, val, dual=True)
+    limit = 3 * 2 / float(torch.linalg.eigvalsh(lin.kernel)[-1])
+    run = {"steps": 30, "dynamics": "descent", "reduction": "mean"}
+    with pytest.raises(SettingError, match=rf"lr must be below {limit:.4g} .*η·λ_max = 2.4"):
+        leave_one_out(lin, lr=1.2 * limit, **run)
+    assert np.isfinite(leave_one_out(lin, lr=0.99 * limit, **run).held_out).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"lr": 1e9, "dynamics": "descent"}, r"lr must be below .*\(η·λ_max < 2\)"),
+        ({"lr": -1.0}, "lr must be finite and positive"),
+        ({"lr": float("nan")}, "lr must be finite and positive"),
+        ({"steps": 0}, "steps must be a whole number of at least 1; got 0"),
+        ({"lr": "fast"}, "lr must be finite and positive, or 'auto'; got fast"),
+        ({"weight_decay": -0.1}, "weight_decay must be finite and at least 0"),
+        ({"reduction": "median"}, "reduction must be 'sum' or 'mean'"),
+        ({"dynamics": "sgd"}, "dynamics must be 'flow', 'descent' or 'converged'"),
+    ],
+)
+def test_bad_settings(setting, message):
+    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
+    with pytest.raises(SettingError, match=message):
+        leave_one_out(linearization(phi, r, val, dual=True), **setting)
+
+
+@pytest.mark.parametrize("steps", [2.5, float("nan"), float("inf")])
+def test_steps_are_whole(steps):
+    """Where types are not checked, 2.5 would train for 2 steps in silence."""
+    run = {"lr": "auto", "weight_decay": 0.0, "reduction": "sum", "kind": "flow"}
+    with pytest.raises(SettingError, match=f"steps must be a whole number .*; got {steps}"):
+        check_dynamics(1.0, 5, steps=steps, **run)
+    assert check_dynamics(1.0, 5, steps=1e3, **run).steps == 1000
+
+
+def test_flow_has_no_step_limit():
+    phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
+    found = leave_one_out(linearization(phi, r, val, dual=True), lr=1e9, steps=1)
+    oracle = brute_force(phi, r, val, "converged", 1.0, 1, 0.0)
+    assert close(found.held_out, oracle[0])
+
+
+def test_table_has_one_row_a_sample():
+    phi, r, val = random_jacobians(5, 1, 2, 8, 3, seed=8)
+    table = leave_one_out(linearization(phi, r, val, dual=True)).to_table()
+    assert table.column_names == ["id", "prediction_change", "weight_change", "held_out"]
+    assert table.num_rows == 5 and len(table["held_out"][0].as_py()) == 2

@@ -1,0 +1,96 @@
+"""Influence at the linearised network's ridge fit, against autograd and against all pairs."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kurtosis, skew
+
+import datassay as da
+from datassay.score.influence.linear import linear_influence
+from helpers.linearizations import linearization, random_jacobians
+
+N, P, RIDGE = 30, 8, 0.7
+
+
+def problem(b=1, c=3, p=P, dual=False, scale=1.0):
+    phi, residual, _ = random_jacobians(N, b, c, p, 1, seed=b)
+    return linearization(scale * phi, residual, dual=dual), scale * phi, residual
+
+
+def all_pairs(phi, residual, ridge):
+    """X by the definition, from the Jacobian of every output in every weight, at the minimum."""
+    n, b, p = phi.shape
+    c = residual.shape[2]
+    jacobian = torch.einsum("nbp,ce->nbcpe", phi, torch.eye(c).double()).reshape(n, b * c, p * c)
+    y = residual.reshape(n, b * c)
+    flat = jacobian.flatten(0, 1)
+    hessian = (flat.T @ flat + ridge * torch.eye(p * c).double()) / n
+    w = torch.linalg.solve(hessian, flat.T @ y.flatten() / n)
+    gradients = torch.einsum("nkp,nk->np", jacobian, jacobian @ w - y)
+    assert float((gradients.mean(0) + ridge / n * w).norm()) < 1e-10  # a minimum
+    return -(gradients @ torch.linalg.solve(hessian, gradients.T)).numpy()
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "dual", "p"), [(1, 3, False, 8), (3, 1, False, 8), (1, 2, True, 40)]
+)
+def test_all_partners_by_the_definition(b, c, dual, p):
+    lin, phi, residual = problem(b, c, p, dual)
+    x = all_pairs(phi, residual, RIDGE)
+    found = linear_influence(lin, ridge=RIDGE)
+    others = x[~np.eye(N, dtype=bool)].reshape(N, N - 1)
+    assert found.n_partners == N and found.total_variance_error == 0
+    for ours, oracle in (
+        (found.own, np.diag(x)),
+        (found.mean, others.mean(1)),
+        (found.variance, others.var(1)),
+        (found.skewness, skew(others, axis=1)),
+        (found.kurtosis, kurtosis(others, axis=1, fisher=False)),
+        (found.total_mean, others.mean()),
+        (found.total_variance, others.var()),
+    ):
+        np.testing.assert_allclose(ours, oracle, rtol=1e-8, atol=1e-10)
+
+
+def test_drawn_partners_err_by_about_their_standard_error():
+    lin, phi, residual = problem()
+    x = all_pairs(phi, residual, RIDGE)
+    exact = x[~np.eye(N, dtype=bool)].var()
+    drawn = [linear_influence(lin, ridge=RIDGE, n_partners=12, seed=s) for s in range(60)]
+    values = np.array([d.total_variance for d in drawn])
+    assert abs(values.mean() - exact) < 4 * values.std() / 60**0.5
+    ratio = np.mean([d.total_variance_error for d in drawn]) / values.std()
+    assert 0.6 < ratio < 1.6
+    everyone = linear_influence(lin, ridge=RIDGE)
+    np.testing.assert_allclose(drawn[0].mean, everyone.mean, rtol=1e-10)
+
+
+def test_units():
+    """Features times u and the ridge times u²: the fit, and so X, stay as they were."""
+    one, two = problem()[0], problem(scale=3.0)[0]
+    a, b = linear_influence(one, ridge=RIDGE), linear_influence(two, ridge=9 * RIDGE)
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-9)
+    np.testing.assert_allclose(a.variance, b.variance, rtol=1e-9)
+
+
+def test_the_table_has_one_row_a_sample():
+    found = linear_influence(problem()[0], ridge=RIDGE)
+    assert found.to_table().num_rows == N
+    assert found.to_table().column_names[:2] == ["id", "influence_mean"]
+
+
+@pytest.mark.parametrize("ridge", [0.0, -1.0, float("inf")])
+def test_a_ridge_that_is_none_is_refused(ridge):
+    with pytest.raises(da.SettingError, match="ridge must be positive"):
+        linear_influence(problem()[0], ridge=ridge)
+
+
+def test_too_few_are_refused():
+    lin = problem()[0]
+    with pytest.raises(da.SettingError, match="n_partners must be at least 3"):
+        linear_influence(lin, ridge=1.0, n_partners=2)
+    with pytest.raises(da.DataError, match="at least 4 samples"):
+        linear_influence(lin.subset(np.arange(3)), ridge=1.0)
+    phi, residual, _ = random_jacobians(N, 1, 1, P, 1, 0)
+    with pytest.raises(da.DataError, match="must differ between pairs"):
+        linear_influence(linearization(phi, 0 * residual, dual=False), ridge=1.0)

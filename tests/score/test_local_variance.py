@@ -1,0 +1,131 @@
+"""Local variance against its definition, and what it tends to for a smooth function."""
+
+import numpy as np
+import pytest
+
+from datassay.errors import DataError
+from datassay.score.neighbors import local_variance as module
+from datassay.score.neighbors.local_variance import local_variance
+
+G = np.random.default_rng(0)
+X = G.normal(size=(80, 3))
+
+
+def by_definition(y, index):
+    k = index.shape[1]
+    return [np.square(y[row] - y[row].mean(0)).sum() / (k - 1) for row in index]
+
+
+TARGETS = {
+    "classes": G.integers(4, size=80),
+    "names": np.array(["cat", "dog"])[G.integers(2, size=80)],
+    "booleans": G.random(80) < 0.5,
+    "numbers": G.normal(size=80),
+    "columns": G.normal(size=(80, 3)),
+    "whole columns": G.integers(9, size=(80, 2)),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_definition(name, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_VALUES", 200)
+    y = TARGETS[name]
+    found = local_variance(X, y, 7)
+    if y.ndim == 1 and y.dtype.kind != "f":
+        numbers = (y[:, None] == np.unique(y)).astype(float)
+    else:
+        numbers = y.reshape(80, -1).astype(float)
+    np.testing.assert_allclose(
+        found.variance, by_definition(numbers, found.neighbors.index), rtol=1e-12, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_short_floats(dtype):
+    """No warning of an overflow, which pytest makes an error, and none of them infinite unseen."""
+    y = TARGETS["numbers"].astype(dtype)
+    wide = local_variance(X, y.astype(np.float64), 7)
+    np.testing.assert_array_equal(local_variance(X, y, 7).variance, wide.variance)
+    with pytest.raises(DataError, match="1 of 80 targets are not, the first at position 3"):
+        local_variance(X, np.where(np.arange(80) == 3, np.inf, y).astype(dtype), 7)
+
+
+def test_units():
+    y = TARGETS["columns"]
+    a, b = local_variance(X, y, 7), local_variance(5 * X, 3 * y + 1, 7)
+    np.testing.assert_allclose(b.variance, 9 * a.variance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("y", [np.full(80, 0.1), np.full((80, 2), 1e9 / 3), np.full(80, 7)])
+def test_agreement_is_exactly_zero(y):
+    assert not local_variance(X, y, 7).variance.any()
+
+
+def quadrature(f, x, eps, nodes=40):
+    """Var f(x + e), e normal of variance eps in each column, by Gauss-Hermite."""
+    t, w = np.polynomial.hermite_e.hermegauss(nodes)
+    grid = np.stack(np.meshgrid(*[t] * len(x), indexing="ij"), -1).reshape(-1, len(x))
+    weight = np.prod(np.meshgrid(*[w / w.sum()] * len(x), indexing="ij"), 0).reshape(-1)
+    values = f(*(x + np.sqrt(eps) * grid).T)
+    return weight @ np.square(values - weight @ values)
+
+
+# name → f, x, ‖∇f‖², ‖∇²f‖²_F, ∇f·∇(Δf)
+SMOOTH = {
+    "sin 2x": (
+        lambda a: np.sin(2 * a),
+        [0.4],
+        4 * np.cos(0.8) ** 2,
+        16 * np.sin(0.8) ** 2,
+        -16 * np.cos(0.8) ** 2,
+    ),
+    "x³": (lambda a: a**3, [0.7], 9 * 0.7**4, 36 * 0.7**2, 18 * 0.7**2),
+    "x²y + sin y": (
+        lambda a, b: a * a * b + np.sin(b),
+        [0.5, 0.3],
+        0.3**2 + (0.25 + np.cos(0.3)) ** 2,
+        0.6**2 + 2 * 1.0 + np.sin(0.3) ** 2,
+        # Δf = 2y − sin y, so its gradient is (0, 2 − cos y)
+        (0.25 + np.cos(0.3)) * (2 - np.cos(0.3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_expansion_in_the_variance_of_the_noise(name):
+    """ε‖∇f‖² + ½ε²‖∇²f‖² + ε²∇f·∇Δf + O(ε³); S0's Df² lacks the last term of the same order."""
+    f, x, slope, curvature, third = SMOOTH[name]
+    rest, without = [], []
+    for eps in (1e-2, 5e-3, 2.5e-3):
+        two = eps * slope + 0.5 * eps**2 * curvature
+        exact = quadrature(f, np.array(x), eps)
+        rest.append(abs(exact - two - eps**2 * third))
+        without.append(abs(exact - two))
+    order = np.log2(np.array(rest[:-1]) / rest[1:])
+    np.testing.assert_allclose(order, 3, atol=0.15)
+    np.testing.assert_allclose(np.log2(np.array(without[:-1]) / without[1:]), 2, atol=0.3)
+
+
+def test_neighbours_of_a_smooth_function_tend_to_its_slope():
+    """Among k neighbours of a dense line the variance is slope² times that of their places."""
+    x = np.sort(np.random.default_rng(3).random(4000))[:, None]
+    found = local_variance(x, np.sin(2 * x[:, 0]), 20)
+    places = local_variance(x, x[:, 0], 20).variance
+    slope = np.square(2 * np.cos(2 * x[:, 0]))
+    steep = slope > 0.1
+    np.testing.assert_allclose(found.variance[steep], (slope * places)[steep], rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.r_[np.nan, np.ones(79)], "1 of 80 targets are not, the first at position 0"),
+        (np.ones(79), "one target a sample, 80; got 79"),
+        (np.ones((80, 2, 2)), r"y must be \[n\] classes"),
+        (np.full((80, 2), "a"), "where it holds strings"),
+        (np.full(80, None), "got object"),
+    ],
+)
+def test_bad_targets(y, message):
+    with pytest.raises(DataError, match=message):
+        local_variance(X, y, 7)

@@ -1,0 +1,70 @@
+"""Which pairs are asked about: the likest gradients, from kernels and from features."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import datassay as da
+from datassay.score.information.nearest_pairs import nearest_pairs
+
+
+def collected(x, outputs="joint", projection=None, hidden=16):
+    y = np.arange(len(x)) % 3
+    train = da.SampleSet(x=x, y=y, ids=np.arange(len(x)), class_names=("a", "b", "c"))
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, 3)
+    )
+    return da.collect(model.double(), train, outputs=outputs, projection=projection)
+
+
+def by_hand(lin):
+    """Every gradient of every sample, one long row; the largest cosine of each."""
+    n = len(lin)
+    if lin.kernel is not None:
+        b = lin.rows_per_sample
+        traces = np.array([
+            [np.trace(lin.kernel.numpy()[i * b : i * b + b, j * b : j * b + b]) for j in range(n)]
+            for i in range(n)
+        ])
+    else:
+        rows = np.asarray(lin.features, float).reshape(n, -1)
+        traces = rows @ rows.T
+    length = np.sqrt(np.diag(traces))
+    cosine = traces / np.outer(length, length) - 2 * np.eye(n)
+    return {tuple(sorted((i, int(cosine[i].argmax())))) for i in range(n)}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "n", "hidden"),
+    [("joint", 12, 16), ("averaged", 12, 16), ("joint", 40, 3), ("averaged", 60, 3)],
+)
+def test_pairs_are_those_of_the_largest_cosine(outputs, n, hidden):
+    x = np.random.default_rng(0).normal(size=(n, 4))
+    lin = collected(x, outputs, hidden=hidden)
+    found = nearest_pairs(lin)
+    assert {tuple(pair) for pair in found.tolist()} == by_hand(lin)
+    assert (found[:, 0] < found[:, 1]).all()
+    assert n / 2 <= len(found) <= n
+
+
+def test_both_forms_are_met():
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    assert collected(x[:12]).kernel is not None
+    assert collected(x, hidden=3).features is not None
+
+
+def test_twins_are_pairs():
+    x = np.random.default_rng(1).normal(size=(10, 4))
+    x[7] = x[2]
+    assert [2, 7] in nearest_pairs(collected(x)).tolist()
+
+
+def test_samples_without_gradient_have_no_nearest():
+    lin = collected(np.random.default_rng(2).normal(size=(8, 4)), "averaged")
+    kernel = lin.kernel.clone()
+    kernel[3], kernel[:, 3] = 0, 0
+    assert 3 not in nearest_pairs(replace(lin, kernel=kernel))
+    assert len(nearest_pairs(replace(lin, kernel=torch.zeros_like(kernel)))) == 0

@@ -1,0 +1,152 @@
+"""Neighbours against every distance one by one, ties and repeats included."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.errors import DataError, SettingError
+from datassay.score.neighbors import approximate as nearest_approximate
+from datassay.score.neighbors import exact as nearest_exact
+from datassay.score.neighbors import search as neighbors
+from datassay.score.neighbors.search import check_n_neighbors, nearest_neighbors
+
+G = np.random.default_rng(0)
+
+
+def one_by_one(x, k):
+    squared = np.square(x[:, None] - x[None]).sum(2)
+    key = squared.copy()
+    np.fill_diagonal(key, -1)  # the point itself first
+    index = key.argsort(1, kind="stable")[:, :k]
+    return index, np.sqrt(np.take_along_axis(squared, index, 1))
+
+
+def clusters(n, spread):
+    return 1e3 * G.normal(size=(8, 9))[G.integers(8, size=n)] + spread * G.normal(size=(n, 9))
+
+
+SETS = {
+    "normal": G.normal(size=(300, 12)),
+    "line": G.normal(size=(300, 1)),
+    "grid, many ties": G.integers(0, 3, size=(300, 9)).astype(float),
+    "repeats": np.repeat(G.normal(size=(40, 9)), [1] * 20 + [14] * 20, 0)[G.permutation(300)],
+    "far from the origin": 1e6 + G.normal(size=(300, 9)),
+    "tight clusters": clusters(300, 1e-3),
+    "outlier": np.concatenate([G.normal(size=(299, 9)), np.full((1, 9), 1e9)]),
+    "whole numbers": G.integers(0, 255, size=(300, 5, 5)).astype(np.uint8),
+    "huge": 1e140 * G.normal(size=(300, 9)),
+    "tiny": 1e-100 * G.normal(size=(300, 9)),
+}
+
+
+@pytest.mark.parametrize("products", ["", "by tiles", "few groups"])
+@pytest.mark.parametrize("name", SETS)
+def test_exact_equals_every_distance(name, products, monkeypatch):
+    if products:
+        monkeypatch.setattr(nearest_exact, "TREE_ROWS", 0)
+        monkeypatch.setattr(nearest_exact, "TREE_COLUMNS", 0)
+        monkeypatch.setattr(nearest_exact, "GROUP", 4)
+        monkeypatch.setattr(nearest_exact, "BLOCK_VALUES", 2**14)
+        monkeypatch.setattr(nearest_exact, "TILE", 64)
+    if products == "few groups":  # and of 300 rows, 7 too many for whole ones
+        monkeypatch.setattr(nearest_exact, "MINIMA_VALUES", 300 * 300 // 35)
+    x = SETS[name]
+    for k in (2, 20):
+        index, distance = one_by_one(x.reshape(len(x), -1).astype(float), k)
+        found = nearest_neighbors(x, k)
+        np.testing.assert_array_equal(found.index, index)
+        np.testing.assert_allclose(found.distance, distance, rtol=1e-12)
+        assert (found.search, found.recall) == ("exact", 1.0)
+    if products:
+        redone = {"normal": 0, "outlier": 1, "tight clusters": 300}
+        assert found.redone == redone.get(name, found.redone)
+
+
+@given(
+    n=st.integers(5, 40),
+    d=st.integers(1, 3),
+    values=st.integers(1, 4),
+    k=st.integers(2, 4),
+    seed=st.integers(0, 999),
+)
+@settings(deadline=None, max_examples=30)
+def test_repeats_and_ties_come_by_position(n, d, values, k, seed):
+    x = np.random.default_rng(seed).integers(0, values, size=(n, d)).astype(float)
+    index, distance = one_by_one(x, k)
+    found = nearest_neighbors(x, k)
+    np.testing.assert_array_equal(found.index, index)
+    np.testing.assert_allclose(found.distance, distance, rtol=1e-12)
+
+
+def test_all_equal():
+    found = nearest_neighbors(np.ones((30, 2)), 4)
+    assert found.index[:, 0].tolist() == list(range(30))
+    assert found.index[7].tolist() == [7, 0, 1, 2] and not found.distance.any()
+
+
+def test_rows_that_share_a_key_are_told_apart(monkeypatch):
+    monkeypatch.setattr(neighbors, "_mixed", np.zeros_like)
+    x = np.repeat(np.arange(10.0), 2)[:, None]
+    np.testing.assert_array_equal(nearest_neighbors(x, 3).index, one_by_one(x, 3)[0])
+
+
+def test_distances_scale_with_the_features():
+    x = SETS["normal"]
+    a, b = nearest_neighbors(x, 9), nearest_neighbors(3 * x + 5, 9)
+    np.testing.assert_array_equal(a.index, b.index)
+    np.testing.assert_allclose(b.distance, 3 * a.distance, rtol=1e-9)
+
+
+def test_approximate_measures_its_recall(monkeypatch):
+    monkeypatch.setattr(nearest_approximate, "RECALL_QUERIES", 3000)
+    x = np.concatenate([np.random.default_rng(1).normal(size=(2900, 10)), np.zeros((100, 10))])
+    found, exact = (nearest_neighbors(x, 20, search=s) for s in ("approximate", "exact"))
+    assert found.search == "approximate" and found.redone == 0
+    np.testing.assert_array_equal(found.index[:, 0], np.arange(3000))
+    assert all(len(set(row)) == 20 for row in found.index.tolist())
+    pairs = zip(found.index[:2900, 1:], exact.index[:2900, 1:], strict=True)
+    recall = np.mean([len(set(a) & set(b)) / 19 for a, b in pairs])
+    assert 0.5 < recall < 1 and found.recall == pytest.approx(recall, abs=0.005)
+    again = nearest_neighbors(x, 20, search="approximate")
+    np.testing.assert_array_equal(again.index, found.index)
+
+
+def test_auto_goes_by_size(monkeypatch):
+    monkeypatch.setattr(neighbors, "APPROXIMATE_FROM", 250)
+    assert nearest_neighbors(SETS["normal"], 5).search == "approximate"
+    assert nearest_neighbors(SETS["normal"][:200], 5).search == "exact"
+    assert nearest_neighbors(SETS["line"], 5).search == "exact"  # few columns
+    monkeypatch.setattr(neighbors, "find_spec", lambda name: None)
+    assert nearest_neighbors(SETS["normal"], 5).search == "exact"
+
+
+def test_without_faiss(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(SettingError, match=r"pip install 'datassay\[neighbors\]'"):
+        nearest_neighbors(SETS["normal"], 5, search="approximate")
+
+
+@pytest.mark.parametrize(
+    ("x", "k", "search", "error", "message"),
+    [
+        (np.ones((5, 2)), 5, "auto", SettingError, "below the number of samples, 5; got 5"),
+        (np.ones((5, 2)), 1, "auto", SettingError, "n_neighbors must be at least 2.*got 1"),
+        (np.ones((5, 2)), 2, "kd", SettingError, "search must be 'auto'.*got 'kd'"),
+        (np.array([[1.0], [np.nan], [2.0]]), 2, "auto", DataError, "first at position 1"),
+        (np.array([[1.0], [2.0], [np.inf]]), 2, "auto", DataError, "1 of 3 samples"),
+        (np.ones((0, 2)), 2, "auto", DataError, r"at least one column; got .*\[0, 2\]"),
+        (np.array([["a"], ["b"]]), 2, "auto", DataError, "features must be numbers"),
+    ],
+)
+def test_bad_input(x, k, search, error, message):
+    with pytest.raises(error, match=message):
+        nearest_neighbors(x, k, search=search)
+
+
+def test_a_number_of_neighbours_is_whole():
+    """scikit-learn refused 2.5 as "Got 8.5 instead": it is asked for more than k."""
+    with pytest.raises(SettingError, match=r"whole, and below the number of samples, 9; got 2\.5"):
+        check_n_neighbors(2.5, 9)

@@ -1,0 +1,181 @@
+"""How well projected scores rank samples, and the smallest projection for a target."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+import datassay as da
+from datassay.collect import form as form_module
+from datassay.collect.collection import sample_layers
+from datassay.commands.run.job import run
+from datassay.commands.run.page import render_page
+from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
+from datassay.commands.terminal import results_table
+from datassay.score.compare import projection_quality as quality_module
+from datassay.score.compare.projection_quality import (
+    SCORES,
+    ProjectionQuality,
+    projection_quality,
+    rank_correlation,
+)
+
+TRAIN, VAL = da.load("iris")
+MODEL = da.build_model("mlp:width=16", TRAIN)  # d = 4·16 + 16 + 16·3 + 3 = 131
+SETTINGS = RunSettings(model="mlp:width=16", curve_seeds=0, steps=100)
+
+
+@pytest.fixture
+def too_many_samples(monkeypatch):
+    """Iris is what 60 000 samples are otherwise: too many for a kernel."""
+    monkeypatch.setattr(form_module, "LARGEST_EIGENPROBLEM", 20)
+
+
+def features_of_run(monkeypatch, outputs, **settings):
+    """The features that the comparison makes of the samples it draws, and these samples."""
+    seen = []
+    scores = quality_module._scores
+    monkeypatch.setattr(
+        quality_module, "_scores", lambda lin, training: seen.append(lin) or scores(lin, training)
+    )
+    projection_quality(
+        MODEL, TRAIN, VAL, outputs=outputs, n_features=(20,), n_samples=30, draws=1, **settings
+    )
+    return next(lin for lin in seen if lin.features is not None)
+
+
+@pytest.mark.parametrize("outputs", ["joint", "averaged"])
+def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, outputs):
+    """Oracle: the rows that collecting all samples gives for the samples that were drawn."""
+    few = features_of_run(monkeypatch, outputs, seed=3)
+    each = form_module.coordinates_for(sample_layers(MODEL, TRAIN), 20)
+    lin = da.collect(MODEL, TRAIN, VAL, outputs=outputs, projection=each, seed=3)
+    assert lin.form.representation == "features" and lin.form.outputs == outputs
+    b = lin.rows_per_sample
+    place = np.flatnonzero(np.isin(lin.ids, few.ids))
+    rows = lin.features.reshape(len(TRAIN), b, -1)[place].flatten(0, 1)
+    torch.testing.assert_close(few.features, rows)
+    assert few.form.products == lin.form.products and len(place) == 30
+
+
+def test_an_averaged_kernel_of_projected_features_is_compared_as_such():
+    found = projection_quality(
+        MODEL, TRAIN, VAL, outputs="averaged", n_features=(20, 131), n_samples=40, draws=2
+    )
+    assert found.n_features.tolist() == [21, 131]
+    # Nothing left out: what remains is what sharing one row among the outputs changes.
+    for score in SCORES:
+        assert found.correlation[score][1] == pytest.approx([found.unprojected[score]] * 2)
+    assert found.unprojected["information"] < 1
+
+
+def test_nothing_left_out_ranks_exactly_alike():
+    found = projection_quality(
+        MODEL, TRAIN, VAL, outputs="joint", n_features=(131, 8), n_samples=30, draws=2
+    )
+    assert found.n_features[-1] == 131 and (np.diff(found.n_features) > 0).all()
+    for score in SCORES:
+        assert found.correlation[score][-1] == pytest.approx(1)
+        assert found.unprojected[score] == pytest.approx(1)
+        assert found.high[score][-1] == pytest.approx(1)
+        means = found.correlation[score].mean(1)
+        assert (found.low[score] <= means).all() and (means <= found.high[score] + 1e-9).all()
+    assert found.smallest(0.999) == 1
+
+
+def test_the_reference_can_share_the_outputs():
+    found = projection_quality(
+        MODEL, TRAIN, VAL, outputs="averaged", reference="averaged", n_features=(20,), n_samples=30
+    )
+    assert found.reference == "averaged" and found.unprojected["information"] == pytest.approx(1)
+
+
+def made(values) -> ProjectionQuality:
+    correlation = {score: np.array(values)[:, None] for score in SCORES}
+    ends = {score: np.array(values) for score in SCORES}
+    ones = dict.fromkeys(SCORES, 1.0)
+    p = np.arange(len(values))
+    return ProjectionQuality(
+        tuple(range(len(values))), p, correlation, ends, ends, ones, 30, "joint", "joint"
+    )
+
+
+@pytest.mark.parametrize(("target", "place"), [(0.5, 0), (0.8, 1), (0.81, 2), (0.96, None)])
+def test_the_smallest_that_reaches_the_target(target, place):
+    assert made([0.6, 0.8, 0.95]).smallest(target) == place
+
+
+def test_rank_correlation_with_ties_is_scipys():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(5, size=(2, 40)).astype(float)
+    assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b)[0])
+    assert rank_correlation(a, np.exp(3 * b)) == pytest.approx(rank_correlation(a, b))
+    assert rank_correlation(a, -a) == pytest.approx(-1)
+    assert np.isnan(rank_correlation(a, np.ones(40)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"reference": "exact"}, "reference must be joint or averaged"),
+        ({"draws": 0}, "draws and n_features must be at least 1"),
+        ({"n_features": (0,)}, "draws and n_features must be at least 1"),
+        ({"n_samples": 29}, "n_samples must be 30 to 120, for 3 kernel rows"),
+        ({"n_samples": 121}, "n_samples must be 30 to 120"),
+        ({"steps": 0}, "steps"),
+    ],
+)
+def test_bad_settings(given, message):
+    with pytest.raises(da.SettingError, match=message):
+        projection_quality(MODEL, TRAIN, VAL, **given)
+
+
+def test_bad_targets():
+    for target in (0.0, 1.1, float("nan")):
+        with pytest.raises(da.SettingError, match=r"rank_correlation must be in \(0, 1\]"):
+            check_settings(replace(SETTINGS, rank_correlation=target))
+        with pytest.raises(da.SettingError, match="rank_correlation"):
+            made([0.5]).smallest(target)
+    with pytest.raises(da.SettingError, match="score must be one of"):
+        made([0.5]).smallest(0.5, "loss")
+    with pytest.raises(da.SettingError, match="projection, which must then be auto; got 9"):
+        check_settings(replace(SETTINGS, rank_correlation=0.9, projection=9))
+
+
+def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
+    monkeypatch.setattr("datassay.commands.run.steps.projection.N_FEATURES", (8, 64, 131))
+    settings = replace(SETTINGS, rank_correlation=0.5)
+    found = run(TRAIN, VAL, settings)
+    chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
+    assert isinstance(chosen.settings.projection, int) and not chosen.warnings
+    assert f"(≤ {chosen.settings.projection} a tensor)" in found.facts["Jacobian"]
+    assert "for 0.5 of information" in found.facts[CHOICE]
+    assert found.facts[REACHED].endswith("; on 120 samples")
+    assert found.projection_quality is not None
+    assert found.projection_quality.n_features.tolist() == [8, 65, 131]
+    page = render_page(found)
+    assert "How many features that takes" in page and "120 of the samples" in page
+    shown = [str(line) for line in results_table(found)]
+    assert f"{CHOICE}: {found.facts[CHOICE]}" in shown
+
+
+def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
+    monkeypatch.setattr("datassay.commands.run.steps.projection.N_FEATURES", (8,))
+    chosen = chosen_projection(
+        MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=1.0), lambda *_: None
+    )
+    (warning,) = chosen.warnings
+    assert warning.startswith("a rank correlation of 1 with exact information was asked for; the")
+
+
+def test_where_nothing_is_projected_nothing_is_chosen():
+    chosen = chosen_projection(
+        MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=0.9), lambda *_: None
+    )
+    assert chosen.settings.projection == "auto" and not chosen.warnings
+    assert chosen.facts[CHOICE] == "none, joint outputs"
+    assert chosen.facts[REACHED].startswith("information 1.000, ")
+    assert chosen_projection(MODEL, TRAIN, VAL, SETTINGS, lambda *_: None).facts == {}

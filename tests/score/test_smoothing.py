@@ -1,0 +1,238 @@
+"""Fisher and SGD steady-state smoothing against weight-space brute force and simulated SGD."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datassay.errors import SettingError
+from datassay.score.information.gaussian_kl import kl_information
+from datassay.score.leave_one_out import leave_one_out
+from datassay.score.linear.smoothing import (
+    gaussian_noise,
+    gradient_covariance,
+    steady_state_covariance,
+)
+from datassay.score.sample_information import sample_information
+from helpers.linearizations import linearization, random_jacobians, weights
+from helpers.smoothing import RUN, lyapunov
+
+SHAPES = {"binary": (30, 1, 1), "joint": (14, 3, 1), "averaged": (30, 1, 4)}
+FORMS = {"dual": (True, 70), "singular dual": (True, 12), "primal": (False, 12)}
+
+
+def changes(phi, r, kind, run):
+    """w − w₋ᵢ in weight space, [n, d, c], by training again without each sample."""
+    arguments = (kind, run["lr"], run["steps"], run["weight_decay"])
+    full = weights(phi.flatten(0, 1), r.flatten(0, 1), *arguments)
+    keep = [torch.arange(len(r)) != i for i in range(len(r))]
+    without = [weights(phi[k].flatten(0, 1), r[k].flatten(0, 1), *arguments) for k in keep]
+    return full, torch.stack([full - w for w in without])
+
+
+@pytest.mark.parametrize("dual, p", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["flow", "descent", "converged"])
+def test_fisher_is_the_definition_and_equals_functional(kind, shape, dual, p):
+    """S1 §5: Σ⁻¹ = F makes the weights' information that of the predictions, to 1e-8."""
+    phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=3, decay=0.5)
+    lin = linearization(phi, r, val, dual=dual)
+    run = {**RUN, "dynamics": kind}
+    found = sample_information(lin, smoothing="fisher", sigma=0.5, **run)
+    functional = sample_information(lin, sigma=0.5, **run)
+    np.testing.assert_allclose(found.information, functional.information, rtol=1e-8)
+    fisher = val.flatten(0, 1).T @ val.flatten(0, 1) / len(val)
+    _, delta = changes(phi, r, kind, RUN)
+    oracle = 0.5 * torch.einsum("npc,pq,nqc->n", delta, fisher, delta) / 0.25
+    np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
+
+
+def test_fisher_on_training_inputs():
+    phi, r, _ = random_jacobians(12, 2, 1, 15, 3, seed=4)
+    for dual in (True, False):
+        lin = linearization(phi, r, dual=dual)
+        a, b = (sample_information(lin, smoothing=s, **RUN) for s in ("fisher", "functional"))
+        np.testing.assert_allclose(a.information, b.information, rtol=1e-8)
+
+
+@pytest.mark.parametrize("dual, p", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("shape", ["binary", "averaged"])
+@pytest.mark.parametrize("kind", ["flow", "converged"])
+def test_sgd_is_the_lyapunov_solution_of_weight_space(kind, shape, dual, p):
+    phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=5)
+    lin = linearization(phi, r, val, dual=dual)
+    found = sample_information(lin, smoothing="sgd", batch_size=4, dynamics=kind, **RUN)
+    trained, delta = changes(phi, r, kind, RUN)
+    oracle = np.zeros(len(r))
+    for c in range(r.shape[2]):
+        inverse = np.linalg.pinv(lyapunov(phi, r, trained, c, RUN, 4), rcond=1e-10, hermitian=True)
+        oracle += 0.5 * np.einsum("np,pq,nq->n", delta[..., c], inverse, delta[..., c])
+    np.testing.assert_allclose(found.information, oracle, rtol=1e-7)
+    assert found.steady_state.outside.max() < 1e-8
+    assert found.steady_state.rank == found.steady_state.n_directions == min(30, p) * r.shape[2]
+
+
+def test_sgd_of_joint_outputs():
+    phi, r, val = random_jacobians(40, 3, 1, 12, 5, seed=6)
+    trained, delta = changes(phi, r, "converged", RUN)
+    inverse = np.linalg.inv(lyapunov(phi, r, trained, 0, RUN, 8))
+    oracle = 0.5 * np.einsum("np,pq,nq->n", delta[..., 0], inverse, delta[..., 0])
+    for dual in (True, False):
+        lin = linearization(phi, r, val, dual=dual)
+        run = {**RUN, "dynamics": "converged"}
+        found = sample_information(lin, smoothing="sgd", batch_size=8, **run)
+        np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
+
+
+def test_what_the_noise_does_not_reach_is_reported():
+    """Output 1 has its own weight, and all samples ask the same of it: no noise there."""
+    phi, r, val = random_jacobians(20, 2, 1, 5, 6, seed=7)
+    phi[:, 0, 4], phi[:, 1, :4] = 0, 0
+    phi[:, 1, 4], r[:, 1] = 1.0, 3.0
+    lin = linearization(phi, r, val, dual=False)
+    found = sample_information(lin, smoothing="sgd", batch_size=4, **RUN)
+    state = found.steady_state
+    trained, delta = changes(phi, r, "flow", RUN)
+    values, axes = np.linalg.eigh(lyapunov(phi, r, trained, 0, RUN, 4))
+    null = axes[:, values <= 1e-10 * values[-1]]
+    share = ((delta[..., 0].numpy() @ null) ** 2).sum(1) / (delta[..., 0].numpy() ** 2).sum(1)
+    np.testing.assert_allclose(state.outside, share, atol=1e-8)
+    assert state.rank == 5 - null.shape[1] == 4 and state.outside.max() > 1e-3
+    assert found.to_table().column_names == ["id", "information", "outside"]
+
+
+def test_a_singular_covariance_leaves_a_reported_part_out():
+    g = torch.Generator().manual_seed(0)
+    root = torch.randn(6, 2, generator=g, dtype=torch.float64)
+    noise = gaussian_noise(root @ root.T)
+    change = torch.randn(6, 4, generator=g, dtype=torch.float64)
+    inverse = torch.linalg.pinv(root @ root.T, rtol=1e-10, hermitian=True)
+    oracle = 0.5 * (change * (inverse @ change)).sum(0)
+    projector = root @ torch.linalg.pinv(root)
+    assert noise.rank == 2
+    np.testing.assert_allclose(noise.information(change), oracle, rtol=1e-9)
+    np.testing.assert_allclose(noise.inside(change), (projector @ change).square().sum(0))
+
+
+def test_langevin_noise_gives_cooks_distance():
+    """S1 eq. 15 in the sum convention: Λ = s²I gives (b/(n² η s²)) Δᵀ H Δ."""
+    phi, r, _ = random_jacobians(15, 1, 1, 6, 3, seed=8)
+    _, delta = changes(phi, r, "converged", RUN)
+    flat = phi.flatten(0, 1)
+    h, basis = torch.linalg.eigh(flat.T @ flat + 0.5 * torch.eye(6))
+    n, b, eta, s = 15, 4, 1e-3, 0.7
+    covariance = steady_state_covariance(s**2 * torch.eye(6).double(), h, n**2 * eta / b)
+    found = gaussian_noise(covariance).information((delta[..., 0] @ basis).T)
+    hessian = basis @ torch.diag(h) @ basis.T
+    change = delta[..., 0]
+    cook = b / (n**2 * eta * s**2) * (change * (change @ hessian)).sum(1)
+    np.testing.assert_allclose(found, cook, rtol=1e-8)
+
+
+def test_commuting_noise_gives_half_noise_over_curvature():
+    """S1 §5: Λ and H commute, Σ = scale Λ H⁻¹ / 2."""
+    h = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64)
+    noise = torch.diag(torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64))
+    found = steady_state_covariance(noise, h, 0.1)
+    np.testing.assert_allclose(found, 0.05 * noise / h, rtol=1e-12)
+
+
+def test_gradient_covariance_ignores_a_shared_term():
+    g = torch.randn(4, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = gradient_covariance(g + 5.0)
+    np.testing.assert_allclose(found, np.cov(g.numpy(), bias=True), rtol=1e-9)
+
+
+def test_simulated_sgd_has_the_factor_n_squared():
+    """Batches with replacement, steps of η times n times the batch's mean gradient (sum loss)."""
+    n, batch, runs, steps, eta = 40, 5, 600, 2500, 2e-4
+    g = torch.Generator().manual_seed(1)
+    phi = torch.randn(n, 3, generator=g, dtype=torch.float64)
+    y = torch.randn(n, generator=g, dtype=torch.float64)
+    minimum = torch.linalg.lstsq(phi, y[:, None]).solution[:, 0]
+    w = minimum.expand(runs, 3).clone()
+    total, count = torch.zeros(3, 3, dtype=torch.float64), 0
+    for step in range(steps):
+        at = torch.randint(n, (runs, batch), generator=g)
+        x = phi[at]
+        error = torch.einsum("rbp,rp->rb", x, w) - y[at]
+        w = w - eta * n * torch.einsum("rbp,rb->rp", x, error) / batch
+        if step >= 500 and step % 25 == 0:
+            total += torch.einsum("rp,rq->pq", w - minimum, w - minimum) / runs
+            count += 1
+    h, basis = torch.linalg.eigh(phi.T @ phi)
+    noise = gradient_covariance(basis.T @ (phi * (phi @ minimum - y)[:, None]).T)
+    unit = basis @ steady_state_covariance(noise, h, eta / batch) @ basis.T
+    ratio = float((total / count).trace() / unit.trace())
+    assert ratio == pytest.approx(n**2, rel=0.05)
+
+
+def test_interpolation_is_refused():
+    phi, r, val = random_jacobians(10, 1, 1, 30, 4, seed=9)
+    lin = linearization(phi, r, val, dual=True)
+    with pytest.raises(SettingError, match=r"every sample is fitted exactly, .* got Λ = 0"):
+        sample_information(lin, smoothing="sgd", batch_size=2, dynamics="converged")
+    found = sample_information(
+        lin, smoothing="sgd", batch_size=2, dynamics="converged", weight_decay=1.0
+    )
+    assert np.isfinite(found.information).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dual", [True, False])
+def test_equal_samples_are_refused(dual, seed):
+    """All gradients are one, before and after training: Λ is rounding both times."""
+    phi, r, _ = random_jacobians(1, 2, 1, 8, 4, seed=seed)
+    lin = linearization(phi.expand(6, 2, 8), r.expand(6, 2, 1), dual=dual)
+    with pytest.raises(SettingError, match="or all are the same; got Λ = 0"):
+        sample_information(lin, smoothing="sgd", batch_size=2)
+    with pytest.raises(SettingError, match="noise must reach every direction"):
+        kl_information(lin, batch_size=2)
+
+
+def test_no_noise_at_all_is_refused():
+    with pytest.raises(SettingError, match="covariance must not be 0"):
+        gaussian_noise(torch.zeros(3, 3, dtype=torch.float64))
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    t=st.floats(0.1, 10),
+    batch=st.integers(1, 64),
+    smoothing=st.sampled_from(["fisher", "sgd"]),
+    seed=st.integers(0, 10**6),
+)
+def test_units_and_order(t, batch, smoothing, seed):
+    """sgd: targets × t leave it, proportional to b / η. fisher: × t². Order never matters."""
+    phi, r, val = random_jacobians(12, 1, 1, 6, 4, seed)
+    sgd = smoothing == "sgd"
+    base = {"smoothing": smoothing, "dynamics": "converged", "weight_decay": 0.5, "lr": 1e-3}
+    first = base | ({"batch_size": 1} if sgd else {})
+    a = sample_information(linearization(phi, r, val, dual=False), **first).information
+    second = base | ({"batch_size": batch, "lr": 2e-3} if sgd else {})
+    b = sample_information(linearization(phi, t * r, val, dual=False), **second).information
+    np.testing.assert_allclose(b, a * (batch / 2 if sgd else t**2), rtol=1e-6)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
+    c = sample_information(linearization(phi[order], r[order], val, dual=False), **first)
+    np.testing.assert_allclose(c.information, a[order], rtol=1e-6)
+
+
+def test_mean_reduction_is_the_same_noise():
+    """lr of the mean loss is n η, weight decay λ / n: the full run, and so Σ, is the same."""
+    phi, r, val = random_jacobians(20, 1, 1, 6, 4, seed=2)
+    lin = linearization(phi, r, val, dual=False)
+    common = {"smoothing": "sgd", "batch_size": 4, "dynamics": "converged"}
+    a = sample_information(lin, lr=1e-3, weight_decay=0.4, **common)
+    b = sample_information(lin, lr=2e-2, weight_decay=0.02, reduction="mean", **common)
+    np.testing.assert_allclose(a.information, b.information, rtol=1e-9)
+
+
+def test_reading_off_leave_one_out_gives_the_same():
+    phi, r, val = random_jacobians(20, 2, 1, 60, 4, seed=2)
+    lin = linearization(phi, r, val, dual=True)
+    run = {**RUN, "reduction": "mean", "weight_decay": 0.1}
+    loo = leave_one_out(lin, **run)
+    for extra in ({"smoothing": "fisher"}, {"smoothing": "sgd", "batch_size": 3}):
+        a, b = sample_information(lin, loo=loo, **extra), sample_information(lin, **extra, **run)
+        assert np.array_equal(a.information, b.information)

@@ -1,0 +1,77 @@
+"""Agreement of scores: correlations by SciPy, pairing by seed, units, refusals, a figure."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+
+import datassay as da
+from datassay.errors import SettingError
+from datassay.score.compare.stability import stability
+
+
+def scores(s=3, n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    drawn = {name: rng.integers(0, 9, (s, n)).astype(float) for name in ("a", "b", "c")}
+    for values in drawn.values():
+        values[:, 0] = 12  # never all equal
+    return drawn
+
+
+@settings(deadline=None, max_examples=20)
+@given(s=st.integers(1, 4), n=st.integers(3, 30), seed=st.integers(0, 99))
+def test_correlations_are_scipys_averaged_over_seeds(s, n, seed):
+    given_scores = scores(s, n, seed)
+    found = stability(given_scores)
+    for measure, mean, spread in (
+        (spearmanr, found.spearman, found.spearman_spread),
+        (pearsonr, found.pearson, found.pearson_spread),
+    ):
+        for i, a in enumerate(given_scores.values()):
+            for j, b in enumerate(given_scores.values()):
+                each = [measure(a[k], b[k]).statistic for k in range(s)]
+                assert mean[i, j] == pytest.approx(np.mean(each), abs=1e-12)
+                expected = np.std(each, ddof=1) if s > 1 else 0
+                assert spread[i, j] == pytest.approx(expected, abs=1e-7)
+
+
+def test_units_and_monotone_maps():
+    before = stability(scores())
+    scaled = stability({k: 5 * v + 2 for k, v in scores().items()})
+    np.testing.assert_allclose(scaled.pearson, before.pearson)
+    curved = stability({k: v**3 for k, v in scores().items()})
+    np.testing.assert_allclose(curved.spearman, before.spearman)
+    assert abs(curved.pearson - before.pearson).max() > 0.01
+
+
+def test_one_run_each_needs_no_seed_axis():
+    found = stability({k: v[0] for k, v in scores().items()})
+    assert found.names == ("a", "b", "c") and not found.spearman_spread.any()
+
+
+@pytest.mark.parametrize(
+    ("given_scores", "message"),
+    [
+        ({}, "two runs or more, .*; got none"),
+        ({"a": np.arange(3.0)}, r"two runs or more, .*; got a \[1, 3\]"),
+        ({"a": np.arange(3.0), "b": np.arange(4.0)}, r"alike; got a \[1, 3\], b \[1, 4\]"),
+        ({"a": np.ones((2, 1)), "b": np.ones((2, 1))}, "2 samples or more"),
+        ({"a": np.arange(3.0), "b": np.array([0, np.nan, 1])}, "finite; those of b are not"),
+        ({"a": np.arange(3.0), "b": np.ones(3)}, "those of b are all equal"),
+    ],
+)
+def test_what_is_refused(given_scores, message):
+    with pytest.raises(SettingError, match=message):
+        stability(given_scores)
+
+
+def test_training_lengths_agree_on_digits():
+    """S1 Fig. 5b: neighbouring training lengths correlate strongly, distant ones less."""
+    train, val = da.load("digits")
+    few = np.arange(300)
+    lin = da.collect(da.build_model("mlp", train), train.subset(few), val)
+    found = stability({
+        str(t): da.sample_information(lin, steps=t).information for t in (100, 200, 10_000)
+    })
+    assert found.spearman[0, 1] > 0.95 > found.spearman[0, 2] > 0

@@ -1,0 +1,253 @@
+"""Retraining without a sample: against a loop by hand, linear networks, and its store."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from datassay.collect.collection import collect
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.models.networks import cnn, linear, mlp
+from datassay.score.leave_one_out import leave_one_out
+from datassay.train.retrain import retrain
+
+RUN = {"lr": 0.05, "steps": 30}
+
+
+def samples(n=12, k=2, seed=0, shape=(5,)):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, *shape)).astype(np.float32)
+    return SampleSet(x=x, y=np.arange(n) % k, ids=np.arange(100, 100 + n), class_names=("a", "b"))
+
+
+def network(seed=0, width=7):
+    torch.manual_seed(seed)
+    return mlp((5,), 1, width=width)
+
+
+def by_hand(model, train, keep, lr, steps, penalty, loss="mse"):
+    """w ← w − lr ∇(Σ ℓ over `keep` + penalty/2 ‖w − w₀‖²), float64: the sum-loss convention."""
+    import copy
+
+    model = copy.deepcopy(model).double()
+    start = [p.detach().clone() for p in model.parameters()]
+    x, y = torch.tensor(train.x[keep]).double(), torch.tensor(train.y[keep]).double()
+    for _ in range(steps):
+        out = model(x)[:, 0]
+        if loss == "mse":
+            total = 0.5 * (out - y).square().sum()
+        else:
+            total = nn.functional.binary_cross_entropy_with_logits(out, y, reduction="sum")
+        pull = sum((p - s).square().sum() for p, s in zip(model.parameters(), start, strict=True))
+        total = total + penalty / 2 * pull
+        grads = torch.autograd.grad(total, list(model.parameters()))
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), grads, strict=True):
+                p -= lr * g
+    return model
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.02])
+@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
+def test_against_a_loop_by_hand(reduction, weight_decay, loss):
+    """S1's convention: λ of the sum loss stays without a sample; a mean loss divides by n − 1."""
+    train, val = samples(), samples(6, seed=1)
+    lr = 0.01 if reduction == "sum" else 0.1
+    found = retrain(
+        network(),
+        train,
+        val,
+        lr=lr,
+        steps=20,
+        weight_decay=weight_decay,
+        reduction=reduction,
+        loss=loss,
+        precision="float64",
+    )
+    n = len(train)
+    per = n if reduction == "mean" else 1
+    everything = np.arange(n)
+    x_val = torch.tensor(val.x).double()
+    reference = by_hand(network(), train, everything, lr / per, 20, weight_decay * per, loss)
+    for i in (0, 5, 11):
+        keep = np.delete(everything, i)
+        step = lr / (n - 1) if reduction == "mean" else lr
+        without = by_hand(network(), train, keep, step, 20, weight_decay * per, loss)
+        with torch.no_grad():
+            change = float((reference(x_val) - without(x_val)).square().sum())
+            own = without(torch.tensor(train.x[i : i + 1]).double())
+            pairs = zip(reference.parameters(), without.parameters(), strict=True)
+            weights = sum(float((a - b).square().sum()) for a, b in pairs)
+        assert found.prediction_change[i] == pytest.approx(change, rel=1e-7)
+        assert found.weight_change[i] == pytest.approx(weights, rel=1e-7)
+        np.testing.assert_allclose(found.held_out[i], own[0].numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_a_linear_network_is_its_own_linearisation(reduction):
+    """The same settings describe the same run in `leave_one_out`."""
+    train, val = samples(), samples(6, seed=1)
+    torch.manual_seed(0)
+    model = linear((5,), 1)
+    run = {"lr": 0.01, "steps": 50, "weight_decay": 0.01, "reduction": reduction}
+    truth = retrain(model, train, val, **run, precision="float64")
+    exact = leave_one_out(collect(model, train, val), **run, dynamics="descent")
+    np.testing.assert_allclose(truth.prediction_change, exact.prediction_change, rtol=1e-6)
+    np.testing.assert_allclose(truth.weight_change, exact.weight_change, rtol=1e-6)
+    np.testing.assert_allclose(truth.held_out, exact.held_out, rtol=1e-6)
+
+
+def test_subset_order_and_training_inputs_as_queries():
+    train = samples()
+    every = retrain(network(), train, **RUN)
+    some = retrain(network(), train, removed=[7, 2], **RUN)
+    assert every.on_training_inputs and every.outputs.shape == (12, 1)
+    assert some.ids.tolist() == [107, 102]
+    np.testing.assert_allclose(some.prediction_change, every.prediction_change[[7, 2]], rtol=1e-3)
+    assert some.to_table().column_names == [
+        "id",
+        "prediction_change",
+        "weight_change",
+        "held_out",
+    ]
+
+
+def test_convolutions_train_one_by_one_and_agree():
+    train = samples(6, shape=(20, 20))
+    torch.manual_seed(0)
+    model = cnn((20, 20), 1)
+    updates = []
+    one = retrain(model, train, removed=[3], lr=0.01, steps=2)
+    two = retrain(
+        model,
+        train,
+        removed=[1, 3],
+        lr=0.01,
+        steps=2,
+        progress=lambda step, done, total: updates.append((done, total)),
+    )
+    np.testing.assert_array_equal(one.prediction_change, two.prediction_change[1:])
+    assert updates[-1] == (6, 6) and len(updates) == 6
+
+
+def test_the_store_goes_on_where_it_stopped(tmp_path):
+    train = samples()
+    full = retrain(network(), train, removed=[1, 2, 3], **RUN)
+    updates = []
+
+    def stop(step, done, total):
+        updates.append(total)
+        if done > 35:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        retrain(network(), train, removed=[1], **RUN, store=tmp_path / "s", progress=stop)
+    assert updates[0] == 60
+    resumed = []
+    again = retrain(
+        network(),
+        train,
+        removed=[1, 2, 3],
+        **RUN,
+        store=tmp_path / "s",
+        progress=lambda step, done, total: resumed.append(total),
+    )
+    assert resumed[0] == 90  # the network on all samples is not trained again
+    np.testing.assert_array_equal(again.prediction_change, full.prediction_change)
+    finished = []
+    retrain(
+        network(),
+        train,
+        removed=[3, 1],
+        **RUN,
+        store=tmp_path / "s",
+        progress=lambda step, done, total: finished.append(total),
+    )
+    assert not finished
+
+
+def test_damage_is_told_and_computed_again(tmp_path, caplog):
+    train, store = samples(), tmp_path / "s"
+    before = retrain(network(), train, removed=[4, 5], **RUN, store=store)
+    piece = store / "without-4.npz"
+    data = bytearray(piece.read_bytes())
+    data[len(data) // 2] ^= 255
+    piece.write_bytes(data)
+    (store / "without-5.npz").write_bytes(b"")
+    after = retrain(network(), train, removed=[4, 5], **RUN, store=store)
+    np.testing.assert_array_equal(after.outputs_without, before.outputs_without)
+    assert sum("is damaged" in r.message for r in caplog.records) == 2
+
+
+def test_a_store_of_something_else_is_refused(tmp_path):
+    train = samples()
+    retrain(network(), train, removed=[0], **RUN, store=tmp_path / "s")
+    with pytest.raises(SettingError, match="was made with another lr"):
+        retrain(network(), train, removed=[0], lr=0.06, steps=30, store=tmp_path / "s")
+    with pytest.raises(SettingError, match="was made with another weights"):
+        retrain(network(1), train, removed=[0], **RUN, store=tmp_path / "s")
+    with pytest.raises(SettingError, match="another training samples"):
+        retrain(network(), samples(seed=3), removed=[0], **RUN, store=tmp_path / "s")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(SettingError, match="holds files but no"):
+        retrain(network(), train, removed=[0], **RUN, store=tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"removed": [12]}, r"removed must hold positions in 0\.\.11; got 12"),
+        ({"removed": []}, "got none"),
+        ({"reduction": "median"}, "reduction must be 'sum' or 'mean'; got 'median'"),
+        ({"lr": 0.0}, "lr must be positive"),
+        ({"steps": 0}, "steps must be positive"),
+        ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
+        ({"loss": "hinge"}, "loss must be cross_entropy or mse"),
+        ({"precision": "float16"}, "precision must be 'float32' or 'float64'"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(SettingError, match=message):
+        retrain(network(), samples(), **{**RUN, **settings})
+
+
+def test_frozen_weights_stay():
+    """With its first layer frozen the network is linear in what trains, so both runs are one."""
+    train, val = samples(16), samples(6, seed=1)
+    model = network(width=9).double()
+    model[1].requires_grad_(False)
+    found = retrain(model, train, val, precision="float64", **RUN)
+    lin = collect(model, train, val, projection=None)
+    loo = leave_one_out(lin, reduction="mean", dynamics="descent", **RUN)
+    np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-6)
+    np.testing.assert_allclose(found.weight_change, loo.weight_change, rtol=1e-6)
+
+
+def test_a_store_knows_what_was_frozen(tmp_path):
+    train, model = samples(), network()
+    retrain(model, train, removed=[0], store=tmp_path, **RUN)
+    model[1].requires_grad_(False)
+    with pytest.raises(SettingError, match="another frozen tensors"):
+        retrain(model, train, removed=[0], store=tmp_path, **RUN)
+
+
+def test_refuses_a_model_in_which_nothing_trains():
+    with pytest.raises(ModelError, match="must have a trainable parameter; every one is frozen"):
+        retrain(network().requires_grad_(False), samples(), **RUN)
+
+
+@pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_refuses_outputs_that_do_not_fit_the_classes(loss, k):
+    """One output beside three classes would be broadcast against them in silence."""
+    three = SampleSet(np.eye(6, dtype=np.float32), np.arange(6) % 3, np.arange(6), ("a", "b", "c"))
+    with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {k}"):
+        retrain(nn.Linear(6, k), three, loss=loss, **RUN)
+
+
+def test_refuses_validation_samples_of_another_kind():
+    with pytest.raises(DataError, match="must have inputs of one shape"):
+        retrain(network(), samples(), samples(shape=(4,)), **RUN)
