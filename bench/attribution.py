@@ -13,13 +13,10 @@ import torch
 from record import record
 from scipy.stats import pearsonr, spearmanr
 
-from datassay.data.load import load
-from datassay.models.build import build_model
-from datassay.score.influence.methods import influence
-from datassay.score.influence.unrolled import unrolled
-from datassay.score.linear.outcome import outcome
-from datassay.train.retrain import retrain
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.data import load
+from datassay.models import build_model
+from datassay.score import influence, outcome, unrolled
+from datassay.train import Recipe, TrainedNetworks, retrain, train_networks
 
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe("adam", 3e-3, 300, 64)

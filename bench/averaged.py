@@ -7,10 +7,10 @@ each sample under the two forms, and under the joint form projected to 1000 coor
 from record import record
 from scipy.stats import spearmanr
 
-from datassay.collect.collection import collect
-from datassay.data.load import load
-from datassay.models.build import build_model
-from datassay.score.leave_one_out import leave_one_out
+from datassay.collect import collect
+from datassay.data import load
+from datassay.models import build_model
+from datassay.score import leave_one_out
 
 N_TRAIN, WIDTHS = 400, (64, 256, 1024)
 

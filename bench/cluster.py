@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,8 @@ SMALL_CHUNKS, SMALL_PANELS = 2**25, 2**23
 
 
 def problem(given: dict):
-    from datassay.data.load import load
-    from datassay.models.build import build_model
+    from datassay.data import load
+    from datassay.models import build_model
 
     train, val = load(Path(os.environ["DATASSAY_DATA"]) / "fashion_mnist")
     draw = np.random.default_rng(0)
@@ -45,7 +46,7 @@ def problem(given: dict):
 def scores(given: dict, sets: tuple, engine, progress) -> tuple[str, dict[str, str]]:
     """The form, and a digest of every score's bytes."""
     import datassay as da
-    from datassay.score.influence.linear import linear_influence
+    from datassay.score import linear_influence
 
     settings = {"projection": given["projection"], "outputs": given["outputs"]}
     lin = da.collect(*sets, engine=engine, progress=progress, **settings)
@@ -67,7 +68,7 @@ def case(engine: str, given: dict) -> dict[str, object]:
     """One engine, in this fresh process: what it took and what it gave."""
     import torch  # noqa: F401  (what every command has loaded before it computes)
 
-    from datassay.collect.engine.choose import engine_named
+    from datassay.collect import engine_named
 
     sets = problem(given)
     started = time.perf_counter()
@@ -156,11 +157,10 @@ def nodes(given: dict) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    from datassay.collect import form
-    from datassay.collect.engine.choose import engine_named
+    from datassay.collect import engine_named, form
     from datassay.progress import silent
-    from datassay.score.linear import panels
 
+    panels = import_module("datassay.score.linear.panels")  # to make its chunks small
     form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
     sets = problem(given)
     started = time.perf_counter()

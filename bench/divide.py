@@ -22,13 +22,16 @@ from record import peak_mib, record
 from scipy.stats import spearmanr
 from torch import nn
 
-from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
-from datassay.data.samples import SampleSet
-from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.score.influence_moments import gradient_moments, pair_moments
-from datassay.score.removal_effects import RemovalEffects, geometry_effects
-from datassay.score.variance.pair_influence import geometry_influence
-from datassay.train.convex import fit_convex
+from datassay.collect import OutputGeometry, output_geometry
+from datassay.data import SampleSet, sd_mixture
+from datassay.score import (
+    RemovalEffects,
+    geometry_effects,
+    geometry_influence,
+    gradient_moments,
+    pair_moments,
+)
+from datassay.train import fit_convex
 
 SEEDS = 3
 DAMPING = 0.01

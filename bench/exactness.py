@@ -14,7 +14,7 @@ from record import record
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from test_leave_one_out import brute_force
 
-from datassay.score.leave_one_out import leave_one_out
+from datassay.score import leave_one_out
 from helpers.linearizations import linearization, random_jacobians
 
 KINDS = ("flow", "descent", "converged")

@@ -18,19 +18,18 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from datassay.collect.collection import collect
-from datassay.collect.linearization import Linearization
-from datassay.data.load import load
-from datassay.models.build import build_model
-from datassay.score.compare.projection_quality import (
+from datassay.collect import Linearization, collect
+from datassay.data import load
+from datassay.models import build_model
+from datassay.score import (
     N_FEATURES,
     SCORES,
+    label_issues,
+    leave_one_out,
+    linear_influence,
     projection_quality,
     rank_correlation,
 )
-from datassay.score.influence.linear import linear_influence
-from datassay.score.label_issues import label_issues
-from datassay.score.leave_one_out import leave_one_out
 
 FOLDER = Path(os.environ.get("DATASSAY_DATA", ".")) / "fashion_mnist"
 # Of rows an output the kernels are ten times as large.

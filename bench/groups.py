@@ -10,13 +10,11 @@ import numpy as np
 import torch
 from record import record
 
-from datassay.collect.collection import collect
-from datassay.data.load import load
+from datassay.collect import collect
+from datassay.data import load
 from datassay.machine import best_seconds
-from datassay.models.build import build_model
-from datassay.score.information.groups import group_information
-from datassay.score.linear.eigenbasis import eigenbasis
-from datassay.score.linear.training_run import training_run
+from datassay.models import build_model
+from datassay.score import eigenbasis, group_information, training_run
 
 FEW = 4
 

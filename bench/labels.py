@@ -8,15 +8,13 @@ regression. Figures are means over seeds of noise and initial weights.
 import numpy as np
 from record import record
 
-from datassay.act.remove.removal_curve import task_recipe, train_all
-from datassay.act.remove.rivals import auroc
-from datassay.collect.collection import collect
-from datassay.commands.bench.cases import cross_validated_margin
-from datassay.data.corrupt.label_noise import add_label_noise
-from datassay.data.load import load
-from datassay.models.build import build_model
-from datassay.score.label_issues import label_issues
-from datassay.train.training import sample_losses
+from datassay.act import auroc, task_recipe, train_all
+from datassay.collect import collect
+from datassay.commands import cross_validated_margin
+from datassay.data import add_label_noise, load
+from datassay.models import build_model
+from datassay.score import label_issues
+from datassay.train import sample_losses
 
 SEEDS = 5
 

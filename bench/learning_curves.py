@@ -21,11 +21,18 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
-from datassay.complexity.learners import Estimators, Learner, Networks
-from datassay.complexity.needed_samples import extrapolate, forecast
-from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
+from datassay.complexity import (
+    AccuracyCurve,
+    Estimators,
+    Learner,
+    Networks,
+    accuracy_curve,
+    extrapolate,
+    forecast,
+    nested_order,
+)
+from datassay.data import SampleSet
+from datassay.models import build_model
 
 sys.path.append(str(Path(__file__).parent / "papers"))
 

@@ -21,13 +21,10 @@ CASES = {
 def case(name: str) -> None:
     import torch
 
-    from datassay.collect.collection import collect
-    from datassay.data.load import load
-    from datassay.data.samples import SampleSet
-    from datassay.models.build import build_model
-    from datassay.score.label_issues import label_issues
-    from datassay.score.leave_one_out import leave_one_out
-    from datassay.score.sample_information import sample_information
+    from datassay.collect import collect
+    from datassay.data import SampleSet, load
+    from datassay.models import build_model
+    from datassay.score import label_issues, leave_one_out, sample_information
 
     train, val = load("digits")
     everything = SampleSet(

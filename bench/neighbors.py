@@ -23,8 +23,8 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from tasks import idx_images
 
-from datassay.act.weigh.weights import SampleWeights, sample_weights
-from datassay.commands.bench.cases import brute_weights
+from datassay.act import SampleWeights, sample_weights
+from datassay.commands import brute_weights
 
 K, RATIO, N, COLUMNS = 20, 40, 60_000, 64
 TREE_QUERIES = 200

@@ -84,8 +84,8 @@ def peak_since() -> float:
 
 
 def case_of(name: str, folder: str):
-    from datassay.commands.run.settings import RunSettings
-    from datassay.data.load import load
+    from datassay.commands import RunSettings
+    from datassay.data import load
 
     n, m, given = CASES[name]
     train, val = load("digits") if n is None else samples(n, 0.0)
@@ -97,7 +97,7 @@ def case_of(name: str, folder: str):
 
 def planned(name: str, folder: str) -> dict[str, object]:
     """What the plan says of a case."""
-    from datassay.commands.run.steps.plan import plan
+    from datassay.commands import plan
 
     found = plan(*case_of(name, folder))
     seconds: dict[str, float] = {}
@@ -112,8 +112,7 @@ def planned(name: str, folder: str) -> dict[str, object]:
 
 def measured(name: str, folder: str) -> dict[str, object]:
     """What the run takes, from samples to page."""
-    from datassay.commands.run.files import write_results
-    from datassay.commands.run.job import run
+    from datassay.commands import run, write_results
 
     train, val, settings = case_of(name, folder)
     steps = Steps()

@@ -51,7 +51,7 @@ def images(name: str, n: int):
 
     import numpy as np
 
-    from datassay.data.files.idx import read_idx_folder
+    from datassay.data import read_idx_folder
 
     source = read_idx_folder(Path(os.environ["DATASSAY_DATA"]) / name)
     parts = [(np.asarray(p.x).reshape(len(p.x), -1), p.y) for p in (source.train, source.val)]
@@ -61,8 +61,7 @@ def images(name: str, n: int):
 def fitted(name: str, case: str, n: int) -> dict[str, object]:
     import numpy as np
 
-    from datassay.polynomial.fit import fit_polynomial
-    from datassay.polynomial.monomials import local_monomials
+    from datassay.polynomial import fit_polynomial, local_monomials
 
     small = case not in CASES[:2]
     (x, y), (x_test, y_test) = images(name, min(n, N_SMALL) if small else n)

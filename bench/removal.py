@@ -7,10 +7,8 @@ without 10 % uniform label noise; accuracy on the held-out fifth.
 import numpy as np
 from record import record
 
-from datassay.commands.run.findings import LOWEST_FIRST, SUSPECTS_FIRST
-from datassay.commands.run.job import RunSettings, run
-from datassay.data.corrupt.label_noise import add_label_noise
-from datassay.data.load import load
+from datassay.commands import LOWEST_FIRST, SUSPECTS_FIRST, RunSettings, run
+from datassay.data import add_label_noise, load
 
 SPLITS = 5
 

@@ -17,10 +17,9 @@ import torch
 from record import record
 from torch import nn
 
-from datassay.data.samples import SampleSet
+from datassay.data import SampleSet
 from datassay.machine import best_seconds
-from datassay.train.retrain import _batch_size
-from datassay.train.training import Recipe, train_networks
+from datassay.train import Recipe, networks_at_a_time, train_networks
 
 # Inputs, hidden units, outputs.
 NETWORKS = {
@@ -111,7 +110,7 @@ def error(case, train: SampleSet, networks: int) -> float:
 def measure(name: str, n: int) -> None:
     case = NETWORKS[name]
     train = samples(n, case[0], case[2])
-    networks = _batch_size(network(*case), train)
+    networks = networks_at_a_time(network(*case), train)
     matrix = torch.randn(2048, 2048)
     rate, alone, ours = 0.0, np.inf, np.inf
     for _ in range(ROUNDS):

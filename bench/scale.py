@@ -46,8 +46,7 @@ class Stages:
 
 def samples(n: int, noise: float):
     """The first n of a fixed shuffle of the training images, and all test images."""
-    from datassay.data.corrupt.label_noise import add_label_noise
-    from datassay.data.load import load
+    from datassay.data import add_label_noise, load
 
     train, val = load(Path(os.environ["DATASSAY_DATA"]) / "fashion_mnist")
     order = np.random.default_rng(0).permutation(len(train))[:n]
@@ -59,9 +58,7 @@ def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
     """One run from files to page; what it took."""
     started = time.perf_counter()
     stages = Stages()
-    from datassay.commands.run.files import write_results
-    from datassay.commands.run.job import run
-    from datassay.commands.run.settings import RunSettings
+    from datassay.commands import RunSettings, run, write_results
 
     stages.lap("import")
     train, val = samples(n, noise)
@@ -91,7 +88,7 @@ def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
 
 def label_figures(train, found, given: dict[str, str]) -> dict[str, object]:
     """How well the wrong labels are found, beside confident learning on the same labels."""
-    from datassay.act.remove.rivals import auroc
+    from datassay.act import auroc
 
     wrong = train.y != train.true_y
     issues = found.issues
@@ -113,8 +110,8 @@ def out_of_fold(train, model: str) -> np.ndarray:
     """Class probabilities of each sample by the network that did not see its fold, [n, k]."""
     import torch
 
-    from datassay.models.build import build_model
-    from datassay.train.training import Recipe, train_networks
+    from datassay.models import build_model
+    from datassay.train import Recipe, train_networks
 
     n = len(train)
     fold = np.random.default_rng(0).permutation(n) % FOLDS

@@ -26,11 +26,8 @@ import torch._dynamo  # noqa: F401  (what torch.func imports in its first call)
 import zarr  # noqa: F401
 from record import record
 
-import datassay.collect.resume  # noqa: F401  (a child then starts where the work does)
-import datassay.commands.run.job  # noqa: F401
-import datassay.report.write  # noqa: F401
 from datassay.collect import form
-from datassay.commands import app
+from datassay.commands import app, run, write_results  # noqa: F401  (a child starts where work does)
 
 TABLES = ("scores.parquet", "attribution.parquet")
 CHANGING = ("seconds", "command", "store", "date")

@@ -36,9 +36,8 @@ from torch import nn
 from torch.func import functional_call, grad, jacrev, vmap
 
 import datassay as da
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
-from datassay.collect.jacobian.projection import projector
-from datassay.data.samples import SampleSet
+from datassay.collect import frozen_copy, inspect_layers, projector
+from datassay.data import SampleSet
 
 # Features a tensor at most, so that all tensors together have about 4096.
 EACH = {"mlp": 1787, "cnn": 587, "lenet5": 951}

@@ -12,12 +12,11 @@ import torch
 from record import record
 from scipy.stats import bootstrap, pearsonr
 
-from datassay.collect.collection import collect
-from datassay.data.load import load
-from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
-from datassay.score.leave_one_out import leave_one_out
-from datassay.train.training import Recipe, train_networks
+from datassay.collect import collect
+from datassay.data import SampleSet, load
+from datassay.models import build_model
+from datassay.score import leave_one_out
+from datassay.train import Recipe, train_networks
 
 # (width, steps, networks retrained): the wide one is the claim, the narrow one its limit.
 CASES = ((1024, 1000, 100), (64, 5000, 60))

@@ -25,10 +25,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from datassay.act.weigh.reweight import Reweighted, reweight
-from datassay.data.samples import SampleSet
-from datassay.estimators.transformers import SampleWeightTrainerMixin
-from datassay.models.tokens import FIELDS, TokenLogits, token_array
+from datassay.act import Reweighted, reweight
+from datassay.data import SampleSet
+from datassay.estimators import SampleWeightTrainerMixin
+from datassay.models import FIELDS, TokenLogits, token_array
 
 
 def read(path: str | Path, tokenizer: Any, names: tuple[str, ...] = ()) -> SampleSet:

@@ -1,6 +1,8 @@
 """`import datassay` costs milliseconds: what is heavy is loaded where it is used."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,6 +12,10 @@ import pytest
 
 import datassay
 
+STEPS = (
+    *("data", "models", "collect", "train", "score", "act", "polynomial", "complexity"),
+    *("report", "lab", "estimators", "commands"),
+)
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
 # Generous: a busy machine takes ten times the usual 0.05 s.
 MOST_SECONDS = 2.0
@@ -54,15 +60,48 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = datassay.leave_two_out
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_hands_on_its_public_names(step):
+    face = importlib.import_module(f"datassay.{step}")
+    assert dir(face) == face.__all__ == sorted(face.__all__)
+    for name in face.__all__:
+        assert getattr(face, name) is not None
+    with pytest.raises(AttributeError, match=f"datassay.{step}' has no attribute 'nope'"):
+        _ = face.nope
+
+
+def test_a_name_is_the_function_where_a_module_has_it_too():
+    command = (
+        "import datassay.score.leave_one_out, datassay.act.purify.loop, datassay.collect.form\n"
+        "from datassay.score import leave_one_out\n"
+        "from datassay.act import purify\n"
+        "from datassay import collect\n"
+        "assert callable(leave_one_out) and callable(purify) and callable(collect)"
+    )
+    subprocess.run([sys.executable, "-c", command], check=True)
+
+
 def test_type_checkers_know_every_name():
-    """A typed package re-exports to a checker only what `__all__` holds or `as` names again."""
-    tree = ast.parse(Path(datassay.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    told = {
-        alias.name: (node.module or "").removeprefix("datassay.")
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname or alias.name in datassay.__all__
-    }
-    assert told == datassay._HOMES
+    """A typed package re-exports to a checker only what `as` names again."""
+    for step in ("", *(f".{s}" for s in STEPS)):
+        file = Path(str(importlib.import_module(f"datassay{step}").__file__))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        (block,) = (node for node in tree.body if isinstance(node, ast.If))
+        imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+        assert all(alias.asname == alias.name for node in imports for alias in node.names)
+
+
+ROOT = Path(__file__).parent.parent
+READ = [
+    *(ROOT / "bench").rglob("*.py"),
+    *(ROOT / "examples").rglob("*.py"),
+    *(ROOT / "docs").rglob("*.md"),
+    ROOT / "README.md",
+]
+
+
+@pytest.mark.parametrize("file", READ, ids=lambda f: str(f.relative_to(ROOT)))
+def test_users_import_from_faces(file):
+    """What a user reads imports from `datassay` and its steps, not from the files behind them."""
+    text = file.read_text(encoding="utf-8")
+    assert not re.findall(r"^\s*(?:from|import) (datassay\.\w+\.[\w.]+)", text, flags=re.MULTILINE)

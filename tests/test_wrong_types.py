@@ -6,6 +6,9 @@ import sys
 # A process of its own: here beartype would refuse these before the library does.
 SCRIPT = """
 import datassay as da
+from datassay import *
+from datassay.act import removal_curve, reweight
+from datassay.train import retrain
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
@@ -14,7 +17,7 @@ estimator, net = LogisticRegression(), nn.Sequential(nn.Linear(4, 3))
 lin = da.collect(net, train)
 for call in {calls}:
     try:
-        eval("da." + call)
+        eval(call)
         print("taken")
     except da.DatassayError as error:
         print(type(error).__name__, error)

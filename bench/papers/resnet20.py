@@ -9,7 +9,7 @@ import tasks
 import torch
 from torch import nn
 
-from datassay.data.samples import SampleSet
+from datassay.data import SampleSet
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -20,15 +20,16 @@ import torch
 from record import record
 from tasks import draw, idx_images
 
-from datassay.act.sample.comparison import mean_interval
-from datassay.act.weigh.active_bias import batched_active_bias
-from datassay.act.weigh.reweight import HeadProblem, head_problem
-from datassay.act.weigh.weights import local_variance_weights
-from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
-from datassay.train.head_training import HeadRecipe
-from datassay.train.history import PredictionHistory
-from datassay.train.training import Recipe, train_networks
+from datassay.act import (
+    HeadProblem,
+    batched_active_bias,
+    head_problem,
+    local_variance_weights,
+    mean_interval,
+)
+from datassay.data import SampleSet
+from datassay.models import build_model
+from datassay.train import HeadRecipe, PredictionHistory, Recipe, train_networks
 
 N, EPOCHS, WARM_UP, BATCH = 10_000, 15, 3, 64
 N_NEIGHBORS, RATIO, RETRAININGS = 20, 40, 10

@@ -22,13 +22,16 @@ from record import record
 from s0_designs import keras_networks, rounded, summary
 from svg import curves, signed_map
 
-from datassay.act.sample.comparison import SamplingComparison, compare_designs, mean_interval
-from datassay.act.sample.taylor import taylor_sample
-from datassay.act.sample.taylor_index import taylor_index
-from datassay.collect.curvature.derivatives import derivatives
-from datassay.collect.curvature.point_function import point_function
-from datassay.data.synthetic.functions import function_problem
-from datassay.train.training import Recipe
+from datassay.act import (
+    SamplingComparison,
+    compare_designs,
+    mean_interval,
+    taylor_index,
+    taylor_sample,
+)
+from datassay.collect import derivatives, point_function
+from datassay.data import function_problem
+from datassay.train import Recipe
 
 N, EPSILON, COMPONENTS, ORDER, BATCH = 4000, 5e-4, 10, 2, 512
 PRINTED = 3 * EPSILON**2

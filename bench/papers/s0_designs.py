@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act import SamplingComparison, mean_interval
 
 
 def keras_networks(n_inputs: int, widths: tuple[int, ...], n_outputs: int, repeats: int):

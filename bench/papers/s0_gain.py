@@ -16,11 +16,9 @@ from jaxtyping import Bool, Float
 from scipy.stats import bootstrap
 from torch import nn
 
-from datassay.act.sample.comparison import mean_interval
-from datassay.act.weigh.grid import Weightings
-from datassay.act.weigh.reweight import head_problem
-from datassay.data.samples import SampleSet
-from datassay.train.head_training import HeadRecipe, TrainedHeads
+from datassay.act import Weightings, head_problem, mean_interval
+from datassay.data import SampleSet
+from datassay.train import HeadRecipe, TrainedHeads
 
 UNIFORM, S0 = 0, 1  # positions of the two weightings that every run has
 PAIR = (20, 40.0)  # k and m of S0's images

@@ -22,9 +22,8 @@ from record import record
 from s0_networks import Training
 from s0_table1 import boston, split
 
-from datassay.act.weigh.weights import scaled_variance
-from datassay.score.neighbors.local_variance import neighbor_variance
-from datassay.score.neighbors.search import nearest_neighbors
+from datassay.act import scaled_variance
+from datassay.score import nearest_neighbors, neighbor_variance
 
 RATIOS = np.linspace(2, 100, 20)
 NEIGHBORS = np.linspace(10, 50, 20).round().astype(int)

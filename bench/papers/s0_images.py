@@ -22,12 +22,10 @@ from s0_gain import PAIR, best_mean_se, figures, halves, over_images, retrained,
 from s0_lenet import lenet
 from svg import galleries
 
-from datassay.act.weigh.grid import Weightings
-from datassay.act.weigh.reweight import HeadProblem, head_problem
-from datassay.act.weigh.weights import local_variance_weights
-from datassay.data.samples import SampleSet
-from datassay.report.drawing import draw
-from datassay.train.head_training import HeadRecipe
+from datassay.act import HeadProblem, Weightings, head_problem, local_variance_weights
+from datassay.data import SampleSet
+from datassay.report import draw
+from datassay.train import HeadRecipe
 
 NETWORKS, EPOCHS, RETRAININGS = 5, 4, 10
 RETRAINED = {"fresh": 8, "trained": 4}  # epochs of the last layer on MNIST; the paper: 25

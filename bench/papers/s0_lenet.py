@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from datassay.data.samples import SampleSet
-from datassay.models.networks import lenet5
+from datassay.data import SampleSet
+from datassay.models import lenet5
 
 BATCH, LR = 128, 2e-3
 

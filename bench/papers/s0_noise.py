@@ -19,9 +19,8 @@ from record import record
 from s0_gain import PAIR, figures, retrained, tuned
 from s0_lenet import lenet
 
-from datassay.data.corrupt.label_noise import add_label_noise
-from datassay.data.samples import SampleSet
-from datassay.train.head_training import HeadRecipe
+from datassay.data import SampleSet, add_label_noise
+from datassay.train import HeadRecipe
 
 RATES, N_TRAIN, NETWORKS, EPOCHS, RETRAININGS = (10, 20, 30, 40), 10_000, 3, 5, 10
 PAIRS, RECIPE = (PAIR, (20, 5.0), (50, 5.0)), HeadRecipe(epochs=10)

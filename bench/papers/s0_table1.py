@@ -28,9 +28,8 @@ import tasks
 from record import record
 from s0_networks import Training
 
-from datassay.act.sample.comparison import mean_interval
-from datassay.act.weigh.weights import local_variance_weights
-from datassay.estimators.local_variance import LocalVarianceRegressor
+from datassay.act import local_variance_weights, mean_interval
+from datassay.estimators import LocalVarianceRegressor
 
 RATIOS = (2, 5, 10, 20, 40, 100)
 

@@ -23,14 +23,11 @@ from s0_designs import keras_networks, summary
 from svg import curves
 from torch import nn
 
-from datassay.act.sample.comparison import compare_designs
-from datassay.act.sample.taylor import taylor_sample
-from datassay.act.sample.taylor_index import taylor_index
-from datassay.collect.curvature.derivatives import derivatives
-from datassay.collect.curvature.point_function import point_function
-from datassay.data.synthetic.functions import function_problem
-from datassay.models.networks import Affine
-from datassay.train.training import Recipe
+from datassay.act import compare_designs, taylor_index, taylor_sample
+from datassay.collect import derivatives, point_function
+from datassay.data import function_problem
+from datassay.models import Affine
+from datassay.train import Recipe
 
 N, EPSILON, COMPONENTS, ORDER, UPDATES = 8, 1e-3, 3, 2, 5000
 N_TEST = 1000

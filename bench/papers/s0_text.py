@@ -25,10 +25,9 @@ from scipy.stats import rankdata
 from sentence_pairs import Pairs, read, representations
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from datassay.act.weigh.weights import scaled_variance
-from datassay.score.neighbors.local_variance import neighbor_variance
-from datassay.score.neighbors.search import nearest_neighbors
-from datassay.train.head_training import HeadRecipe, train_heads
+from datassay.act import scaled_variance
+from datassay.score import nearest_neighbors, neighbor_variance
+from datassay.train import HeadRecipe, train_heads
 
 SEEDS = range(50)
 CV_SEEDS = range(2)

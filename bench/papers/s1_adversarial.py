@@ -24,11 +24,9 @@ from svg import histogram
 from torch import nn
 
 import datassay as da
-from datassay.act.remove.removal_curve import train_all, validation_score
-from datassay.act.remove.rivals import auroc
-from datassay.data.corrupt.adversarial import add_adversarial
-from datassay.data.samples import SampleSet
-from datassay.train.training import Recipe
+from datassay.act import auroc, train_all, validation_score
+from datassay.data import SampleSet, add_adversarial
+from datassay.train import Recipe
 
 SEEDS = 2
 FINE_TUNING = Recipe(steps=100)

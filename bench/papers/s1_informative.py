@@ -21,8 +21,8 @@ from record import record
 from svg import galleries, histogram
 
 import datassay as da
-from datassay.data.samples import SampleSet
-from datassay.report.drawing import draw
+from datassay.data import SampleSet
+from datassay.report import draw
 
 SHOWN = 10
 

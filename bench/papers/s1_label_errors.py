@@ -30,10 +30,10 @@ from sklearn.preprocessing import StandardScaler
 from svg import histogram
 
 import datassay as da
-from datassay.act.remove.removal_curve import task_recipe, train_all
-from datassay.act.remove.rivals import auroc
-from datassay.data.samples import SampleSet
-from datassay.train.training import sample_losses, train_networks
+from datassay.act import auroc, task_recipe, train_all
+from datassay.data import SampleSet
+from datassay.errors import SettingError
+from datassay.train import sample_losses, train_networks
 
 NETWORKS = 5
 FOLDS = 5
@@ -148,7 +148,7 @@ def information(noisy: SampleSet, lin) -> np.ndarray:
     """F-SI about the training inputs, in the paper's setting where it is stable."""
     try:
         return da.sample_information(lin, **PAPER_RUN).information
-    except da.SettingError:  # the step size is unstable for this network
+    except SettingError:  # the step size is unstable for this network
         return da.sample_information(lin).information
 
 

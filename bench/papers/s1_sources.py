@@ -23,7 +23,7 @@ from scipy.stats import mannwhitneyu
 from svg import histogram
 
 import datassay as da
-from datassay.data.samples import SampleSet
+from datassay.data import SampleSet
 
 SEEDS = 3
 SOURCES = ("MNIST", "USPS")

@@ -23,16 +23,13 @@ from record import record
 from tasks import mnist_pair
 from torch import nn
 
-from datassay.collect.collection import collect
-from datassay.collect.curvature.hessian import inputs, loss_at
-from datassay.data.samples import SampleSet
+from datassay.collect import collect, inputs, loss_at
+from datassay.data import SampleSet
 from datassay.errors import SettingError
 from datassay.machine import best_seconds
-from datassay.models.networks import mlp
-from datassay.score.influence.methods import METHODS
-from datassay.score.influence.problem import Problem
-from datassay.score.sample_information import sample_information
-from datassay.train.training import Recipe, train_networks
+from datassay.models import mlp
+from datassay.score import METHODS, Problem, sample_information
+from datassay.train import Recipe, train_networks
 
 S1 = {"lr": 1e-3, "steps": 2000, "reduction": "mean", "dynamics": "descent"}
 S1_LISSA = {"scale": 1000.0, "batch_size": 128}

@@ -21,7 +21,7 @@ from record import record
 from svg import heatmaps
 
 import datassay as da
-from datassay.score.compare.stability import Stability, stability
+from datassay.score import Stability, stability
 
 SEEDS = 5
 NETWORKS = {

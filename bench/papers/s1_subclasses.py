@@ -24,8 +24,8 @@ from resnet20 import features
 from svg import histogram
 
 import datassay as da
-from datassay.act.remove.rivals import auroc
-from datassay.data.samples import SampleSet
+from datassay.act import auroc
+from datassay.data import SampleSet
 
 SEEDS = 3
 SIZES = {3: 50, 5: 1000, 4: 1000}  # cat, dog, deer

@@ -23,7 +23,8 @@ from record import record
 from svg import curves
 
 import datassay as da
-from datassay.train.training import Recipe
+from datassay.act import removal_curve
+from datassay.train import Recipe
 
 SEEDS = 3
 FRACTIONS = (0.0, 0.25, 0.5, 0.8, 0.9, 0.95)
@@ -46,7 +47,7 @@ def main() -> None:
         network = TRAINED[figure]
         start = time.perf_counter()
         models = [da.build_model(network, train, seed=seed + 1) for seed in range(SEEDS)]
-        curve = da.removal_curve(models, train, test, rankings, fractions=FRACTIONS, recipe=RECIPE)
+        curve = removal_curve(models, train, test, rankings, fractions=FRACTIONS, recipe=RECIPE)
         means = {name: curve.score[r].mean(1) for r, name in enumerate(curve.rankings)}
         record(
             f"s1_summarize/{figure} MNIST 4 vs 9",

@@ -26,14 +26,12 @@ from scipy.stats import bootstrap, pearsonr
 from tasks import cats_dogs, draw, folder, halved, mnist_pair
 from torch import nn
 
-from datassay.collect.collection import collect
-from datassay.data.samples import SampleSet
+from datassay.collect import collect
+from datassay.data import SampleSet
 from datassay.errors import SettingError
-from datassay.models.networks import lenet5, mlp
-from datassay.score.influence.methods import influence
-from datassay.score.leave_one_out import leave_one_out
-from datassay.train.retrain import retrain
-from datassay.train.training import Recipe, train_networks
+from datassay.models import lenet5, mlp
+from datassay.score import influence, leave_one_out
+from datassay.train import Recipe, retrain, train_networks
 
 # Damping of the influence functions: S1's LiSSA at λ = 0 adds scale · 0.01 to the Hessian, which is
 # 10; the second is the 0.01 that its Table 2 names. Conjugate gradients solve what LiSSA samples.

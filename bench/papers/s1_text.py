@@ -20,7 +20,7 @@ from record import record
 from scipy.stats import pearsonr, spearmanr
 
 import datassay as da
-from datassay.data.samples import SampleSet
+from datassay.data import SampleSet
 
 SEEDS = 3
 SHOWN = 6

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from record import record
 
-from datassay.score.information.gaussian_kl import kl_information
+from datassay.score import kl_information
 from helpers.linearizations import linearization
 
 EPOCHS, BATCH, STEP, EACH_CLASS = 200, 5, 0.1, 40

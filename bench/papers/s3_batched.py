@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve, cholesky
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from record import record
 
-from datassay.polynomial.monomials import Monomials, local_monomials
+from datassay.polynomial import Monomials, local_monomials
 from polynomial import PAPER, SETS, images
 
 SIZE = 2000

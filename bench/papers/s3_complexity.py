@@ -16,9 +16,8 @@ import svg
 from record import record
 from s3_grid import CASES, SIZES, grid, search
 
-from datassay.collect.store.results import ResultStore
-from datassay.complexity.laws import Law, fit_joint_law, fit_laws
-from datassay.complexity.table import ComplexityTable
+from datassay.collect import ResultStore
+from datassay.complexity import ComplexityTable, Law, fit_joint_law, fit_laws
 
 NAMES = {"inputs": "d", "width": "m"}
 

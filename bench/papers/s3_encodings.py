@@ -22,13 +22,18 @@ from record import peak_mib, record
 from sklearn.decomposition import PCA
 from tasks import idx_images
 
-from datassay.data.samples import SampleSet
-from datassay.polynomial.encodings import cosine_coefficients, cosine_encoding, largest
-from datassay.polynomial.fit import fit_normal_equations
-from datassay.polynomial.model import Polynomial
-from datassay.polynomial.monomials import all_monomials
-from datassay.polynomial.normal_equations import NormalEquations, normal_equations
-from datassay.report.drawing import draw
+from datassay.data import SampleSet
+from datassay.polynomial import (
+    NormalEquations,
+    Polynomial,
+    all_monomials,
+    cosine_coefficients,
+    cosine_encoding,
+    fit_normal_equations,
+    largest,
+    normal_equations,
+)
+from datassay.report import draw
 
 DATA = ("mnist", "fashion_mnist")
 SHAPE = (28, 28)

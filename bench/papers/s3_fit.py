@@ -24,11 +24,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from record import peak_mib, record
 from svg import curves
 
-from datassay.polynomial.exact import exact_fit
-from datassay.polynomial.fit import fit_polynomial
-from datassay.polynomial.model import Polynomial
-from datassay.polynomial.monomials import Monomials, local_monomials
-from datassay.polynomial.normal_equations import NormalEquations, normal_equations
+from datassay.polynomial import (
+    Monomials,
+    NormalEquations,
+    Polynomial,
+    exact_fit,
+    fit_polynomial,
+    local_monomials,
+    normal_equations,
+)
 from polynomial import PAPER, SETS, images
 
 MAGNITUDE = {  # Table 3.7: L1 and L2 of the exact fit, of the batched fit

@@ -17,10 +17,8 @@ import numpy as np
 import torch
 from s3_sequential import sequential_seconds
 
-from datassay.collect.store.results import ResultStore
-from datassay.complexity.sample_complexity import Search
-from datassay.complexity.table import ComplexityTable, complexity_table
-from datassay.complexity.teacher_student import StudentRecipe
+from datassay.collect import ResultStore
+from datassay.complexity import ComplexityTable, Search, StudentRecipe, complexity_table
 
 INPUTS = (5, 10, 15, 20, 25, 30, 35, 40)  # at width 5
 WIDTHS = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 113, 160, 226, 320)  # at 5 inputs

@@ -18,7 +18,7 @@ import svg
 import torch
 from record import record
 
-from datassay.complexity.teacher_student import draw_networks, network_outputs
+from datassay.complexity import draw_networks, network_outputs
 
 INPUTS, WIDTH, SAMPLES, CELLS, SEED = 10, 5, 200, 21, 0
 

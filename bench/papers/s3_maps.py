@@ -20,9 +20,8 @@ from s3_surrogates import BATCHED, DATA, MONOMIALS, coefficients
 from svg import galleries
 from tasks import idx_images
 
-from datassay.polynomial.maps import CoefMaps, coef_maps
-from datassay.polynomial.model import Polynomial
-from datassay.report.heat_map import heat_image, heat_limit
+from datassay.polynomial import CoefMaps, Polynomial, coef_maps
+from datassay.report import heat_image, heat_limit
 
 FITS = {"batched": BATCHED, "exact": "leave-one-out ridge"}
 SHAPE = (28, 28)

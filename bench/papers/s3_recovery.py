@@ -14,8 +14,7 @@ import svg
 import torch
 from record import record
 
-from datassay.complexity.sample_complexity import recovery_r2
-from datassay.complexity.teacher_student import StudentRecipe
+from datassay.complexity import StudentRecipe, recovery_r2
 
 TEACHERS, STUDENTS = 5, 10
 # Figure, what runs along the axis with its values, what each line is with its values, what is

@@ -21,10 +21,9 @@ from record import record
 from s3_surrogates import DATA, NAMES, Surrogates, is_fitted
 from tasks import idx_images
 
-from datassay.data.corrupt.images import add_noise, add_patches
-from datassay.data.samples import SampleSet
-from datassay.report.drawing import draw
-from datassay.score.compare.robustness import Predictor, Robustness, robustness
+from datassay.data import SampleSet, add_noise, add_patches
+from datassay.report import draw
+from datassay.score import Predictor, Robustness, robustness
 
 # S3 prints no ranges; its text speaks of σ = 0.3 and of A = 55 and 100.
 LEVELS = {"noise": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), "patches": (10, 25, 55, 100, 150, 200)}

@@ -7,9 +7,7 @@ import time
 import numpy as np
 import torch
 
-from datassay.complexity.sample_complexity import SampleComplexity
-from datassay.complexity.teacher_student import StudentRecipe, draw_networks
-from datassay.complexity.training_procedure import Teachers
+from datassay.complexity import SampleComplexity, StudentRecipe, Teachers, draw_networks
 
 
 def train_one(

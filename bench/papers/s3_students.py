@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from datassay.polynomial.fit import fit_polynomial
-from datassay.polynomial.model import Polynomial
-from datassay.polynomial.monomials import all_monomials
+from datassay.polynomial import Polynomial, all_monomials, fit_polynomial
 
 BATCH, CHUNK = 100, 2000
 # What S3's text says of the teacher's weights, and what its printed polynomial (3.26) says.

@@ -19,10 +19,13 @@ import numpy as np
 from record import record
 from tasks import idx_images
 
-from datassay.polynomial.fit import fit_normal_equations, fit_polynomial
-from datassay.polynomial.model import Polynomial
-from datassay.polynomial.monomials import local_monomials
-from datassay.polynomial.normal_equations import normal_equations
+from datassay.polynomial import (
+    Polynomial,
+    fit_normal_equations,
+    fit_polynomial,
+    local_monomials,
+    normal_equations,
+)
 
 DATA = ("mnist", "fashion_mnist")
 MONOMIALS = local_monomials((28, 28), degree=2, window=3)

@@ -23,10 +23,15 @@ from s0_designs import rounded
 from s3_students import LAWS, Problems, outputs, problems, r2, regression, students
 from svg import curves, scatters
 
-from datassay.act.sample.comparison import mean_interval
-from datassay.polynomial.activation import l2_activation, minimax_activation
-from datassay.polynomial.model import Polynomial
-from datassay.polynomial.tensor_weights import posterior_activation, tensor_weights, weight_match
+from datassay.act import mean_interval
+from datassay.polynomial import (
+    Polynomial,
+    l2_activation,
+    minimax_activation,
+    posterior_activation,
+    tensor_weights,
+    weight_match,
+)
 
 WIDTH, EPOCHS, DEGREE = 100, 20, 3
 N_TEST, N_DRAWN = 10_000, 800

@@ -24,14 +24,12 @@ from record import record
 from s1_label_errors import network_probabilities
 from torch import nn
 
-from datassay.act.purify.loop import purify
-from datassay.act.remove.removal_curve import train_all, validation_score
-from datassay.collect.collection import collect
-from datassay.collect.curvature.output_loss import output_losses
-from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
-from datassay.score.label_issues import label_issues
-from datassay.train.training import Recipe, train_networks
+from datassay.act import purify, train_all, validation_score
+from datassay.collect import collect, output_losses
+from datassay.data import SampleSet
+from datassay.models import build_model
+from datassay.score import label_issues
+from datassay.train import Recipe, train_networks
 
 RANKING = Recipe(steps=400)
 JUDGING = Recipe(steps=1500)

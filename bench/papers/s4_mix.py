@@ -23,14 +23,11 @@ from scipy.stats import pearsonr
 from svg import curves
 from tasks import halved
 
-from datassay.collect.curvature.output_loss import output_score
-from datassay.data.samples import SampleSet
-from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.models.build import n_outputs
-from datassay.models.networks import linear
-from datassay.score.influence_moments import influence_variance
-from datassay.score.variance.pair_influence import geometry_influence
-from datassay.train.fitter import fitter
+from datassay.collect import output_score
+from datassay.data import SampleSet, sd_mixture
+from datassay.models import linear, n_outputs
+from datassay.score import geometry_influence, influence_variance
+from datassay.train import fitter
 
 RIDGE, DAMPING = 1e-4, 0.01
 REPEATS = 5

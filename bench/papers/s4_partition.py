@@ -27,12 +27,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
-from datassay.act.partition.agreement import agreement, oracle_agreement
-from datassay.act.partition.blocks import choose_gate
-from datassay.act.partition.held_out import fold_numbers
-from datassay.collect.curvature.output_geometry import output_geometry
-from datassay.data.samples import SampleSet
-from datassay.data.synthetic.mixtures import _letter_labels, routable_mixture, sd_mixture
+from datassay.act import agreement, choose_gate, fold_numbers, oracle_agreement
+from datassay.collect import output_geometry
+from datassay.data import SampleSet, letter_labels, routable_mixture, sd_mixture
+from datassay.estimators import PartitionedRegressor
 
 MIXES = ((500, 500), (700, 300), (700, 700, 700), (700, 150, 150))
 DRAWS = 10
@@ -51,7 +49,7 @@ def true_functions(samples: SampleSet) -> float:
     letters = samples.x.reshape(len(samples), 10, 4).argmax(2)
     names, sizes = np.unique(samples.source, return_counts=True)
     order = np.argsort(-sizes, kind="stable")
-    agrees = [_letter_labels(letters, int(names[k].split()[1]) - 1) == samples.y for k in order]
+    agrees = [letter_labels(letters, int(names[k].split()[1]) - 1) == samples.y for k in order]
     return float(adjusted_rand_score(samples.source, np.argmax(agrees, axis=0)))
 
 
@@ -113,7 +111,7 @@ def routed(train: SampleSet, test: SampleSet, n_blocks: int | None, seed: int) -
     x, x_test = (s.x.reshape(len(s), -1).astype(float) for s in (train, test))
     is_class = train.is_classification
     model = classifier if is_class else lambda: make_pipeline(StandardScaler(), Ridge())
-    kind = da.PartitionedClassifier if is_class else da.PartitionedRegressor
+    kind = da.PartitionedClassifier if is_class else PartitionedRegressor
     start = time.perf_counter()
     ours = kind(model(), classifier(), n_blocks=n_blocks, random_state=seed).fit(x, train.y)
     seconds = time.perf_counter() - start

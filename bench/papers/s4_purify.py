@@ -22,18 +22,16 @@ import s4_tasks
 from record import record
 from svg import curves
 
-from datassay.act.purify.loop import purify
-from datassay.act.purify.stopping import (
+from datassay.act import (
     held_out_stop,
     held_out_threshold,
     inflection_stop,
+    mean_interval,
+    purify,
     validation_stop,
 )
-from datassay.act.sample.comparison import mean_interval
-from datassay.data.samples import SampleSet
-from datassay.data.synthetic.mixtures import sd_mixture
-from datassay.models.build import n_outputs
-from datassay.models.networks import linear
+from datassay.data import SampleSet, sd_mixture
+from datassay.models import linear, n_outputs
 
 Draw = Callable[[int], tuple[SampleSet, SampleSet, SampleSet | None]]
 

@@ -13,8 +13,7 @@ import numpy as np
 import tasks
 
 import datassay as da
-from datassay.data.samples import SampleSet
-from datassay.data.synthetic.mixtures import LETTERS, clashing, letter_samples
+from datassay.data import LETTERS, SampleSet, clashing, letter_samples
 
 # Which rows of the training file are of functions 1, 2, 3 (the data folder's README).
 SD_SIZES = {

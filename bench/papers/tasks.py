@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from datassay.data.files.idx import read_idx
-from datassay.data.samples import SampleSet
+from datassay.data import SampleSet, read_idx
 
 
 def folder() -> Path:

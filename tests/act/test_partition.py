@@ -13,6 +13,7 @@ from datassay.act.partition.routing import fit_experts
 from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
 
 
@@ -96,25 +97,25 @@ def test_binary_with_one_output():
 
 
 def test_refusals(mixed):
-    with pytest.raises(da.DataError, match=r"needs at least 20 samples; got 19\. Add samples"):
+    with pytest.raises(DataError, match=r"needs at least 20 samples; got 19\. Add samples"):
         da.partition(linear(mixed), mixed.subset(np.arange(19)))
-    with pytest.raises(da.SettingError, match=r"20 samples a block; 40 blocks of 650 samples"):
+    with pytest.raises(SettingError, match=r"20 samples a block; 40 blocks of 650 samples"):
         da.partition(linear(mixed), mixed, n_blocks=40)
-    with pytest.raises(da.SettingError, match="n_blocks must be at least 1; got 0"):
+    with pytest.raises(SettingError, match="n_blocks must be at least 1; got 0"):
         da.partition(linear(mixed), mixed, n_blocks=0)
-    with pytest.raises(da.ModelError, match="only one dense layer"):
+    with pytest.raises(ModelError, match="only one dense layer"):
         da.partition(nn.Sequential(nn.Linear(40, 3), nn.ReLU(), nn.Linear(3, 4)), mixed)
-    with pytest.raises(da.SettingError, match="gate must be"):
+    with pytest.raises(SettingError, match="gate must be"):
         da.partition(linear(mixed), mixed, gate="maybe")
-    with pytest.raises(da.SettingError, match="held_out must lie"):
+    with pytest.raises(SettingError, match="held_out must lie"):
         da.partition(linear(mixed), mixed, held_out=0.8)
-    with pytest.raises(da.DataError, match="at least 2 classes"):
+    with pytest.raises(DataError, match="at least 2 classes"):
         da.partition(linear(mixed), mixed.subset(mixed.y == 0))
     same = SampleSet(np.ones((50, 3)), np.arange(50) % 2, np.arange(50), ("a", "b"))
-    with pytest.raises(da.DataError, match="inputs must differ"):
+    with pytest.raises(DataError, match="inputs must differ"):
         da.partition(linear(same), same)
     without = SampleSet(mixed.x, mixed.y, mixed.ids, mixed.class_names)
-    with pytest.raises(da.DataError, match="must have a source"):
+    with pytest.raises(DataError, match="must have a source"):
         oracle_agreement(linear(mixed), without)
 
 

@@ -14,6 +14,7 @@ from datassay.act.weigh.reweight import head_problem, reweight
 from datassay.act.weigh.search import search_weights
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.report.weighting_figure import weighting_grid_figure
 from datassay.train.head_training import HeadRecipe
 
@@ -96,15 +97,15 @@ def test_patience_stops_on_the_validation_samples(sets):
 
 def test_bad_input(sets):
     train, _ = sets
-    with pytest.raises(da.ModelError, match="it has none"):
+    with pytest.raises(ModelError, match="it has none"):
         reweight(nn.Flatten(), train)
-    with pytest.raises(da.DataError, match="each of the 200 samples"):
+    with pytest.raises(DataError, match="each of the 200 samples"):
         reweight(network(), train, weights=np.ones(3))
-    with pytest.raises(da.ModelError, match="2 outputs"):
+    with pytest.raises(ModelError, match="2 outputs"):
         reweight(network(5), train)
-    with pytest.raises(da.SettingError, match="n_neighbors"):
+    with pytest.raises(SettingError, match="n_neighbors"):
         reweight(network(), train, n_neighbors=200)
-    with pytest.raises(da.SettingError, match="max_ratio"):
+    with pytest.raises(SettingError, match="max_ratio"):
         reweight(network(), train, max_ratio=0.5)
 
 
@@ -124,7 +125,7 @@ def test_the_grid_is_each_pair_trained_alone(sets):
     assert grid.to_table().num_rows == 4
     figure = weighting_grid_figure(grid)
     np.testing.assert_allclose(np.array(figure.data[0].z, float), grid.score)
-    with pytest.raises(da.SettingError, match="must hold values"):
+    with pytest.raises(SettingError, match="must hold values"):
         weighting_grid(model, train, val, max_ratios=())
 
 
@@ -155,10 +156,10 @@ def test_search_beats_the_middle_of_its_range_and_is_repeatable(sets):
 
 def test_search_refusals(sets, monkeypatch):
     train, val = sets
-    with pytest.raises(da.SettingError, match="n_neighbors must be a range"):
+    with pytest.raises(SettingError, match="n_neighbors must be a range"):
         search_weights(network(), train, val, n_neighbors=(1, 5))
-    with pytest.raises(da.SettingError, match="n_trials"):
+    with pytest.raises(SettingError, match="n_trials"):
         search_weights(network(), train, val, n_trials=0)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(da.SettingError, match=r"datassay\[tune\]"):
+    with pytest.raises(SettingError, match=r"datassay\[tune\]"):
         search_weights(network(), train, val)

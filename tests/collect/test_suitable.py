@@ -8,6 +8,7 @@ from torch import nn
 import datassay as da
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.train import retrain
 
 RUN = {"lr": 0.1, "steps": 5}
 
@@ -72,7 +73,7 @@ def test_attention_is_collected_and_retrained_without_a_warning(kind):
     """Warnings are errors here; torch's fused attention warns, and cannot be differentiated."""
     train, val = samples(), samples(4, seed=1)
     assert len(da.collect(made(kind), train, val)) == 10
-    found = da.retrain(made(kind), train, val, removed=[3, 7], precision="float64", **RUN)
+    found = retrain(made(kind), train, val, removed=[3, 7], precision="float64", **RUN)
     for i, outputs in zip((3, 7), found.outputs_without, strict=True):
         alone = descended(made(kind), train, np.delete(np.arange(10), i))
         expected = alone(torch.tensor(val.x).double()).detach().numpy()
@@ -106,14 +107,14 @@ def test_a_wrapped_network_is_the_one_inside(wrap, tmp_path):
     one = da.collect(plain, train, val, store=tmp_path / "store")
     two = da.collect(wrapped, train, val, store=tmp_path / "store")
     assert torch.equal(one.kernel, two.kernel)
-    runs = [da.retrain(m, train, val, removed=[0], **RUN) for m in (plain, wrapped)]
+    runs = [retrain(m, train, val, removed=[0], **RUN) for m in (plain, wrapped)]
     np.testing.assert_array_equal(*(run.outputs for run in runs))
     kept = da.purify(wrapped, train, step=1, max_fraction=0.1, stop="none", min_per_class=1)
     assert kept.model(torch.tensor(train.x)).shape == (10, 2)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("call", [da.collect, lambda *sets: da.retrain(*sets, **RUN)])
+@pytest.mark.parametrize("call", [da.collect, lambda *sets: retrain(*sets, **RUN)])
 def test_lazy_and_scripted_networks_are_refused(call):
     lazy = nn.Sequential(nn.Flatten(), nn.LazyLinear(2))
     before = torch.get_rng_state()
@@ -139,14 +140,12 @@ def test_lazy_and_scripted_networks_are_refused(call):
 )
 def test_retraining_refuses_what_it_cannot_run(model, message):
     with pytest.raises(ModelError, match=message):
-        da.retrain(made(model), samples(), **RUN)
+        retrain(made(model), samples(), **RUN)
 
 
 def test_bfloat16_weights_are_read_as_they_are():
     train, half = samples(), made(dense).bfloat16()
-    found = [
-        da.retrain(m, train, removed=[0], **RUN) for m in (half, made(dense).bfloat16().float())
-    ]
+    found = [retrain(m, train, removed=[0], **RUN) for m in (half, made(dense).bfloat16().float())]
     np.testing.assert_array_equal(*(run.outputs_without for run in found))
     assert half[1].weight.dtype == torch.bfloat16
 

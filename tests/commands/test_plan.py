@@ -11,6 +11,7 @@ from datassay.collect.step_bytes import step_bytes
 from datassay.commands.run.job import RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.plan_costs import forward_work
+from datassay.errors import ModelError, SettingError
 from datassay.machine import matrix_rate
 
 DIGITS = da.load("digits")
@@ -100,9 +101,9 @@ def test_forward_work_of_a_convolution():
 
 
 def test_a_bad_setting_is_refused_as_the_run_would():
-    with pytest.raises(da.SettingError, match="steps"):
+    with pytest.raises(SettingError, match="steps"):
         plan(*DIGITS, replace(SETTINGS, steps=0))
-    with pytest.raises(da.ModelError, match="model must be one of"):
+    with pytest.raises(ModelError, match="model must be one of"):
         plan(*DIGITS, replace(SETTINGS, model="nope"))
 
 

@@ -23,6 +23,7 @@ from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
 from datassay.commands.run.summary import summary_json
 from datassay.commands.run.table import score_table
 from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
 from datassay.score.information.average import average_information
 from datassay.score.information.groups import group_information
 from datassay.score.information.nearest_pairs import nearest_pairs
@@ -326,7 +327,7 @@ def test_only_the_suspects_that_go_count_as_dropped(noisy):
 )
 def test_settings_are_refused_before_any_work(change, message):
     settings = replace(SETTINGS, **change)
-    with pytest.raises(da.SettingError, match=message):
+    with pytest.raises(SettingError, match=message):
         check_settings(settings)
 
 

@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import datassay as da
 from datassay.act.partition import held_out, influence_blocks, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
+from datassay.errors import DataError, SettingError
+from datassay.estimators import PartitionedRegressor
 
 partition = import_module("datassay.act.partition.blocks")
 
@@ -31,7 +33,7 @@ def few_iterations(monkeypatch):
 @pytest.mark.usefixtures("few_iterations")
 @parametrize_with_checks([
     da.PartitionedClassifier(restarts=1, max_blocks=2),
-    da.PartitionedRegressor(restarts=1, max_blocks=2),
+    PartitionedRegressor(restarts=1, max_blocks=2),
 ])
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
@@ -65,7 +67,7 @@ def test_regression_by_blocks():
     train, test = (
         routable_mixture((150, 150), task="regression", n_features=5, seed=s) for s in (0, 1)
     )
-    ours = da.PartitionedRegressor(n_blocks=2, restarts=4, random_state=0).fit(train.x, train.y)
+    ours = PartitionedRegressor(n_blocks=2, restarts=4, random_state=0).fit(train.x, train.y)
     assert ours.router_is_informative_
     assert ours.score(test.x, test.y) > 0.8
 
@@ -93,9 +95,9 @@ def test_a_forest_a_block():
 
 def test_refusals():
     x, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
-    with pytest.raises(da.SettingError, match="Take at most 1"):
+    with pytest.raises(SettingError, match="Take at most 1"):
         da.PartitionedClassifier(n_blocks=2).fit(x, y)
-    with pytest.raises(da.SettingError, match="routing must be"):
+    with pytest.raises(SettingError, match="routing must be"):
         da.PartitionedClassifier(routing="loud").fit(x, y)
-    with pytest.raises(da.DataError, match="at least 2 classes"):
+    with pytest.raises(DataError, match="at least 2 classes"):
         da.PartitionedClassifier().fit(x, np.zeros(30, int))

@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import datassay as da
 from datassay.act.weigh.weights import local_variance_weights
+from datassay.errors import DataError, SettingError
 from datassay.estimators.local_variance import LocalVarianceClassifier, LocalVarianceRegressor
 from datassay.estimators.skorch import SampleWeightMixin
 
@@ -96,17 +96,17 @@ def test_an_unfitted_forest_has_probabilities():
 
 def test_refusals():
     x, y = make_moons(40, random_state=0)
-    with pytest.raises(da.SettingError, match="KNeighborsClassifier does not"):
+    with pytest.raises(SettingError, match="KNeighborsClassifier does not"):
         LocalVarianceClassifier(KNeighborsClassifier()).fit(x, y)
-    with pytest.raises(da.SettingError, match="inside the pipeline"):
+    with pytest.raises(SettingError, match="inside the pipeline"):
         LocalVarianceClassifier(make_pipeline(LogisticRegression())).fit(x, y)
-    with pytest.raises(da.SettingError, match="n_neighbors"):
+    with pytest.raises(SettingError, match="n_neighbors"):
         LocalVarianceClassifier(n_neighbors=40).fit(x, y)
-    with pytest.raises(da.SettingError, match="max_ratio"):
+    with pytest.raises(SettingError, match="max_ratio"):
         LocalVarianceRegressor(max_ratio=0).fit(x, y.astype(float))
-    with pytest.raises(da.DataError, match="sample_weight must not be negative"):
+    with pytest.raises(DataError, match="sample_weight must not be negative"):
         LocalVarianceClassifier(DummyClassifier()).fit(x, y, sample_weight=-np.ones(40))
-    with pytest.raises(da.DataError, match="at least 2 classes"):
+    with pytest.raises(DataError, match="at least 2 classes"):
         LocalVarianceClassifier().fit(x, np.zeros(40, int))
 
 
@@ -160,5 +160,5 @@ def test_a_skorch_net_in_a_search_with_its_own_validation_split(skorch_net):
     assert found.predict_proba(x.astype(np.float32)).shape == (90, 2)
     net = skorch_net().fit(x.astype(np.float32), y)
     assert net.history[-1]["valid_loss"] > 0
-    with pytest.raises(da.SettingError, match='reduction must be "none"'):
+    with pytest.raises(SettingError, match='reduction must be "none"'):
         skorch_net(reduction="mean").fit(x.astype(np.float32), y)

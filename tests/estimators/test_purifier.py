@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import datassay as da
 from datassay.act.purify.loop import purify
 from datassay.data.synthetic.mixtures import sd_mixture
+from datassay.errors import SettingError
 from datassay.models.build import build_model
 
 
@@ -40,7 +41,7 @@ def test_regression_and_bad_settings():
     y[:8] += 4
     kept, _ = da.Purifier(ridge=1e-3).fit_resample(x, y)
     assert 85 <= len(kept) <= 92
-    with pytest.raises(da.SettingError, match="order must be one of"):
+    with pytest.raises(SettingError, match="order must be one of"):
         da.Purifier(order="best").fit(x, y)
 
 

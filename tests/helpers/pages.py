@@ -2,24 +2,6 @@
 
 from html.parser import HTMLParser
 
-import pytest
-
-from datassay.commands.run.page import render_page
-from helpers.findings import (
-    digit_samples,
-    make_findings,
-    regression_samples,
-    row_samples,
-    text_samples,
-)
-
-MAKERS = {
-    "image": digit_samples,
-    "text": text_samples,
-    "row": row_samples,
-    "regression": regression_samples,
-}
-
 
 class Elements(HTMLParser):
     """What a browser would see: start tags with attributes, and text by enclosing tag."""
@@ -42,8 +24,3 @@ class Elements(HTMLParser):
 
     def all(self, tag):
         return [attrs for name, attrs in self.tags if name == tag]
-
-
-@pytest.fixture(scope="module", params=MAKERS)
-def page(request):
-    return render_page(make_findings(MAKERS[request.param]()))

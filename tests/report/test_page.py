@@ -21,10 +21,23 @@ from helpers.findings import (
     EVIL,
     digit_samples,
     make_findings,
+    regression_samples,
     row_samples,
     text_samples,
 )
 from helpers.pages import Elements
+
+MAKERS = {
+    "image": digit_samples,
+    "text": text_samples,
+    "row": row_samples,
+    "regression": regression_samples,
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def page(request):
+    return render_page(make_findings(MAKERS[request.param]()))
 
 
 def test_nothing_is_asked_from_the_network(page):

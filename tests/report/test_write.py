@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.remove.rivals import Contest
-from datassay.commands.run.files import write_results
+from datassay.commands.run.files import WRITERS, write_results
 from datassay.errors import SettingError
 from datassay.report import write
 from datassay.report.write import check_writable
@@ -163,7 +163,7 @@ def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing,
         path.write_text("half")
         raise failure
 
-    monkeypatch.setitem(write.WRITERS, failing, fail)
+    monkeypatch.setitem(WRITERS, failing, fail)
     for place in (out, tmp_path / "new"):
         with pytest.raises(failure):
             write_results(make_findings(digit_samples(40)), place)
@@ -175,7 +175,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
     def full(findings, path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(write.WRITERS, "summary.json", full)
+    monkeypatch.setitem(WRITERS, "summary.json", full)
     with pytest.raises(SettingError, match=r"No space left on device\. Free space"):
         write_results(make_findings(), tmp_path / "out")
     assert not names(tmp_path)

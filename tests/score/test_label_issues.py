@@ -1,6 +1,7 @@
 """Label issues: held-out outputs by the definition, the score's sign, units, refusals, a figure."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_the_primal_form_serves_sets_too_large_for_a_kernel(monkeypatch):
     labels = np.arange(20) % 3
     targets = torch.nn.functional.one_hot(torch.as_tensor(labels), 3).double()[..., None]
     lin = linearization(phi, targets, dual=False, labels=labels)
-    monkeypatch.setattr("datassay.score.label_issues.LARGEST_KERNEL", 10)
+    monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 10)
     found = label_issues(lin)
     weight = torch.as_tensor(found.weight)
     expected = torch.stack([ridge_without(phi, targets, i, weight, found.ridge) for i in range(20)])

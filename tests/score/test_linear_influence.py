@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import kurtosis, skew
 
-import datassay as da
+from datassay.errors import DataError, SettingError
 from datassay.score.influence.linear import linear_influence
 from helpers.linearizations import linearization, random_jacobians
 
@@ -81,16 +81,16 @@ def test_the_table_has_one_row_a_sample():
 
 @pytest.mark.parametrize("ridge", [0.0, -1.0, float("inf")])
 def test_a_ridge_that_is_none_is_refused(ridge):
-    with pytest.raises(da.SettingError, match="ridge must be positive"):
+    with pytest.raises(SettingError, match="ridge must be positive"):
         linear_influence(problem()[0], ridge=ridge)
 
 
 def test_too_few_are_refused():
     lin = problem()[0]
-    with pytest.raises(da.SettingError, match="n_partners must be at least 3"):
+    with pytest.raises(SettingError, match="n_partners must be at least 3"):
         linear_influence(lin, ridge=1.0, n_partners=2)
-    with pytest.raises(da.DataError, match="at least 4 samples"):
+    with pytest.raises(DataError, match="at least 4 samples"):
         linear_influence(lin.subset(np.arange(3)), ridge=1.0)
     phi, residual, _ = random_jacobians(N, 1, 1, P, 1, 0)
-    with pytest.raises(da.DataError, match="must differ between pairs"):
+    with pytest.raises(DataError, match="must differ between pairs"):
         linear_influence(linearization(phi, 0 * residual, dual=False), ridge=1.0)

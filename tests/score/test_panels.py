@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-import datassay as da
+from datassay.errors import SettingError
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
@@ -114,7 +114,7 @@ def test_whole_rows_are_refused_where_they_do_not_fit(monkeypatch):
     monkeypatch.setattr(panels_module, "PANEL_BYTES", 8 * P * 16)
     lin = problem()
     rows = FeatureRows(lin.features, torch.eye(P).double(), 1, "float64", memory=1000.0)
-    with pytest.raises(da.SettingError, match=r"must fit the memory twice.*90 x 24"):
+    with pytest.raises(SettingError, match=r"must fit the memory twice.*90 x 24"):
         rows.whole()
     assert rows[5:9].shape == (4, 1, P)
 

@@ -15,6 +15,7 @@ from datassay.commands.run.page import render_page
 from datassay.commands.run.settings import RunSettings, check_settings
 from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
 from datassay.commands.terminal import results_table
+from datassay.errors import SettingError
 from datassay.score.compare import projection_quality as quality_module
 from datassay.score.compare.projection_quality import (
     SCORES,
@@ -129,19 +130,19 @@ def test_rank_correlation_with_ties_is_scipys():
     ],
 )
 def test_bad_settings(given, message):
-    with pytest.raises(da.SettingError, match=message):
+    with pytest.raises(SettingError, match=message):
         projection_quality(MODEL, TRAIN, VAL, **given)
 
 
 def test_bad_targets():
     for target in (0.0, 1.1, float("nan")):
-        with pytest.raises(da.SettingError, match=r"rank_correlation must be in \(0, 1\]"):
+        with pytest.raises(SettingError, match=r"rank_correlation must be in \(0, 1\]"):
             check_settings(replace(SETTINGS, rank_correlation=target))
-        with pytest.raises(da.SettingError, match="rank_correlation"):
+        with pytest.raises(SettingError, match="rank_correlation"):
             made([0.5]).smallest(target)
-    with pytest.raises(da.SettingError, match="score must be one of"):
+    with pytest.raises(SettingError, match="score must be one of"):
         made([0.5]).smallest(0.5, "loss")
-    with pytest.raises(da.SettingError, match="projection, which must then be auto; got 9"):
+    with pytest.raises(SettingError, match="projection, which must then be auto; got 9"):
         check_settings(replace(SETTINGS, rank_correlation=0.9, projection=9))
 
 

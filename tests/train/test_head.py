@@ -11,6 +11,7 @@ from torch import nn
 
 import datassay as da
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.train.head import split_head
 from datassay.train.head_training import HeadRecipe, mean_one, train_heads
 
@@ -97,7 +98,7 @@ def test_word_numbers_stay_whole():
     ],
 )
 def test_unsuitable_networks(model, layer, message):
-    with pytest.raises(da.ModelError, match=message):
+    with pytest.raises(ModelError, match=message):
         split_head(model, samples(), layer)
 
 
@@ -107,7 +108,7 @@ def test_features_must_be_finite():
     data = samples()
     head = split_head(Crossed(), data)
     broken = type(head)(model, "1", model[1], head.scale, head.shift)
-    with pytest.raises(da.ModelError, match="features must be finite"):
+    with pytest.raises(ModelError, match="features must be finite"):
         broken.features(data)
 
 
@@ -207,7 +208,7 @@ def test_trained_starts_at_the_given_layer():
     found = train_heads(x, y, np.ones((2, 60)), "cross_entropy", recipe, start=start)
     torch.testing.assert_close(found.weight, start[0].expand(1, 2, 3, 4))
     torch.testing.assert_close(found.bias, start[1].expand(1, 2, 3))
-    with pytest.raises(da.SettingError, match="needs the layer"):
+    with pytest.raises(SettingError, match="needs the layer"):
         train_heads(x, y, np.ones((1, 60)), "cross_entropy", recipe)
 
 
@@ -222,16 +223,16 @@ def test_trained_starts_at_the_given_layer():
 )
 def test_refused_settings(setting, message):
     x, y = torch.zeros(4, 2), torch.zeros(4, 1)
-    with pytest.raises(da.SettingError, match=message):
+    with pytest.raises(SettingError, match=message):
         train_heads(x, y, np.ones((1, 4)), "mse", HeadRecipe(**setting))
 
 
 def test_refused_weights():
     x, y = torch.zeros(4, 2), torch.zeros(4, 1)
-    with pytest.raises(da.DataError, match="each of the 4 samples; got 3"):
+    with pytest.raises(DataError, match="each of the 4 samples; got 3"):
         train_heads(x, y, np.ones((1, 3)), "mse", HeadRecipe())
     for bad in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0]):
-        with pytest.raises(da.DataError, match="finite, not negative and not all 0"):
+        with pytest.raises(DataError, match="finite, not negative and not all 0"):
             mean_one(np.array(bad))
-    with pytest.raises(da.SettingError, match="loss must be"):
+    with pytest.raises(SettingError, match="loss must be"):
         train_heads(x, y, np.ones((1, 4)), "hinge", HeadRecipe())

@@ -1,1 +1,68 @@
 """Step 3: scores become decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datassay.face import face
+
+if TYPE_CHECKING:
+    from datassay.act.partition.agreement import agreement as agreement
+    from datassay.act.partition.agreement import oracle_agreement as oracle_agreement
+    from datassay.act.partition.blocks import Partition as Partition
+    from datassay.act.partition.blocks import choose_gate as choose_gate
+    from datassay.act.partition.blocks import partition as partition
+    from datassay.act.partition.held_out import fold_numbers as fold_numbers
+    from datassay.act.purify.loop import purify as purify
+    from datassay.act.purify.result import Purification as Purification
+    from datassay.act.purify.result import PurificationTrace as PurificationTrace
+    from datassay.act.purify.stopping import held_out_stop as held_out_stop
+    from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
+    from datassay.act.purify.stopping import inflection_stop as inflection_stop
+    from datassay.act.purify.stopping import validation_stop as validation_stop
+    from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
+    from datassay.act.remove.removal_curve import removal_curve as removal_curve
+    from datassay.act.remove.removal_curve import task_recipe as task_recipe
+    from datassay.act.remove.removal_curve import train_all as train_all
+    from datassay.act.remove.removal_curve import validation_score as validation_score
+    from datassay.act.remove.rivals import Contest as Contest
+    from datassay.act.remove.rivals import auroc as auroc
+    from datassay.act.remove.summarize import KeepSet as KeepSet
+    from datassay.act.remove.summarize import summarize as summarize
+    from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
+    from datassay.act.sample.comparison import compare_designs as compare_designs
+    from datassay.act.sample.comparison import mean_interval as mean_interval
+    from datassay.act.sample.density import Density as Density
+    from datassay.act.sample.generalization_bound import GeneralizationBound as GeneralizationBound
+    from datassay.act.sample.generalization_bound import bound_reductions as bound_reductions
+    from datassay.act.sample.generalization_bound import (
+        generalization_bound as generalization_bound,
+    )
+    from datassay.act.sample.taylor import TaylorSample as TaylorSample
+    from datassay.act.sample.taylor import taylor_sample as taylor_sample
+    from datassay.act.sample.taylor_index import checked_epsilon as checked_epsilon
+    from datassay.act.sample.taylor_index import taylor_index as taylor_index
+    from datassay.act.sample.taylor_index import taylor_terms as taylor_terms
+    from datassay.act.weigh.active_bias import active_bias_weights as active_bias_weights
+    from datassay.act.weigh.active_bias import batched_active_bias as batched_active_bias
+    from datassay.act.weigh.class_balance import class_balanced_weights as class_balanced_weights
+    from datassay.act.weigh.features import trained_network as trained_network
+    from datassay.act.weigh.gain import WeightGain as WeightGain
+    from datassay.act.weigh.gain import head_gain as head_gain
+    from datassay.act.weigh.gain import network_gain as network_gain
+    from datassay.act.weigh.grid import WeightingGrid as WeightingGrid
+    from datassay.act.weigh.grid import Weightings as Weightings
+    from datassay.act.weigh.grid import weighting_grid as weighting_grid
+    from datassay.act.weigh.reweight import HeadProblem as HeadProblem
+    from datassay.act.weigh.reweight import Reweighted as Reweighted
+    from datassay.act.weigh.reweight import head_problem as head_problem
+    from datassay.act.weigh.reweight import reweight as reweight
+    from datassay.act.weigh.search import WeightSearch as WeightSearch
+    from datassay.act.weigh.search import search_weights as search_weights
+    from datassay.act.weigh.self_paced import self_paced_weights as self_paced_weights
+    from datassay.act.weigh.weights import SampleWeights as SampleWeights
+    from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
+    from datassay.act.weigh.weights import sample_weights as sample_weights
+    from datassay.act.weigh.weights import scaled_variance as scaled_variance
+
+face(__name__)

@@ -1,1 +1,27 @@
 """Step 1: a model and samples become arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datassay.face import face
+
+if TYPE_CHECKING:
+    from datassay.collect.collection import collect as collect
+    from datassay.collect.curvature.derivatives import derivatives as derivatives
+    from datassay.collect.curvature.hessian import inputs as inputs
+    from datassay.collect.curvature.hessian import loss_at as loss_at
+    from datassay.collect.curvature.output_geometry import OutputGeometry as OutputGeometry
+    from datassay.collect.curvature.output_geometry import output_geometry as output_geometry
+    from datassay.collect.curvature.output_loss import output_losses as output_losses
+    from datassay.collect.curvature.output_loss import output_score as output_score
+    from datassay.collect.curvature.point_function import point_function as point_function
+    from datassay.collect.engine.choose import engine_named as engine_named
+    from datassay.collect.form import Form as Form
+    from datassay.collect.jacobian.per_sample import frozen_copy as frozen_copy
+    from datassay.collect.jacobian.per_sample import inspect_layers as inspect_layers
+    from datassay.collect.jacobian.projection import projector as projector
+    from datassay.collect.linearization import Linearization as Linearization
+    from datassay.collect.store.results import ResultStore as ResultStore
+
+face(__name__)

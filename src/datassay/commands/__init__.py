@@ -1,5 +1,21 @@
 """The command line: `app` for tests and other programs, `main` for the shell."""
 
-from datassay.commands.app import app, main
+from __future__ import annotations
 
-__all__ = ["app", "main"]
+from typing import TYPE_CHECKING
+
+from datassay.face import face
+
+if TYPE_CHECKING:
+    from datassay.commands.app import app as app
+    from datassay.commands.app import main as main
+    from datassay.commands.bench.cases import brute_weights as brute_weights
+    from datassay.commands.bench.cases import cross_validated_margin as cross_validated_margin
+    from datassay.commands.run.files import write_results as write_results
+    from datassay.commands.run.findings import LOWEST_FIRST as LOWEST_FIRST
+    from datassay.commands.run.findings import SUSPECTS_FIRST as SUSPECTS_FIRST
+    from datassay.commands.run.job import run as run
+    from datassay.commands.run.settings import RunSettings as RunSettings
+    from datassay.commands.run.steps.plan import plan as plan
+
+face(__name__)

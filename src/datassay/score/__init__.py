@@ -1,1 +1,83 @@
 """Step 2: arrays become one row per sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datassay.face import face
+
+if TYPE_CHECKING:
+    from datassay.score.attribution import Attribution as Attribution
+    from datassay.score.attribution import RemovalScores as RemovalScores
+    from datassay.score.attribution import TopEffects as TopEffects
+    from datassay.score.attribution import attribution as attribution
+    from datassay.score.attribution import removal_scores as removal_scores
+    from datassay.score.compare.aggregate import Aggregate as Aggregate
+    from datassay.score.compare.aggregate import aggregate as aggregate
+    from datassay.score.compare.consensus import Consensus as Consensus
+    from datassay.score.compare.consensus import RunScores as RunScores
+    from datassay.score.compare.consensus import consensus as consensus
+    from datassay.score.compare.projection_quality import N_FEATURES as N_FEATURES
+    from datassay.score.compare.projection_quality import SCORES as SCORES
+    from datassay.score.compare.projection_quality import projection_quality as projection_quality
+    from datassay.score.compare.projection_quality import rank_correlation as rank_correlation
+    from datassay.score.compare.retraining_check import RetrainingCheck as RetrainingCheck
+    from datassay.score.compare.retraining_check import retraining_check as retraining_check
+    from datassay.score.compare.robustness import Predictor as Predictor
+    from datassay.score.compare.robustness import Robustness as Robustness
+    from datassay.score.compare.robustness import robustness as robustness
+    from datassay.score.compare.stability import Stability as Stability
+    from datassay.score.compare.stability import stability as stability
+    from datassay.score.influence.cg import conjugate_gradients as conjugate_gradients
+    from datassay.score.influence.exact import exact as exact
+    from datassay.score.influence.gauss_newton import gauss_newton as gauss_newton
+    from datassay.score.influence.linear import SampleInfluence as SampleInfluence
+    from datassay.score.influence.linear import linear_influence as linear_influence
+    from datassay.score.influence.lissa import lissa as lissa
+    from datassay.score.influence.methods import METHODS as METHODS
+    from datassay.score.influence.methods import influence as influence
+    from datassay.score.influence.problem import Problem as Problem
+    from datassay.score.influence.tracin import tracin as tracin
+    from datassay.score.influence.unrolled import unrolled as unrolled
+    from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
+    from datassay.score.influence_moments import gradient_moments as gradient_moments
+    from datassay.score.influence_moments import influence_moments as influence_moments
+    from datassay.score.influence_moments import influence_variance as influence_variance
+    from datassay.score.influence_moments import pair_moments as pair_moments
+    from datassay.score.information.average import AverageInformation as AverageInformation
+    from datassay.score.information.average import average_information as average_information
+    from datassay.score.information.gaussian_kl import KlInformation as KlInformation
+    from datassay.score.information.gaussian_kl import kl_information as kl_information
+    from datassay.score.information.groups import GroupInformation as GroupInformation
+    from datassay.score.information.groups import group_information as group_information
+    from datassay.score.information.nearest_pairs import nearest_pairs as nearest_pairs
+    from datassay.score.information.pairs import PairInformation as PairInformation
+    from datassay.score.information.pairs import pair_information as pair_information
+    from datassay.score.information.sources import SourceInformation as SourceInformation
+    from datassay.score.information.sources import source_information as source_information
+    from datassay.score.information.weights import SteadyState as SteadyState
+    from datassay.score.label_issues import LabelIssues as LabelIssues
+    from datassay.score.label_issues import label_issues as label_issues
+    from datassay.score.learning_curve import LearningCurve as LearningCurve
+    from datassay.score.learning_curve import learning_curve as learning_curve
+    from datassay.score.leave_one_out import LeaveOneOut as LeaveOneOut
+    from datassay.score.leave_one_out import leave_one_out as leave_one_out
+    from datassay.score.linear.eigenbasis import eigenbasis as eigenbasis
+    from datassay.score.linear.outcome import outcome as outcome
+    from datassay.score.linear.training_run import training_run as training_run
+    from datassay.score.neighbors.local_variance import LocalVariance as LocalVariance
+    from datassay.score.neighbors.local_variance import local_variance as local_variance
+    from datassay.score.neighbors.local_variance import neighbor_variance as neighbor_variance
+    from datassay.score.neighbors.search import Neighbors as Neighbors
+    from datassay.score.neighbors.search import nearest_neighbors as nearest_neighbors
+    from datassay.score.removal_effects import RemovalEffects as RemovalEffects
+    from datassay.score.removal_effects import geometry_effects as geometry_effects
+    from datassay.score.removal_effects import removal_effects as removal_effects
+    from datassay.score.sample_information import SampleInformation as SampleInformation
+    from datassay.score.sample_information import sample_information as sample_information
+    from datassay.score.variance.pair_influence import PairInfluence as PairInfluence
+    from datassay.score.variance.pair_influence import Partners as Partners
+    from datassay.score.variance.pair_influence import geometry_influence as geometry_influence
+    from datassay.score.variance.pair_influence import pair_influence as pair_influence
+
+face(__name__)

@@ -1,1 +1,26 @@
 """Fitting networks: one, many at once, and last layers alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datassay.face import face
+
+if TYPE_CHECKING:
+    from datassay.train.convex import fit_convex as fit_convex
+    from datassay.train.fitter import fitter as fitter
+    from datassay.train.head import Head as Head
+    from datassay.train.head import split_head as split_head
+    from datassay.train.head_training import HeadRecipe as HeadRecipe
+    from datassay.train.head_training import TrainedHeads as TrainedHeads
+    from datassay.train.head_training import train_heads as train_heads
+    from datassay.train.history import PredictionHistory as PredictionHistory
+    from datassay.train.retrain import Retrained as Retrained
+    from datassay.train.retrain import networks_at_a_time as networks_at_a_time
+    from datassay.train.retrain import retrain as retrain
+    from datassay.train.training import Recipe as Recipe
+    from datassay.train.training import TrainedNetworks as TrainedNetworks
+    from datassay.train.training import sample_losses as sample_losses
+    from datassay.train.training import train_networks as train_networks
+
+face(__name__)

@@ -134,7 +134,7 @@ def retrain(
         kept.put("all", _of_all(networks, train if val is None else val))
     reference = kept.get("all")
     done = total - steps * len(missing)
-    for part in _parts(missing, _batch_size(model, train)):
+    for part in _parts(missing, networks_at_a_time(model, train)):
         told = _many(part_of(progress, STEP, done, total), len(part))
         networks = _train(model, train, part, without, told)
         found = _without(networks, part, train, train if val is None else val, reference)
@@ -241,8 +241,17 @@ def _flat(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
     return torch.cat([networks.state[name].flatten(1) for name in trained], 1)
 
 
-def _batch_size(model: nn.Module, train: SampleSet) -> int:
-    """Networks a batch; 1 for convolutions: stacked they become grouped ones, which are slower."""
+def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
+    """How many networks are trained side by side.
+
+    Args:
+        model: one of them.
+        train: the samples.
+
+    Returns:
+        As many as a fixed memory holds; 1 for convolutions: stacked they become grouped ones, which
+        are slower.
+    """
     frozen = frozen_copy(model, torch.float32)
     if any(isinstance(m, CONVOLUTIONS) for m in frozen.modules()):
         return 1

@@ -63,7 +63,7 @@ def sd_mixture(sizes: Sequence[int] = (700, 300), *, seed: int = 0) -> SampleSet
     letters = rng.integers(0, len(LETTERS), (len(block), _FEATURE_HALVES.shape[1]))
     y = np.empty(len(block), dtype=np.int64)
     for function in range(len(sizes)):
-        y[block == function] = _letter_labels(letters[block == function], function)
+        y[block == function] = letter_labels(letters[block == function], function)
     return letter_samples(letters, y, block, name=f"sd{len(sizes)}")
 
 
@@ -97,7 +97,16 @@ def letter_samples(
     )
 
 
-def _letter_labels(letters: Int[np.ndarray, "n ten"], function: int) -> Int[np.ndarray, " n"]:
+def letter_labels(letters: Int[np.ndarray, "n ten"], function: int) -> Int[np.ndarray, " n"]:
+    """The labels that one of the three rules gives.
+
+    Args:
+        letters: [n, 10], 0 to 25.
+        function: 0, 1 or 2.
+
+    Returns:
+        [n] labels, 0 to 25.
+    """
     score = _LETTER_TENTHS[function][letters] @ _FEATURE_HALVES[function]
     return _RISING[np.searchsorted(_THRESHOLD_TWENTIETHS[function], score, side="left")]
 

@@ -1,0 +1,63 @@
+"""Faces: the `__init__` of a step hands on its public names, each loaded when first used."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import import_module
+from types import ModuleType
+
+
+class Face(ModuleType):
+    """A package that hands on names from its modules.
+
+    A name may be a folder's as well: `datassay.collect` is the function although a folder is
+    called so too. The import system binds the folder to the package; that binding is left out, and
+    `from datassay.collect.x import y` goes on working without it.
+    """
+
+    _homes: dict[str, str]
+
+    def __getattr__(self, name: str) -> object:
+        if name not in self._homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return getattr(import_module(self._homes[name]), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in self._homes):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._homes)
+
+
+def face(package: str) -> None:
+    """Make a package a face: it hands on what its `if TYPE_CHECKING:` block imports.
+
+    That block is the one list of names: type checkers read it, and so does this function, from the
+    package's source. Importing the package then loads none of the modules behind it.
+
+    Args:
+        package: the package's `__name__`.
+    """
+    module = sys.modules[package]
+    spec = module.__spec__
+    assert spec is not None and spec.loader is not None
+    source = spec.loader.get_source(package)  # pyright: ignore[reportAttributeAccessIssue]
+    module.__dict__["_homes"] = homes(source)
+    module.__dict__["__all__"] = sorted(module.__dict__["_homes"])
+    module.__class__ = Face
+
+
+def homes(source: str) -> dict[str, str]:
+    """Where the names that a face hands on live.
+
+    Args:
+        source: of the face.
+
+    Returns:
+        Name → dotted name of its module.
+    """
+    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
