@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from datassay.report.weighting_figure import weighting_grid_figure
 from sklearn.datasets import make_moons
 from torch import nn
 
@@ -15,7 +16,6 @@ from datassay.act.weigh.search import search_weights
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.report.weighting_figure import weighting_grid_figure
 from datassay.train.head_training import HeadRecipe
 
 

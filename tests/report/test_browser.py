@@ -15,9 +15,10 @@ from datassay.commands.run.blocks.queries import chosen_queries
 from datassay.commands.run.page import render_page
 from datassay.commands.sample.job import SampleSettings, run_sample
 from datassay.commands.sample.page import render_sampling_page
-from datassay.commands.weigh.page import render_weigh_page
+from datassay.commands.weigh.page import page as weigh_page
 from datassay.lab.gallery import write_gallery
 from datassay.lab.run import chosen, lab_facts, run_lab
+from datassay.report.html import render
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
 from helpers.findings import (
@@ -348,7 +349,7 @@ def test_the_page_of_a_partition(browser, tmp_path):
 
 def test_the_page_of_a_weighting(browser, tmp_path):
     path, found = tmp_path / "index.html", weighed()
-    path.write_text(render_weigh_page(found), encoding="utf-8")
+    path.write_text(render(weigh_page(found)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.order[:48]]]

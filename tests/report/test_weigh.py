@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from datassay.act.weigh.weights import SampleWeights
-from datassay.commands.weigh.advice import weigh_advice
-from datassay.commands.weigh.files import weigh_summary, weight_table
+from datassay.commands.weigh.advice import advice
+from datassay.commands.weigh.files import files, weight_table
 from datassay.commands.weigh.findings import (
     agreement,
     concentration,
@@ -17,9 +17,11 @@ from datassay.commands.weigh.findings import (
     neighbor_counts,
     neighbor_mean,
 )
-from datassay.commands.weigh.gallery import weight_cards
-from datassay.commands.weigh.page import class_rows, gain_rows, render_weigh_page
+from datassay.commands.weigh.gallery import gallery
+from datassay.commands.weigh.page import page as page_of
 from datassay.errors import DataError
+from datassay.report.html import render
+from datassay.report.page import Table
 from datassay.report.wording import interval_text
 from datassay.score.neighbors.local_variance import local_variance
 from helpers.blocks import NAMES, TAGS, evil_images
@@ -28,12 +30,22 @@ from helpers.pages import Elements
 from helpers.weighings import K, gain, samples, weighed
 
 
+def summary(found):
+    return files(found, page_of(found))["summary.json"]
+
+
+def table(found, name):
+    """The rows of a table of the page; None where there is no such table."""
+    tables = {b.name: b for b in page_of(found).blocks if isinstance(b, Table)}
+    return tables[name].rows if name in tables else None
+
+
 @pytest.fixture(scope="module", params=["rows", "images", "regression"])
 def page(request):
     found = weighed(request.param == "regression")
     if request.param == "images":
         found = replace(evil_images(found), boundary=None)
-    return render_weigh_page(found)
+    return render(page_of(found))
 
 
 def test_nothing_is_asked_from_the_network(page):
@@ -65,7 +77,7 @@ def test_concentration_by_hand():
     assert held.effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert held.constant == (found.local.variance == 0).sum()
     assert held.ratio == pytest.approx(weight[0] / weight[-1])
-    first = weigh_advice(found)[0]
+    first = advice(found)[0]
     assert f"{held.effective:,.0f} of 160" in first.sentence
 
 
@@ -81,7 +93,7 @@ def test_agreement_and_doubt_by_hand():
     assert (doubtful(found) == (share < 0.2)).all()
     theirs = found.samples.source != "<u>ours"
     assert doubtful(found)[theirs].mean() > 0.6
-    labels = next(a for a in weigh_advice(found) if a.kind == "labels")
+    labels = next(a for a in advice(found) if a.kind == "labels")
     order = [i for i in found.order if doubtful(found)[i]]
     assert labels.ids == tuple(found.samples.ids[order[:10]])
     assert labels.severity == "act"
@@ -109,27 +121,27 @@ def test_targets_far_from_their_neighbours_are_doubtful():
 )
 def test_it_says_whether_the_weights_help(change, severity, words):
     found = replace(weighed(), gain=gain((0.0, change)))
-    told = next(a for a in weigh_advice(found) if a.kind == "does it help")
+    told = next(a for a in advice(found) if a.kind == "does it help")
     assert told.severity == severity
     assert told.headline.startswith(words)
     shown = found.gain.difference(1)
     assert interval_text(*shown, "accuracy") in told.sentence
-    assert "class-balanced weights, is left out" in render_weigh_page(found)
+    assert "class-balanced weights, is left out" in render(page_of(found))
 
 
 def test_the_rival_is_told_honestly():
     found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
-    contest = weigh_advice(found)[-1]
+    contest = advice(found)[-1]
     assert (contest.kind, contest.severity) == ("contest", "look")
     assert "local variance does worse" in contest.sentence
-    rows = gain_rows(found.gain)
+    rows = table(found, "Scores with and without weights")
     assert [row.name for row in rows] == ["no weights", "local variance", "class-balanced"]
     assert rows[2].cells[-1] == "better"
 
 
 def test_the_heaviest_and_the_lightest_are_shown():
     found = weighed()
-    shown = weight_cards(found)
+    shown = gallery(found).cards
     heaviest = [c.id for c in shown if "heaviest" in c.views]
     assert heaviest == [str(i) for i in found.samples.ids[found.order[:80]]]
     lightest = {c.id for c in shown if "lightest" in c.views}
@@ -137,20 +149,20 @@ def test_the_heaviest_and_the_lightest_are_shown():
     assert not lightest & set(heaviest)
     first = shown[0]
     counts = neighbor_counts(found)[found.order[0]]
-    assert all(f"{NAMES[c]} (×{counts[c]})" in first.near for c in range(2) if counts[c])
+    assert all(f"{NAMES[c]} (×{counts[c]})" in first.figures[1][0] for c in range(2) if counts[c])
 
 
 def test_classes_add_up():
-    rows = class_rows(weighed())
+    rows = table(weighed(), "Weight by class")
     assert sum(int(row.cells[0]) for row in rows) == 160
     held = [float(row.cells[2].removesuffix(" %")) for row in rows]
     assert sum(held) == pytest.approx(100, abs=0.11)
-    assert class_rows(weighed(regression=True)) == []
+    assert table(weighed(regression=True), "Weight by class") is None
 
 
 def test_figures_hold_what_they_show():
     found = weighed()
-    text = render_weigh_page(found)
+    text = render(page_of(found))
     specs = {
         name: json.loads(spec)
         for name, spec in re.findall(r'id="figure-(\w+)">(.*?)</script>', text)
@@ -160,7 +172,7 @@ def test_figures_hold_what_they_show():
     assert lines == ["boundary without weights", "boundary with weights"]
     names = [t.get("name") for t in specs["weights"]["data"]]
     assert names == ["all samples", "contradicted by their neighbours"]
-    without = render_weigh_page(replace(found, gain=None, boundary=None))
+    without = render(page_of(replace(found, gain=None, boundary=None)))
     assert "Does it help" not in without
     assert "Where the boundary moves" not in without
 
@@ -170,9 +182,9 @@ def test_equal_weights_are_called_so():
     n = len(found.samples)
     even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
     found = replace(found, weights=even, gain=None, method="class-balanced")
-    assert weigh_advice(found)[0].headline == "All weights are equal"
+    assert advice(found)[0].headline == "All weights are equal"
     assert concentration(found).effective == pytest.approx(n)
-    assert "mean 1" in render_weigh_page(found)
+    assert "mean 1" in render(page_of(found))
 
 
 def test_other_samples_than_those_weighed_are_refused():
@@ -184,12 +196,12 @@ def test_summaries_are_standard_json():
     never = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
     for regression in (False, True):
         found = weighed(regression)
-        summary = json.loads(weigh_summary(found), **never)
-        assert summary["sample_weight_mean"] == 1
-        assert summary["counts"]["train"] == weight_table(found).num_rows == 160
+        told = json.loads(summary(found), **never)
+        assert told["sample_weight_mean"] == 1
+        assert told["counts"]["train"] == weight_table(found).num_rows == 160
     zero = np.where(np.arange(160) < 80, 0, 1 / 80)
     paced = SampleWeights(zero, found.samples.ids, "self_paced")
     assert (
-        json.loads(weigh_summary(replace(found, weights=paced)), **never)["concentration"]["ratio"]
+        json.loads(summary(replace(found, weights=paced)), **never)["concentration"]["ratio"]
         is None
     )

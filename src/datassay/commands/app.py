@@ -19,7 +19,7 @@ import datassay
 from datassay.commands.bench.command import bench
 from datassay.commands.complexity.command import complexity
 from datassay.commands.lab.command import lab
-from datassay.commands.options import (
+from datassay.commands.old_options import (
     Address,
     Adversarial,
     AllowTrained,
@@ -61,6 +61,7 @@ from datassay.commands.options import (
     Weights,
     Workers,
 )
+from datassay.commands.options import add_command
 from datassay.commands.partition.command import partition
 from datassay.commands.polynomial.command import polynomial
 from datassay.commands.purify.command import purify
@@ -76,7 +77,7 @@ from datassay.commands.shell import (
     whole_auto_or_none,
     with_noise,
 )
-from datassay.commands.weigh.command import weigh
+from datassay.commands.weigh.command import COMMAND as WEIGH
 
 if TYPE_CHECKING:
     from datassay.commands.run.settings import RunSettings
@@ -348,7 +349,7 @@ def _print_plan(train, val, settings) -> None:
 
 app.command()(purify)
 app.command()(partition)
-app.command()(weigh)
+add_command(app, WEIGH)
 app.command()(sample)
 app.command()(polynomial)
 app.command()(complexity)

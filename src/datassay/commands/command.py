@@ -1,9 +1,121 @@
-"""One command: its name, help, settings, job, page and files."""
+"""One command: its name, help, settings, and the folder that holds its job, page and files.
+
+A command's folder holds `command.py` with a COMMAND, and three modules that are imported when it
+runs: `job.py` with `run(train, val, settings, progress)`, which gives the findings; `page.py` with
+`page(findings)`, which gives a Page; and `files.py` with FILES and `files(findings, page)`, which
+gives the tables and texts beside the page. Options are read off the settings' fields.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
+from datassay.commands.shell import err_console, out_console
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One command of the command line.
+
+    Attributes:
+        name: as it is typed.
+        help: what it does, what it writes, and examples.
+        settings: dataclass of what its job can be told.
+        home: dotted name of the package with `job`, `page` and `files`.
+        out: folder of its results unless told otherwise.
+        inputs: further dataclasses whose fields are options: which samples, what is spoiled.
+        order: its place in `datassay --help`.
+    """
+
+    name: str
+    help: str
+    settings: type
+    home: str
+    out: str
+    inputs: tuple[type, ...] = (DataInputs,)
+    order: int = 100
+
+    @property
+    def groups(self) -> tuple[type, ...]:
+        """The dataclasses whose fields are its options; one that two share is one option."""
+        return (self.settings, *self.inputs)
+
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
+        """Check, load, compute, write, print.
+
+        Args:
+            given: field name → value, of all groups.
+            out: folder of the results.
+
+        Raises:
+            DatassayError: bad options, samples or model; one sentence says which.
+        """
+        from datassay.report.write import check_writable
+
+        settings = read(self.settings, given)
+        check_writable(out, (*self.part("files", given).FILES, PAGE))
+        sets = self.sets(given)
+        self.finish(sets, settings, given, out)
+
+    def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the job is about: training and validation samples where the inputs name any."""
+        if DataInputs not in self.inputs:
+            return ()
+        train, val = load_sets(read(DataInputs, given))
+        if NoiseInputs in self.inputs:
+            train = with_noise(train, read(NoiseInputs, given), given["seed"])
+        return train, val
+
+    def part(self, name: str, given: Mapping[str, Any]) -> Any:
+        """A module of the command's folder; a command with several modes chooses by `given`."""
+        return import_module(f"{self.home}.{name}")
+
+    def compute(
+        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
+    ) -> Any:
+        """The findings."""
+        return self.part("job", given).run(*sets, settings, progress)
+
+    def finish(
+        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], out: Path
+    ) -> None:
+        """Compute with progress shown, write all files or none, print the page in short."""
+        from datassay.commands.terminal import ProgressDisplay, page_lines
+        from datassay.report.html import render
+        from datassay.report.write import write_pages
+
+        with ProgressDisplay(err_console) as progress:
+            findings = self.compute(sets, settings, given, progress)
+            page = self.part("page", given).page(findings)
+            parts = self.part("files", given).files(findings, page)
+            # The page comes last into place, so that a new page never stands beside older tables.
+            path = write_pages({**parts, PAGE: render(page)}, out)
+        out_console.print(*page_lines(page), sep="\n")
+        out_console.print(str(path), soft_wrap=True)
+
+
+def read(cls: type, given: Mapping[str, Any]) -> Any:
+    """A settings dataclass from options.
+
+    Args:
+        cls: the dataclass; a field `command` takes the command line itself.
+        given: field name → value.
+
+    Returns:
+        An instance; fields without an option keep their defaults.
+    """
+    names = {f.name for f in fields(cls)}
+    own = {"command": command_line()} if "command" in names else {}
+    return cls(**{name: value for name, value in given.items() if name in names}, **own)
 
 
 def closing_facts(started: float, command: str) -> dict[str, str]:
@@ -14,7 +126,7 @@ def closing_facts(started: float, command: str) -> dict[str, str]:
         command: what the user typed; empty from Python.
 
     Returns:
-        Name to value.
+        Name → value.
     """
     facts = {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return facts | ({"Command": command} if command else {})

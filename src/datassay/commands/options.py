@@ -1,102 +1,96 @@
-"""The command line's options: names, types and help, each written once for all commands."""
+"""From a command's settings to the options that typer shows and reads."""
 
 # Not postponed: typer reads these annotations when it builds the commands.
+import dataclasses
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-DATA_HELP = (
-    "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: .npz, "
-    ".csv, .parquet, a folder of MNIST-style IDX files, a folder of class-named image folders."
-)
-MODEL_HELP = (
-    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
-)
-Data = Annotated[str | None, typer.Argument(help=DATA_HELP, show_default=False)]
-DataOption = Annotated[
-    str | None, typer.Option("--data", help="The same as DATA.", show_default=False)
-]
-Out = Annotated[Path, typer.Option(help="Folder for the results; made if it does not exist.")]
-Seed = Annotated[int, typer.Option(help="Of split, noise, weights, projection and batches.")]
-Target = Annotated[str | None, typer.Option(help="Label column of a table (default: the last).")]
-Ids = Annotated[str | None, typer.Option(help="Id column of a table (default: row numbers).")]
-SourceColumn = Annotated[
-    str | None, typer.Option(help="Column that says where each row came from; no feature then.")
-]
-Task = Annotated[str | None, typer.Option(help="classification or regression (default: by y).")]
-ValFraction = Annotated[float, typer.Option(help="Split off where there is no validation part.")]
-Noise = Annotated[float, typer.Option(help="Fraction of training labels to flip, truth kept.")]
-NoiseKind = Annotated[str, typer.Option(help="uniform, or pair (each class to the next).")]
-Adversarial = Annotated[
-    float, typer.Option(help="Fraction of training inputs to replace by adversarial ones.")
-]
-Epsilon = Annotated[float, typer.Option(help="Largest change of an adversarial input's value.")]
-Smoothing = Annotated[
-    str, typer.Option(help="Which information: functional, isotropic, fisher or sgd.")
-]
-Sigma = Annotated[float, typer.Option(help="Of the smoothing noise: divides information by σ².")]
-BatchSize = Annotated[
-    int | None, typer.Option(help="Of the SGD asked about; for --smoothing sgd only.")
-]
-Attribution = Annotated[
-    str,
-    typer.Option(help="Effect on each validation output, margin or loss; auto or none."),
-]
-AttributionAt = Annotated[
-    str,
-    typer.Option(help="Effects in the linearised network: start; at trained ones: trained."),
-]
-Top = Annotated[int, typer.Option(help="Samples kept a validation sample and direction.")]
-Model = Annotated[str, typer.Option(help=MODEL_HELP)]
-Weights = Annotated[
-    Path | None, typer.Option(help=".safetensors or state dict, trained on OTHER data.")
-]
-AllowTrained = Annotated[
-    bool, typer.Option("--allow-trained", help="Accept weights that have seen these labels.")
-]
-Lr = Annotated[str, typer.Option(help="Learning rate, or auto: 0.5/λ_max of the kernel.")]
-Steps = Annotated[int, typer.Option(help="Training steps of the linearised network.")]
-WeightDecay = Annotated[float, typer.Option(help="Penalty towards the initial weights.")]
-Reduction = Annotated[str, typer.Option(help="sum or mean loss: what lr and decay refer to.")]
-Dynamics = Annotated[str, typer.Option(help="flow, descent or converged.")]
-Projection = Annotated[str, typer.Option(help="auto, none (exact), or features a tensor.")]
-RankCorrelation = Annotated[
-    float | None,
-    typer.Option(help="With exact scores; the smallest projection that reaches it is taken."),
-]
-Outputs = Annotated[str, typer.Option(help="auto, joint or averaged kernel over the outputs.")]
-Device = Annotated[
-    str, typer.Option(help="Where Jacobians and products are computed: cpu, cuda or cuda:1.")
-]
-Memory = Annotated[float | None, typer.Option(help="GB to stay within (default: what is free).")]
-Products = Annotated[
-    str, typer.Option(help="Precision of products over all rows: auto, float64, float32, bfloat16.")
-]
-Store = Annotated[
-    str | None,
-    typer.Option(help="Folder or URL that keeps finished work: the same command then goes on."),
-]
-Engine = Annotated[
-    str, typer.Option(help="Who computes: in_process, processes or ray. The numbers are the same.")
-]
-Address = Annotated[
-    str | None, typer.Option(help="Of a running Ray cluster (default: one of its own, here).")
-]
-Workers = Annotated[
-    int | None, typer.Option(help="Of processes, or of a Ray started here (default: by cores).")
-]
-Subsets = Annotated[
-    int,
-    typer.Option(help="Random subsets a size to average information over (8 or more); 0 is none."),
-]
-Check = Annotated[
-    int,
-    typer.Option(help="Samples to really retrain without, to check the scores by; 0 is none."),
-]
-CurveSeeds = Annotated[int, typer.Option(help="Networks retrained a point; 0 skips retraining.")]
-BlockModel = Annotated[
-    str, typer.Option(help="logistic or linear, solved exactly; purify trains others anew.")
-]
-Ridge = Annotated[float, typer.Option(help="Of a linear model, (ridge/2)‖θ‖² on the mean loss.")]
-Damping = Annotated[float, typer.Option(help="Added to the Hessian behind V; not to the fits.")]
+from datassay.commands.command import Command
+from datassay.commands.shell import exits_clearly
+from datassay.setting import Setting, settings_of
+
+OUT_HELP = "Folder for the results; made if it does not exist."
+
+
+def add_command(app: typer.Typer, command: Command) -> None:
+    """Add a command to the command line.
+
+    Args:
+        app: changed in place.
+        command: its options are read off its settings.
+    """
+    app.command(command.name, help=command.help)(exits_clearly(_function(command)))
+
+
+def _function(command: Command) -> Callable[..., None]:
+    """A function with one parameter an option, which is what typer reads."""
+    declared = {
+        name: (cls, told) for cls in command.groups[::-1] for name, told in settings_of(cls).items()
+    }
+    ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
+    parameters = [_parameter(name, *declared[name]) for name in ordered]
+    out = Annotated[Path, typer.Option(help=OUT_HELP)]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters.append(inspect.Parameter("out", kind, default=Path(command.out), annotation=out))
+
+    def function(**options: Any) -> None:
+        folder = options.pop("out")
+        given = {}
+        for name, value in options.items():
+            reader = declared[name][1].read
+            if reader is None:
+                given[name] = tuple(value) if isinstance(value, list) else value
+            elif value is not None:  # not given: the field's own default stands
+                given[name] = reader(value)
+        command.start(given, folder)
+
+    function.__name__ = command.name
+    function.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    function.__annotations__ = {p.name: p.annotation for p in parameters}
+    return function
+
+
+def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
+    default, hint = _default(cls, name), get_type_hints(cls)[name]
+    if told.argument:
+        shown: Any = typer.Argument(help=told.help, show_default=False)
+    else:
+        flags = _flags(name, told, default, hint)
+        text = told.show if told.show is not None else default not in {None, False}
+        shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    annotation = Annotated[_typed(hint, told), shown]
+    if default is dataclasses.MISSING:
+        return inspect.Parameter(name, kind, annotation=annotation)
+    # Where text is read the default needs none: an option that is not given leaves it.
+    if told.read is not None:
+        default = None
+    elif isinstance(default, tuple):
+        default = list(default)
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _default(cls: type, name: str) -> Any:
+    """The default of a field; MISSING where it must be given."""
+    return cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _flags(name: str, told: Setting, default: object, hint: Any) -> tuple[str, ...]:
+    flag = f"--{told.name or name.replace('_', '-')}"
+    if hint is not bool:
+        return (flag,)
+    return (f"{flag}/--no-{flag[2:]}",) if default else (flag,)
+
+
+def _typed(hint: Any, told: Setting) -> Any:
+    """The type that typer is to read: text where the setting reads text, else the field's own."""
+    if told.read is not None:
+        return str | None
+    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    kinds = [list[get_args(m)[0]] if get_origin(m) is tuple else m for m in members]
+    return Union[tuple(kinds)]  # noqa: UP007  (built at run time)

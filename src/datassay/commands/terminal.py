@@ -26,7 +26,8 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.steps.plan import Plan
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.data.samples import SampleSet
-from datassay.report.page import GroupRow
+from datassay.report import page as page_parts
+from datassay.report.page import Page, Row
 from datassay.report.wording import number
 
 N_SHOWN = 5
@@ -173,7 +174,43 @@ def kept_table(
     return [table, *lines]
 
 
-def rows_table(columns: Sequence[str], rows: Iterable[GroupRow]) -> Table:
+def page_lines(page: Page) -> list[RenderableType]:
+    """A page in short: the tables and views that it marks, its answer, and the warnings.
+
+    Args:
+        page: of a command.
+
+    Returns:
+        What to print, in order.
+    """
+    shown: list[RenderableType] = []
+    for block in page.blocks:
+        if isinstance(block, page_parts.Table) and block.in_terminal:
+            shown.append(rows_table(block.columns, block.rows))
+        elif isinstance(block, page_parts.Gallery):
+            shown += [_cards(block, view) for view in block.views if view.in_terminal]
+    return [*shown, *(Text(line) for line in page.answer), *warned(page.warnings)]
+
+
+def _cards(gallery: page_parts.Gallery, view: page_parts.View) -> Table:
+    """The first cards of a view, a line each."""
+    cards = [c for c in gallery.cards if isinstance(c, page_parts.Card) and view.value in c.views]
+    if view.sort:
+        sign = -1 if view.descending else 1
+        cards.sort(key=lambda card: sign * card.keys[view.sort])
+    title = f"{view.label[:1].upper()}{view.label[1:]}"
+    table = Table(title=title, title_justify="left")
+    for name in ("id", "label", "suggested"):
+        table.add_column(name)
+    for _, name in cards[0].figures if cards else ():
+        table.add_column(name, justify="right")
+    for card in cards[: view.in_terminal]:
+        texts = (plain_text(t) for t in (card.id, card.label, card.suggested or card.label))
+        table.add_row(*texts, *(text for text, _ in card.figures))
+    return table
+
+
+def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
     """A table of the page as the terminal shows it.
 
     Args:

@@ -8,8 +8,8 @@ from pathlib import Path
 from datassay.lab.catalog import experiments
 from datassay.lab.experiment import Experiment
 from datassay.lab.record import Record, summary
-from datassay.report.html import render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import render
+from datassay.report.page import Row
 from datassay.report.tables import standard_json
 from datassay.report.wording import count, number
 from datassay.report.write import write_pages
@@ -74,7 +74,7 @@ def render_gallery(records: Sequence[Record], facts: dict[str, str]) -> str:
     return render("lab.html", ("figures.js",), context, figures)
 
 
-def agreement_rows(records: Sequence[Record]) -> list[GroupRow]:
+def agreement_rows(records: Sequence[Record]) -> list[Row]:
     """What the experiments found, one line each.
 
     Args:
@@ -86,11 +86,11 @@ def agreement_rows(records: Sequence[Record]) -> list[GroupRow]:
     rows = []
     for r in records:
         if r.agreement is None:
-            rows.append(GroupRow(r.name, ("", "", "", "not run", "")))
+            rows.append(Row(r.name, ("", "", "", "not run", "")))
             continue
         a = r.agreement
         cells = (a.what, number(a.value), f"{a.kind} {number(a.limit)}", _verdict(r))
-        rows.append(GroupRow(r.name, (*cells, f"{r.seconds:.1f}")))
+        rows.append(Row(r.name, (*cells, f"{r.seconds:.1f}")))
     return rows
 
 

@@ -1,34 +1,26 @@
-"""From a template and plain texts to one HTML file that opens from disk and asks no network."""
+"""From a Page to one HTML file that opens from disk and asks no network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from datassay.report.advice import Advice
+from datassay.report.page import Gallery, Page, Partial
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(
-    template: str,
-    scripts: Sequence[str],
-    context: Mapping[str, object],
-    figures: Mapping[str, tuple[str, str]],
-) -> str:
+def render(page: Page) -> str:
     """A page with everything that it needs inside it.
 
-    Every text in the context is escaped, in HTML, in attributes and inside the figures. A content
-    security policy in the page refuses any network access.
+    Every text is escaped, in HTML, in attributes and inside the figures. A content security policy
+    in the page refuses any network access.
 
     Args:
-        template: file name among our templates; extends base.html.
-        scripts: file names among our templates, run in this order.
-        context: what the template shows, `facts` among it: name → value of what was run.
-        figures: name → (plotly JSON, what it shows for who cannot see it).
+        page: what it says.
 
     Returns:
         HTML; about 5 MB of it is plotly's JavaScript.
@@ -43,31 +35,32 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    trusted = {
-        "css": _own("page.css"),
-        "js": "".join(_own(name) for name in scripts),
-        "plotly": get_plotlyjs(),
-    }
-    page = environment.get_template(template).render(
-        **_with_footer(context),
-        **{name: markup(text) for name, text in trusted.items()},
-        figures={
-            name: {"json": markup(script_json(spec)), "text": text}
-            for name, (spec, text) in figures.items()
-        },
-    )
-    return page.lstrip()
+    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
+    gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
+    html = environment.get_template("page.html").render(
+        page=page,
+        tags=[tag(one) for one in page.advice],
+        figures={f.name: (markup(script_json(str(f.figure.to_json()))), f.text)
+                 for f in page.figures},
+        gallery_view=gallery.advice_view if gallery else "",
+        css=markup(_own("page.css")),
+        plotly=markup(get_plotlyjs()),
+        js=markup("".join(_own(name) for name in _scripts(page, gallery))),
+        **_footer(page),
+    )  # fmt: skip
+    return html.lstrip()
 
 
-def script_json(text: str) -> str:
+def script_json(value: object) -> str:
     """JSON that can stand inside a script element: no character can end the element.
 
     Args:
-        text: JSON.
+        value: JSON text, or what JSON can hold.
 
     Returns:
-        The same JSON value with <, > and & as unicode escapes.
+        JSON text with <, > and & as unicode escapes.
     """
+    text = value if isinstance(value, str) else json.dumps(value)
     # In JSON these three occur only inside strings, where the escape means the same character.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -86,51 +79,51 @@ def markup(text: str) -> Any:
     return Markup(text)
 
 
-def advice_cards(told: Sequence[Advice]) -> list[dict[str, object]]:
-    """Advice as base.html shows it.
+def coded(text: str) -> Any:
+    """Text in which backticks set code; everything else in it is escaped.
 
     Args:
-        told: most urgent kind first.
+        text: of our own.
 
     Returns:
-        The fields of each, and its tag.
+        HTML.
     """
-    return [{**asdict(a), "tag": _tag(a)} for a in told]
+    from markupsafe import Markup, escape
+
+    parts = [escape(part) for part in text.split("`")]
+    code = (Markup("<code>{}</code>").format(p) if k % 2 else p for k, p in enumerate(parts))
+    return Markup("").join(code)
 
 
-def card_kind(shown: Sequence[Any]) -> str:
-    """The style of a gallery, by what its first card draws.
+def tag(advice: Advice) -> str:
+    """The line above a piece of advice: how urgent it is, and what it is about.
 
     Args:
-        shown: cards, each with its `drawing`.
+        advice: one piece.
 
     Returns:
-        "image", "row" or "text".
+        Plain text.
     """
-    if not shown:
-        return "text"
-    drawing = shown[0].drawing
-    return "image" if drawing.image else "row" if drawing.values else "text"
+    if advice.kind == "contest":
+        return "Who won" if advice.severity == "fine" else "Who won · a rival did better"
+    return f"{advice.severity.capitalize()} · {advice.kind}"
+
+
+def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
+    own = [b.script for b in page.blocks if isinstance(b, Partial) and b.script]
+    return ["figures.js", *(["gallery.js"] if gallery else []), *own]
+
+
+def _footer(page: Page) -> dict[str, object]:
+    """Version, seed and command stand below the page; the other facts above it."""
+    facts = {name.lower(): value for name, value in page.facts.items()}
+    return {
+        "facts": [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}],
+        "version": facts.get("version", version("datassay")),
+        "seed": facts.get("seed", ""),
+        "command": facts.get("command", ""),
+    }
 
 
 def _own(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _with_footer(context: Mapping[str, object]) -> dict[str, object]:
-    facts: Any = context["facts"]
-    told = {name.lower(): value for name, value in facts.items()}
-    return {
-        **context,
-        "facts": [f for f in facts.items() if f[0].lower() not in {"command", "version"}],
-        "version": told.get("version", version("datassay")),
-        "seed": told.get("seed", ""),
-        "command": told.get("command", ""),
-    }
-
-
-def _tag(told: Advice) -> str:
-    if told.kind == "contest":
-        return "Who won" if told.severity == "fine" else "Who won · a rival did better"
-    word = {"act": "Act", "look": "Look", "fine": "Fine"}[told.severity]
-    return f"{word} · {told.kind}"

@@ -1,19 +1,285 @@
-"""A page: what it holds, before anything is drawn."""
+"""A page: everything a command has to say, before anything is drawn.
+
+A command builds its Page once. The HTML with its navigation (`html.py`), the head of summary.json
+and the tables in the terminal are all read off it. Every text is plain: it is escaped where it is
+written, in HTML as in the terminal.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from datassay.report.advice import Advice
+from datassay.report.drawing import Drawing
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One class or source as a line of a table; every text is plain and not yet escaped.
+class Text:
+    """A paragraph.
 
     Attributes:
-        name: of the class or source.
-        cells: count, total, mean with its interval, median, share, information as one ("–" where
-            it was not computed) and suspects, ready to print.
+        text: plain text.
+        note: whether it is small print.
+        code: whether `backticks` set code; only for texts of our own.
+    """
+
+    text: str
+    note: bool = False
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines of code to copy."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing by plotly.
+
+    Attributes:
+        name: unique on the page.
+        figure: what plotly draws; user's texts in it have passed `style.plain`.
+        text: what it shows, for readers who cannot see it.
+        title: a heading above it; may be empty.
+        wide: whether it takes a whole line among others.
+    """
+
+    name: str
+    figure: Any  # plotly.graph_objects.Figure, which is imported where it is drawn
+    text: str
+    title: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table.
+
+    Attributes:
+        name: the row's heading.
+        cells: one text a further column.
+        best: whether it is marked as the best of its table.
     """
 
     name: str
     cells: tuple[str, ...]
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: what it holds, for readers who cannot see it.
+        columns: headings; the first is of the row names.
+        rows: its lines.
+        caption: a visible caption; may be empty.
+        note: a sentence below it; may be empty.
+        wraps: whether headings and names wrap; else they stay in a line and the table scrolls.
+        in_terminal: whether the command prints it when it is done.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    note: str = ""
+    wraps: bool = True
+    in_terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One sample of a gallery.
+
+    Attributes:
+        id: the sample's id.
+        label: its given label.
+        drawing: the sample itself.
+        class_index: the given class; -1 for a regression.
+        suggested: a suggested label; empty where there is none.
+        truth: the true label; empty where it is the given one or not known.
+        source: where it came from; empty where that is not shown.
+        figures: (text, what it is) pairs; what it is may be empty.
+        verdict: a short warning, such as "suspect label"; marks the card.
+        views: the gallery's views that show it.
+        keys: what the gallery sorts by.
+    """
+
+    id: str
+    label: str
+    drawing: Drawing
+    class_index: int = -1
+    suggested: str = ""
+    truth: str = ""
+    source: str = ""
+    figures: tuple[tuple[str, str], ...] = ()
+    verdict: str = ""
+    views: tuple[str, ...] = ()
+    keys: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CardPair:
+    """Two samples side by side, and what they are to each other."""
+
+    sides: tuple[Card, Card]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A choice of cards.
+
+    Attributes:
+        value: as the cards' `views` name it.
+        label: as the reader sees it.
+        sort: the key that suits it; empty keeps the present one.
+        descending: whether largest first suits it.
+        in_terminal: how many of its cards the command prints when it is done.
+    """
+
+    value: str
+    label: str
+    sort: str = ""
+    descending: bool = False
+    in_terminal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Cards, with controls that choose, order and reveal them.
+
+    Attributes:
+        cards: of samples, in their first order; or pairs, which have no controls.
+        views: the first is shown at first; none: all cards.
+        views_name: above a list of views; empty: the views are buttons.
+        sorts: (key, words) pairs.
+        descending: whether largest first is the first order.
+        class_names: to choose a class by; empty: no such control.
+        note: what is shown, in words.
+        advice_view: the view in which the samples that the advice names are seen.
+    """
+
+    cards: tuple[Card, ...] | tuple[CardPair, ...]
+    views: tuple[View, ...] = ()
+    views_name: str = ""
+    sorts: tuple[tuple[str, str], ...] = ()
+    descending: bool = False
+    class_names: tuple[str, ...] = ()
+    note: str = ""
+    advice_view: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The style of the cards, by what the first one draws: image, row or text."""
+        if not self.cards:
+            return "text"
+        first = self.cards[0]
+        drawing = (first.sides[0] if isinstance(first, CardPair) else first).drawing
+        return "image" if drawing.image else "row" if drawing.values else "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What is truly special: a template of its own.
+
+    Attributes:
+        template: file name among the templates.
+        context: what it shows.
+        script: file name of the JavaScript that it needs; may be empty.
+        figures: drawings that it places by name.
+    """
+
+    template: str
+    context: Mapping[str, Any]
+    script: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Blocks side by side, two a line; on a narrow screen one below the other."""
+
+    blocks: tuple[Figure | Table, ...]
+
+
+Block = Text | Heading | Code | Figure | Table | Gallery | Partial | Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        anchor: its id.
+        short: its name in the navigation; empty: not listed there.
+        title: its heading.
+        blocks: what it shows, in order.
+    """
+
+    anchor: str
+    short: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Everything that a command says.
+
+    Attributes:
+        brand: the command and what it answers.
+        title: what was looked at.
+        lead: the answer in one line.
+        facts: what was run and on what, name → value.
+        warnings: what the reader must know before trusting the figures.
+        advice: what to do next.
+        sections: the evidence.
+        method: (term, meaning) pairs.
+        files: file name → what it holds, of the files beside the page.
+        answer: lines that the terminal prints below the tables.
+    """
+
+    brand: str
+    title: str
+    lead: str
+    facts: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    sections: tuple[Section, ...] = ()
+    method: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    answer: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> dict[str, object]:
+        """What every summary.json begins with."""
+        advice = [asdict(one) for one in self.advice]
+        return {"facts": self.facts, "warnings": self.warnings, "advice": advice}
+
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """All blocks in their order, those of pairs one by one."""
+        for section in self.sections:
+            for block in section.blocks:
+                yield from block.blocks if isinstance(block, Pair) else (block,)
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures, those of partials too."""
+        own = [b for b in self.blocks if isinstance(b, Figure)]
+        return (*own, *(f for b in self.blocks if isinstance(b, Partial) for f in b.figures))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.commands.options import Out
+from datassay.commands.old_options import Out
 from datassay.commands.shell import exits_clearly, finish
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.commands.options import (
+from datassay.commands.old_options import (
     MODEL_HELP,
     Data,
     DataOption,

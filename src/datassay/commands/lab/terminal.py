@@ -13,7 +13,7 @@ from datassay.lab.catalog import experiments
 from datassay.lab.gallery import COLUMNS, agreement_rows
 from datassay.lab.parameters import defaults, kind_of
 from datassay.lab.record import Record, summary
-from datassay.report.page import GroupRow
+from datassay.report.page import Row
 from datassay.report.tables import standard_json
 
 
@@ -68,7 +68,7 @@ def lab_table(records: Sequence[Record]) -> list[RenderableType]:
     """
     problems = [f"{r.name}: {r.problem}" for r in records if r.problem]
     # What each number measures is too long for a terminal's columns: for one experiment a line.
-    rows = [GroupRow(row.name, row.cells[1:]) for row in agreement_rows(records)]
+    rows = [Row(row.name, row.cells[1:]) for row in agreement_rows(records)]
     measures = [Text(f"Measured: {r.agreement.what}.") for r in records if r.agreement]
     table = rows_table([COLUMNS[0], *COLUMNS[2:]], rows)
     return [table, *(measures if len(records) == 1 else []), *warned(problems)]

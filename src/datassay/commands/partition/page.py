@@ -12,8 +12,8 @@ from datassay.commands.partition.figures import map_places, partition_figures
 from datassay.commands.partition.findings import PartitionFindings, block_name, source_counts
 from datassay.commands.partition.method import partition_notes
 from datassay.report.drawing import PER_CLASS, Drawing, draw
-from datassay.report.html import advice_cards, card_kind, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, card_kind, render
+from datassay.report.page import Row
 from datassay.report.wording import count, label_text, number, percent
 
 SCRIPTS = ("figures.js", "gallery.js")
@@ -107,7 +107,7 @@ def block_columns(findings: PartitionFindings) -> list[str]:
     return ["block", "samples", "share", "V", "mean responsibility", *more]
 
 
-def block_rows(findings: PartitionFindings) -> list[GroupRow]:
+def block_rows(findings: PartitionFindings) -> list[Row]:
     """Each block, then all samples under one model.
 
     Args:
@@ -127,12 +127,12 @@ def block_rows(findings: PartitionFindings) -> list[GroupRow]:
             best = int(counts[k].argmax())
             part = percent(round(float(counts[k, best] / max(1, size)), 2))
             cells.append(f"{names[best]} ({part})")
-        rows.append(GroupRow(block_name(k), tuple(cells)))
+        rows.append(Row(block_name(k), tuple(cells)))
     together = [f"{n:,}", "100 %", number(found.variance_together), "–", *["–"] * bool(names)]
-    return [*rows, GroupRow("together", tuple(together))]
+    return [*rows, Row("together", tuple(together))]
 
 
-def agreement_rows(findings: PartitionFindings) -> list[GroupRow]:
+def agreement_rows(findings: PartitionFindings) -> list[Row]:
     """The figures of the whole partition.
 
     Args:
@@ -166,10 +166,10 @@ def agreement_rows(findings: PartitionFindings) -> list[GroupRow]:
     if math.isfinite(findings.agreement):
         rows.append(("adjusted Rand index with the sources", f"{findings.agreement:.3f}"))
         rows.append(("the same, models of the true blocks", f"{findings.oracle:.3f}"))
-    return [GroupRow(name, (value,)) for name, value in rows]
+    return [Row(name, (value,)) for name, value in rows]
 
 
-def source_rows(findings: PartitionFindings) -> list[GroupRow]:
+def source_rows(findings: PartitionFindings) -> list[Row]:
     """How many samples of each source stand in each block.
 
     Args:
@@ -179,7 +179,7 @@ def source_rows(findings: PartitionFindings) -> list[GroupRow]:
         One row a block.
     """
     _, counts = source_counts(findings)
-    return [GroupRow(block_name(k), tuple(f"{c:,}" for c in row)) for k, row in enumerate(counts)]
+    return [Row(block_name(k), tuple(f"{c:,}" for c in row)) for k, row in enumerate(counts)]
 
 
 def block_cards(findings: PartitionFindings) -> tuple[BlockCard, ...]:

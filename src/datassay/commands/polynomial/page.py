@@ -12,8 +12,8 @@ from datassay.commands.polynomial.figures import polynomial_figures
 from datassay.commands.polynomial.findings import PolynomialFindings, term_names
 from datassay.commands.polynomial.method import polynomial_notes
 from datassay.report.heat_map import heat_image, heat_limit
-from datassay.report.html import advice_cards, card_kind, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, card_kind, render
+from datassay.report.page import Row
 from datassay.report.wording import count, number, percent, signed
 
 N_COEF, MAX_OUTPUTS = 20, 12
@@ -115,7 +115,7 @@ def score_columns(findings: PolynomialFindings) -> list[str]:
     ]  # fmt: skip
 
 
-def score_rows(findings: PolynomialFindings) -> list[GroupRow]:
+def score_rows(findings: PolynomialFindings) -> list[Row]:
     """Scores of the simpler models and of this one.
 
     Args:
@@ -139,7 +139,7 @@ def score_rows(findings: PolynomialFindings) -> list[GroupRow]:
             cells[3] = signed(change, scores.metric)
             low, high = (signed(change + s * half, scores.metric) for s in (-1, 1))
             cells[4] = f"{low} to {high}"
-        rows.append(GroupRow(name, tuple(cells)))
+        rows.append(Row(name, tuple(cells)))
     return rows
 
 
@@ -179,7 +179,7 @@ def _degree_columns(findings: PolynomialFindings) -> list[str]:
     return [first, *(f"degree {t}" for t in range(1, len(findings.degree_spread) + 1))]
 
 
-def degree_rows(findings: PolynomialFindings) -> list[GroupRow]:
+def degree_rows(findings: PolynomialFindings) -> list[Row]:
     """How much the products of each degree move each output.
 
     Args:
@@ -190,7 +190,7 @@ def degree_rows(findings: PolynomialFindings) -> list[GroupRow]:
     """
     names, spread = findings.surrogate.output_names, findings.degree_spread
     return [
-        GroupRow(name, tuple(number(float(s)) for s in column))
+        Row(name, tuple(number(float(s)) for s in column))
         for name, column in list(zip(names, spread.T, strict=True))[:MAX_OUTPUTS]
     ]
 
@@ -207,7 +207,7 @@ def coef_columns(findings: PolynomialFindings) -> list[str]:
     return ["product", *findings.surrogate.output_names[:MAX_OUTPUTS]]
 
 
-def coef_rows(findings: PolynomialFindings) -> list[GroupRow]:
+def coef_rows(findings: PolynomialFindings) -> list[Row]:
     """The products with the largest coefficients.
 
     Args:
@@ -223,7 +223,7 @@ def coef_rows(findings: PolynomialFindings) -> list[GroupRow]:
     names = term_names(findings.surrogate)
     order = np.argsort(-np.abs(coef[1:]).max(axis=1), kind="stable")[:N_COEF] + 1
     return [
-        GroupRow("constant" if p == 0 else names[p], tuple(_coef(float(v)) for v in coef[p]))
+        Row("constant" if p == 0 else names[p], tuple(_coef(float(v)) for v in coef[p]))
         for p in (0, *order)
     ]
 

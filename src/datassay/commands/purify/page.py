@@ -11,8 +11,8 @@ from datassay.commands.purify.figures import purify_figures
 from datassay.commands.purify.findings import PurifyFindings, before_and_after, foreign
 from datassay.commands.purify.gallery import removed_cards
 from datassay.commands.purify.method import RULE_WORDS, purify_notes
-from datassay.report.html import advice_cards, card_kind, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, card_kind, render
+from datassay.report.page import Row
 from datassay.report.wording import count, number, percent
 
 SCRIPTS = ("figures.js", "gallery.js")
@@ -74,7 +74,7 @@ def compared_columns(findings: PurifyFindings) -> list[str]:
     return columns if findings.rival is None else [*columns, "by loss, same rule"]
 
 
-def compared_rows(findings: PurifyFindings) -> list[GroupRow]:
+def compared_rows(findings: PurifyFindings) -> list[Row]:
     """Start, our stop and the rival's as a table.
 
     Args:
@@ -97,7 +97,7 @@ def compared_rows(findings: PurifyFindings) -> list[GroupRow]:
     for key, name in named.items():
         values = [column[key] for column in columns]
         if any(math.isfinite(v) for v in values):
-            rows.append(GroupRow(name, tuple(_cell(key, v) for v in values)))
+            rows.append(Row(name, tuple(_cell(key, v) for v in values)))
     return rows
 
 
@@ -109,7 +109,7 @@ def _cell(key: str, value: float) -> str:
     return number(value) if key in {"variance", "loss"} else f"{value:.3f}"
 
 
-def class_rows(findings: PurifyFindings) -> list[GroupRow]:
+def class_rows(findings: PurifyFindings) -> list[Row]:
     """Samples of each class before and after.
 
     Args:
@@ -124,7 +124,7 @@ def class_rows(findings: PurifyFindings) -> list[GroupRow]:
     before = np.bincount(samples.y, minlength=samples.n_classes)
     lost = np.bincount(samples.y[findings.found.removed], minlength=samples.n_classes)
     return [
-        GroupRow(
+        Row(
             samples.class_names[c],
             (
                 f"{before[c]:,}",

@@ -9,8 +9,8 @@ import numpy as np
 from datassay.commands.report.advice import consensus_advice, first_to_check
 from datassay.commands.report.figures import consensus_figures, drawn_samples
 from datassay.commands.report.findings import ConsensusFindings, unlike_facts, votes
-from datassay.report.html import advice_cards, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, render
+from datassay.report.page import Row
 from datassay.report.wording import count, percent
 
 N_SUSPECTS, N_CHANGED = 20, 10
@@ -106,7 +106,7 @@ def run_columns(findings: ConsensusFindings) -> tuple[str, ...]:
     return ("run", "samples", "suspects", *(n.lower() for n in unlike_facts(findings.runs)))
 
 
-def run_rows(findings: ConsensusFindings) -> list[GroupRow]:
+def run_rows(findings: ConsensusFindings) -> list[Row]:
     """One line a run.
 
     Args:
@@ -116,7 +116,7 @@ def run_rows(findings: ConsensusFindings) -> list[GroupRow]:
         Cells under `run_columns`.
     """
     return [
-        GroupRow(
+        Row(
             run.name,
             (
                 f"{run.n_samples:,}",
@@ -140,7 +140,7 @@ def vote_columns(findings: ConsensusFindings) -> tuple[str, ...]:
     return ("suspected by", "samples") + (("really wrong",) if findings.wrong is not None else ())
 
 
-def vote_rows(findings: ConsensusFindings) -> list[GroupRow]:
+def vote_rows(findings: ConsensusFindings) -> list[Row]:
     """How many samples of one label so many runs suspect, and how many of those are wrong.
 
     Args:
@@ -157,7 +157,7 @@ def vote_rows(findings: ConsensusFindings) -> list[GroupRow]:
         if wrong is not None:
             share = f" ({percent(round(float(wrong[inside].mean()), 3))})" if inside.any() else ""
             cells += (f"{int(wrong[inside].sum()):,}{share}",)
-        rows.append(GroupRow(count(k, "run") if k else "no run", cells))
+        rows.append(Row(count(k, "run") if k else "no run", cells))
     return rows if voted.any() else []
 
 
@@ -174,7 +174,7 @@ def sample_columns(findings: ConsensusFindings, *figures: str) -> tuple[str, ...
     return ("id", "label", *figures, *(f"rank in {name}" for name in findings.found.names))
 
 
-def suspect_rows(findings: ConsensusFindings) -> list[GroupRow]:
+def suspect_rows(findings: ConsensusFindings) -> list[Row]:
     """The labels to check first.
 
     Args:
@@ -187,7 +187,7 @@ def suspect_rows(findings: ConsensusFindings) -> list[GroupRow]:
     return _sample_rows(findings, chosen, findings.suggested, votes(findings))
 
 
-def changed_rows(findings: ConsensusFindings) -> list[GroupRow]:
+def changed_rows(findings: ConsensusFindings) -> list[Row]:
     """The samples whose ranks lie furthest apart.
 
     Args:
@@ -203,10 +203,10 @@ def changed_rows(findings: ConsensusFindings) -> list[GroupRow]:
 
 def _sample_rows(
     findings: ConsensusFindings, chosen: np.ndarray, *figures: Sequence | np.ndarray
-) -> list[GroupRow]:
+) -> list[Row]:
     found = findings.found
     return [
-        GroupRow(
+        Row(
             str(found.ids[c]),
             (
                 str(findings.label[c]),

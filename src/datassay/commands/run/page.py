@@ -19,7 +19,7 @@ from datassay.commands.run.figures.all import figures
 from datassay.commands.run.figures.subsets import FACTOR, stand_ins
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.method import method_notes
-from datassay.report.html import advice_cards, card_kind, markup, render, script_json
+from datassay.report.old_html import advice_cards, card_kind, markup, render, script_json
 from datassay.report.wording import count, number, percent
 
 SCRIPTS = ("figures.js", "gallery.js", "explain.js")
@@ -39,7 +39,7 @@ def render_page(findings: Findings) -> str:
 
     Cost: well under a second, plus the drawing of at most 400 cards.
     """
-    return render("page.html", SCRIPTS, _context(findings), figures(findings))
+    return render("run.html", SCRIPTS, _context(findings), figures(findings))
 
 
 def _context(findings: Findings) -> dict[str, object]:

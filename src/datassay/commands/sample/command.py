@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from datassay.commands.options import Out, Seed
+from datassay.commands.old_options import Out, Seed
 from datassay.commands.shell import exits_clearly, finish
 
 Function = Annotated[

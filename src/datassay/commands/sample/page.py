@@ -8,8 +8,8 @@ from datassay.commands.sample.advice import sampling_advice
 from datassay.commands.sample.figures import sampling_figures
 from datassay.commands.sample.findings import SamplingFindings, verdicts
 from datassay.commands.sample.method import sampling_notes
-from datassay.report.html import advice_cards, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, render
+from datassay.report.page import Row
 from datassay.report.wording import count, number, percent
 
 ERROR_COLUMNS = ["error", "uniform", "Taylor-based", "change"]
@@ -60,7 +60,7 @@ def _context(findings: SamplingFindings) -> dict[str, object]:
     }
 
 
-def error_rows(findings: SamplingFindings) -> list[GroupRow]:
+def error_rows(findings: SamplingFindings) -> list[Row]:
     """Errors under both designs.
 
     Args:
@@ -73,7 +73,7 @@ def error_rows(findings: SamplingFindings) -> list[GroupRow]:
     if findings.comparison is None:
         return []
     return [
-        GroupRow(
+        Row(
             verdict.error,
             (
                 f"{number(verdict.uniform[0])} ± {number(verdict.uniform[1])}",
@@ -99,7 +99,7 @@ def mixture_columns(findings: SamplingFindings) -> list[str]:
     return ["component", "share", *findings.inputs]
 
 
-def mixture_rows(findings: SamplingFindings) -> list[GroupRow]:
+def mixture_rows(findings: SamplingFindings) -> list[Row]:
     """The components of the density, largest first.
 
     Args:
@@ -116,11 +116,11 @@ def mixture_rows(findings: SamplingFindings) -> list[GroupRow]:
             f"{number(float(mean))} ± {number(float(s))}"
             for mean, s in zip(density.mean[k], deviation, strict=True)
         ]
-        rows.append(GroupRow(str(place), (f"{100 * density.weight[k]:.1f} %", *cells)))
+        rows.append(Row(str(place), (f"{100 * density.weight[k]:.1f} %", *cells)))
     return rows
 
 
-def bound_rows(findings: SamplingFindings) -> list[GroupRow]:
+def bound_rows(findings: SamplingFindings) -> list[Row]:
     """The bound before and after, at both Lipschitz constants.
 
     Args:
@@ -133,10 +133,10 @@ def bound_rows(findings: SamplingFindings) -> list[GroupRow]:
     for bounds in findings.bounds:
         k = number(bounds.initial.lipschitz)
         totals = (bounds.initial.total, bounds.uniform.total, bounds.taylor.total)
-        rows.append(GroupRow(f"bound, K = {k}", tuple(number(v) for v in totals)))
+        rows.append(Row(f"bound, K = {k}", tuple(number(v) for v in totals)))
         gains = (bounds.gain_uniform, bounds.gain_taylor)
         cells = ("–", *(number(float(np.mean(g))) for g in gains))
-        rows.append(GroupRow("lowered by a point alone, mean", cells))
+        rows.append(Row("lowered by a point alone, mean", cells))
     return rows
 
 

@@ -35,7 +35,7 @@ DOUBTS = {
 SEVERITIES: dict[str, Severity] = {"better": "fine", "worse": "act", "no difference": "look"}
 
 
-def weigh_advice(findings: WeighFindings) -> tuple[Advice, ...]:
+def advice(findings: WeighFindings) -> tuple[Advice, ...]:
     """What to do next.
 
     Args:

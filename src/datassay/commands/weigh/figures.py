@@ -22,28 +22,6 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 
 
-def weigh_figures(findings: WeighFindings) -> dict[str, tuple[str, str]]:
-    """All the figures that these findings can fill.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    drawn = {
-        "weights": (weight_figure(findings), "Histogram of the sample weights"),
-        "share": (share_figure(findings), "Share of the weight on the heaviest samples"),
-    }
-    if findings.gain is not None:
-        text = f"Change of validation {findings.gain.metric} with its interval, by weighting"
-        drawn["gain"] = (gain_figure(findings.gain), text)
-    if findings.boundary is not None:
-        text = "Decision boundaries with and without weights over the samples, coloured by weight"
-        drawn["boundary"] = (boundary_figure(findings, findings.boundary), text)
-    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
-
-
 def weight_figure(findings: WeighFindings) -> Figure:
     """Histogram of the weights, doubtful samples apart.
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pyarrow as pa
 
-from datassay.commands.weigh.advice import weigh_advice
 from datassay.commands.weigh.findings import (
     WeighFindings,
     agreement,
@@ -16,29 +14,24 @@ from datassay.commands.weigh.findings import (
     neighbor_counts,
     neighbor_mean,
 )
-from datassay.commands.weigh.page import render_weigh_page
 from datassay.data.samples import wrong_labels
+from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.write import write_pages
 
-WEIGH_FILES = ("weights.parquet", "summary.json", "index.html")
+FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
 
 
-def write_weights(findings: WeighFindings, out: Path) -> Path:
-    """Write WEIGH_FILES into a folder, all of them or none.
+def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page.
 
     Args:
         findings: one weighting.
-        out: the folder; made where it does not exist.
+        page: its page, with which the summary begins.
 
     Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
+        File name → table or text.
     """
-    parts = (weight_table(findings), weigh_summary(findings), render_weigh_page(findings))
-    return write_pages(dict(zip(WEIGH_FILES, parts, strict=True)), out)
+    return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
 
 
 def weight_table(findings: WeighFindings) -> pa.Table:
@@ -75,22 +68,12 @@ def weight_table(findings: WeighFindings) -> pa.Table:
     return pa.table(columns)
 
 
-def weigh_summary(findings: WeighFindings) -> str:
-    """The weighting in figures.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        JSON text.
-    """
+def _summary(findings: WeighFindings, page: Page) -> str:
     samples, bad, wrong = findings.samples, doubtful(findings), wrong_labels(findings.samples)
     heavy = findings.heaviest
     gain, search = findings.gain, findings.search
     return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in weigh_advice(findings)],
+        **page.head,
         "counts": {
             "train": len(samples),
             "validation": len(findings.validation),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from datassay.commands.weigh.findings import (
@@ -14,77 +12,73 @@ from datassay.commands.weigh.findings import (
     neighbor_counts,
     neighbor_mean,
 )
-from datassay.report.drawing import Drawing, draw
+from datassay.report.drawing import draw
+from datassay.report.gallery import sample_texts
+from datassay.report.page import Card, Gallery, View
 from datassay.report.wording import label_text, number, percent
 
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
 CLASSES_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WeightCard:
-    """One sample as the gallery shows it; every text is plain and not yet escaped.
-
-    Attributes:
-        id: the sample's id.
-        label: its given label.
-        truth: the true label; empty where it is the given one or not known.
-        source: where it came from; empty where that is not known.
-        class_index: the given class; -1 for regression.
-        weight: with mean 1.
-        weight_text: the same with three significant digits.
-        agreement: share of the neighbours with its label; 0 for a regression.
-        near: the neighbours' labels in words.
-        is_doubtful: whether its neighbours contradict it.
-        views: which of "heaviest", "lightest" and "doubtful" show it.
-        drawing: the sample itself.
-    """
-
-    id: str
-    label: str
-    truth: str
-    source: str
-    class_index: int
-    weight: float
-    weight_text: str
-    agreement: float
-    near: str
-    is_doubtful: bool
-    views: str
-    drawing: Drawing
-
-
-def weight_cards(findings: WeighFindings) -> tuple[WeightCard, ...]:
-    """The gallery's cards.
+def gallery(findings: WeighFindings) -> Gallery:
+    """The heaviest samples, the lightest and the doubtful.
 
     Args:
         findings: one weighting.
 
     Returns:
-        Heaviest first: 144 of the heaviest, 48 of the lightest (as many at most as there are), and
-        96 of the doubtful, heaviest first.
+        144 of the heaviest, 48 of the lightest (as many at most as there are) and 96 of the
+        doubtful, heaviest first.
     """
     order, bad = findings.order, doubtful(findings)
-    n_heaviest = min(N_HEAVIEST, (len(order) + 1) // 2)
-    n_lightest = min(N_LIGHTEST, len(order) // 2)
-    views: dict[int, list[str]] = {}
-    for name, positions in (
-        ("heaviest", order[:n_heaviest]),
-        ("lightest", order[::-1][:n_lightest]),
-        ("doubtful", order[bad[order]][:N_DOUBTFUL]),
-    ):
-        for i in positions:
-            views.setdefault(int(i), []).append(name)
-    shown = [int(i) for i in order if int(i) in views]
-    near, shares = _neighbors(findings, shown)
-    drawings = draw(findings.samples, np.array(shown, int))
-    return tuple(
-        _card(findings, i, views[i], near[k], float(shares[k]), bool(bad[i]), drawings[k])
-        for k, i in enumerate(shown)
+    classes = findings.samples.is_classification
+    views = {
+        "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
+        "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
+        "doubtful": order[bad[order]][:N_DOUBTFUL],
+    }
+    shown = order[np.isin(order, np.concatenate(list(views.values())))]
+    agree = (("agreement", "neighbours of its label"),) if classes else ()
+    return Gallery(
+        cards=_cards(findings, shown, views, bad),
+        views=tuple(
+            View(name, name, sort="weight", descending=name != "lightest")
+            for name, positions in views.items()
+            if name != "doubtful" or len(positions)
+        ),
+        sorts=(("weight", "weight"), *agree, ("id", "id")),
+        descending=True,
+        class_names=findings.samples.class_names,
+        note=_note(findings),
+        advice_view="doubtful",
     )
 
 
-def _neighbors(findings: WeighFindings, shown: list[int]) -> tuple[list[str], np.ndarray]:
+def _cards(
+    findings: WeighFindings, shown: np.ndarray, views: dict[str, np.ndarray], bad: np.ndarray
+) -> tuple[Card, ...]:
+    samples = findings.samples
+    near, shares = _neighbors(findings, shown)
+    weight = findings.sample_weight
+    cards = []
+    for k, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True)):
+        figures = ((f"w {number(float(weight[i]))}", "sample weight, mean 1"), (near[k], ""))
+        cards.append(
+            Card(
+                **sample_texts(samples, i),
+                drawing=drawing,
+                source="" if samples.source is None else str(samples.source[i]),
+                figures=figures,
+                verdict="doubtful" if bad[i] else "",
+                views=tuple(name for name, positions in views.items() if i in positions),
+                keys={"weight": float(weight[i]), "agreement": float(shares[k])},
+            )
+        )
+    return tuple(cards)
+
+
+def _neighbors(findings: WeighFindings, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The neighbours in words, and the share of them with the sample's own label."""
     samples = findings.samples
     if not samples.is_classification:
@@ -109,44 +103,7 @@ def _neighbors(findings: WeighFindings, shown: list[int]) -> tuple[list[str], np
     return texts, agreement(findings)[shown]
 
 
-def _card(
-    findings: WeighFindings,
-    i: int,
-    views: list[str],
-    near: str,
-    share: float,
-    is_doubtful: bool,
-    drawing: Drawing,
-) -> WeightCard:
-    samples, names = findings.samples, findings.samples.class_names
-    weight = float(findings.sample_weight[i])
-    given = label_text(names, samples.y[i])
-    truth = given if samples.true_y is None else label_text(names, samples.true_y[i])
-    return WeightCard(
-        id=str(samples.ids[i]),
-        label=given,
-        truth=truth if truth != given else "",
-        source="" if samples.source is None else str(samples.source[i]),
-        class_index=int(samples.y[i]) if samples.is_classification else -1,
-        weight=weight,
-        weight_text=number(weight),
-        agreement=share,
-        near=near,
-        is_doubtful=is_doubtful,
-        views=" ".join(views),
-        drawing=drawing,
-    )
-
-
-def gallery_note(findings: WeighFindings) -> str:
-    """What the gallery shows, in words.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        Plain text.
-    """
+def _note(findings: WeighFindings) -> str:
     n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
     tenth = percent(round(len(findings.heaviest) / n, 3))
     doubt = (

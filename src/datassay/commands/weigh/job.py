@@ -19,6 +19,7 @@ from datassay.act.weigh.features import (
 from datassay.act.weigh.gain import WeightGain, head_gain, network_gain
 from datassay.act.weigh.methods import (
     METHODS,
+    NEEDS_CLASSES,
     NEEDS_NETWORK,
     Watched,
     recorder,
@@ -27,23 +28,26 @@ from datassay.act.weigh.methods import (
 )
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
-from datassay.act.weigh.weights import SampleWeights
+from datassay.act.weigh.weights import SampleWeights, check_ratios
 from datassay.commands.command import closing_facts
 from datassay.commands.weigh.findings import WeighFindings
-from datassay.commands.weigh.settings import WeighSettings, check_weigh_settings
+from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet, wrong_labels
+from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
+from datassay.score.neighbors.search import check_n_neighbors, check_search
 from datassay.train.history import PredictionHistory
 
+FEATURES = ("auto", "inputs", "model")
 FEWEST_K, MOST_K = 5, 50
 TUNE_SEEDS = (0, 1, 2)
 
 
-def run_weigh(
+def run(
     train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
 ) -> WeighFindings:
     """Everything `datassay weigh` computes, without writing anything.
@@ -55,14 +59,14 @@ def run_weigh(
         progress: called with (step, units done, units in all).
 
     Returns:
-        The findings, ready for `write_weights`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DatassayError: bad samples or model; one sentence says which.
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    check_weigh_settings(settings, train)
+    check_settings(settings, train)
     job = _Job.prepared(train, val, settings, progress)
     settings = job.settings
     progress("find neighbours", 0, 1)
@@ -86,6 +90,52 @@ def run_weigh(
         facts=facts,
         warnings=_warnings(settings, ours, job.search),
     )
+
+
+def check_settings(settings: WeighSettings, train: SampleSet) -> None:
+    """Refuse, before any work is done, what cannot be.
+
+    Args:
+        settings: of the job.
+        train: the training samples.
+
+    Raises:
+        SettingError: a setting is outside its rule, or two do not go together.
+    """
+    for name, value, allowed in (
+        ("method", settings.method, tuple(METHODS)),
+        ("features", settings.features, FEATURES),
+    ):
+        if value not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    check_n_neighbors(settings.n_neighbors, len(train))
+    check_search(settings.search)
+    check_ratios(settings.max_ratio)
+    if settings.tune < 0 or settings.seeds < 0 or settings.seeds == 1:
+        raise SettingError(
+            "tune must be at least 0, and seeds 0 (do not try the weights) or at least 2; got "
+            f"{settings.tune} and {settings.seeds}."
+        )
+    local = settings.method == "local_variance"
+    if settings.tune and (not local or settings.features == "inputs"):
+        raise SettingError(
+            "tune searches k and m of local variance by retraining a last layer; got method "
+            f"{settings.method!r}, features {settings.features!r}. Leave both out."
+        )
+    if settings.density and not local:
+        raise SettingError(
+            f"density corrects local variance only; got method {settings.method!r}. Leave it out."
+        )
+    if settings.method in NEEDS_CLASSES and not train.is_classification:
+        raise SettingError(
+            f"method {settings.method!r} needs classes; the targets are numbers. Take "
+            "local_variance."
+        )
+    if settings.method == "active_bias" and settings.weights is not None:
+        raise SettingError(
+            "active_bias watches the network while it is trained; with --weights it is not. Leave "
+            "them out."
+        )
 
 
 @result

@@ -39,7 +39,7 @@ RIVALS = {
 }
 
 
-def weigh_notes(findings: WeighFindings) -> tuple[tuple[str, str], ...]:
+def notes(findings: WeighFindings) -> tuple[tuple[str, str], ...]:
     """Terms and what they mean in this run.
 
     Args:

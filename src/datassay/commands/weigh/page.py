@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from datassay.act.weigh.decision_boundary import Boundary
 from datassay.act.weigh.gain import WeightGain
-from datassay.commands.weigh.advice import weigh_advice
-from datassay.commands.weigh.figures import weigh_figures
+from datassay.commands.weigh import figures
+from datassay.commands.weigh.advice import advice
+from datassay.commands.weigh.files import FILES
 from datassay.commands.weigh.findings import WeighFindings, concentration, doubtful
-from datassay.commands.weigh.gallery import gallery_note, weight_cards
-from datassay.commands.weigh.method import weigh_notes
-from datassay.report.html import advice_cards, card_kind, render
-from datassay.report.page import GroupRow
+from datassay.commands.weigh.gallery import gallery
+from datassay.commands.weigh.method import notes
+from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, interval_text, number, percent, signed
 
-SCRIPTS = ("figures.js", "gallery.js")
-GAIN_COLUMNS = ["weights", "{metric}", "change{unit}", "95 % interval", "verdict"]
-CLASS_COLUMNS = [
-    "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
-    "doubtful",
-]  # fmt: skip
 SNIPPET = """\
 import pyarrow.parquet as pq
 import torch
@@ -44,120 +39,109 @@ REGRESSION_LOSS = 'torch.nn.functional.mse_loss(model(x)[:, 0], y, reduction="no
 CLASS_LOSS = 'torch.nn.functional.cross_entropy(model(x), y, reduction="none")'
 
 
-def render_weigh_page(findings: WeighFindings) -> str:
-    """The weighting as one self-contained HTML page; see `html.render` for what it promises.
+def page(findings: WeighFindings) -> Page:
+    """Everything that the command says.
 
     Args:
         findings: one weighting.
 
     Returns:
-        HTML.
+        The page.
     """
-    return render("weigh.html", SCRIPTS, _context(findings), weigh_figures(findings))
-
-
-def _context(findings: WeighFindings) -> dict[str, object]:
-    samples, shown = findings.samples, weight_cards(findings)
-    found = concentration(findings)
-    sections = [("next", "What to do next")]
-    sections += [("help", "Does it help")] * (findings.gain is not None)
-    sections += [("boundary", "Boundary")] * (findings.boundary is not None)
-    sections += [("weights", "Weights"), ("gallery", "Heaviest samples")]
-    return {
-        "brand": "datassay weigh · how much each training sample should count",
-        "title": samples.name,
-        "lead": f"{count(len(samples), 'weight')} by {findings.method}, effective sample size "
-        f"{found.effective:,.0f}",
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": advice_cards(weigh_advice(findings)),
-        "gallery_view": "doubtful",
-        "sections": [*sections, ("use", "Use them"), ("method", "Method")],
-        "gain_columns": gain_columns(findings.gain),
-        "gain_rows": gain_rows(findings.gain),
-        "help_note": _help_note(findings),
-        "class_columns": CLASS_COLUMNS,
-        "class_rows": class_rows(findings),
-        "samples": samples,
-        "cards": shown,
-        "any_doubtful": any(card.is_doubtful for card in shown),
-        "card_kind": card_kind(shown),
-        "gallery_note": gallery_note(findings),
-        "snippet": snippet(findings),
-        "method": weigh_notes(findings),
-    }
-
-
-def snippet(findings: WeighFindings) -> str:
-    """Python that uses the column, for this task.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        Code in which ids, x, y, model and estimator are the user's.
-    """
-    return (
-        SNIPPET
-        if findings.samples.is_classification
-        else SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)
+    told = advice(findings)
+    sections = [_help(findings, findings.gain)] if findings.gain is not None else []
+    if findings.boundary is not None:
+        sections.append(_boundary(findings, findings.boundary))
+    sections += [_weights(findings), _gallery(findings), _use(findings)]
+    return Page(
+        brand="datassay weigh · how much each training sample should count",
+        title=findings.samples.name,
+        lead=f"{count(len(findings.samples), 'weight')} by {findings.method}, effective sample "
+        f"size {concentration(findings).effective:,.0f}",
+        facts=findings.facts,
+        warnings=findings.warnings,
+        advice=told,
+        sections=tuple(sections),
+        method=notes(findings),
+        files=FILES,
+        answer=tuple(f"{one.headline}." for one in told if one.kind != "contest"),
     )
 
 
-def gain_columns(gain: WeightGain | None) -> list[str]:
-    """Headings of `gain_rows`.
-
-    Args:
-        gain: the scores, or None.
-
-    Returns:
-        The first is of the row names.
-    """
-    metric = "" if gain is None else gain.metric
-    unit = ", points" if metric == "accuracy" else ""
-    return [column.format(metric=metric, unit=unit) for column in GAIN_COLUMNS]
+def _help(findings: WeighFindings, gain: WeightGain) -> Section:
+    text = f"Change of validation {gain.metric} with its interval, by weighting"
+    return Section("help", "Does it help", "Does it help here?", (
+        Text(_help_note(findings, gain)),
+        _gain_table(gain),
+        Text("A pale dot is one seed, the diamond their mean with its 95 % interval over seeds and "
+             "validation samples.", note=True),
+        Figure("gain", figures.gain_figure(gain), text),
+    ))  # fmt: skip
 
 
-def gain_rows(gain: WeightGain | None) -> list[GroupRow]:
-    """Scores with and without weights as a table.
-
-    Args:
-        gain: the scores, or None.
-
-    Returns:
-        One row a weighting.
-    """
-    if gain is None:
-        return []
+def _gain_table(gain: WeightGain) -> Table:
+    """Scores with and without weights, a row a weighting."""
+    unit = ", points" if gain.metric == "accuracy" else ""
     rows = []
     for i, name in enumerate(gain.names):
         change, half = gain.difference(i)
         cells = (f"{gain.score[:, i].mean():.3f}", "–", "–", "–")
         if i:
             low, high = (signed(change + s * half, gain.metric) for s in (-1, 1))
-            cells = (
-                cells[0],
-                signed(change, gain.metric),
-                f"{low} to {high}",
-                gain.verdict(i),
-            )
-        rows.append(GroupRow(name, cells))
-    return rows
+            interval = f"{low} to {high}"
+            cells = (cells[0], signed(change, gain.metric), interval, gain.verdict(i))
+        rows.append(Row(name, cells))
+    columns = ("weights", gain.metric, f"change{unit}", "95 % interval", "verdict")
+    return Table("Scores with and without weights", columns, tuple(rows), in_terminal=True)
 
 
-def class_rows(findings: WeighFindings) -> list[GroupRow]:
-    """What each class holds of samples and of weight.
+def _help_note(findings: WeighFindings, gain: WeightGain) -> str:
+    n_seeds, n_val = gain.score.shape[0], gain.each.shape[1]
+    how = (
+        "The features stay as they are and the last layer is trained afresh (S0, Algorithm 1),"
+        if findings.in_last_layer
+        else "The whole network is trained"
+    )
+    change = interval_text(*gain.difference(1), gain.metric)
+    rival = (
+        " The usual rival, class-balanced weights, is left out: the classes are about equally "
+        "frequent, so that those weights are as good as none."
+    )
+    without_rival = len(gain.names) == 2 and findings.samples.is_classification
+    return (
+        f"{how} from {n_seeds} seeds without weights and with each weighting, and scored on "
+        f"{count(n_val, 'validation sample')} that had no say in the weights: {change}."
+        f"{rival if without_rival else ''}"
+    )
 
-    Args:
-        findings: one weighting.
 
-    Returns:
-        One row a class that occurs; empty for a regression.
-    """
-    samples = findings.samples
-    if not samples.is_classification:
-        return []
-    weight, bad = findings.sample_weight, doubtful(findings)
+def _boundary(findings: WeighFindings, boundary: Boundary) -> Section:
+    text = "Decision boundaries with and without weights over the samples, coloured by weight"
+    return Section("boundary", "Boundary", "Where the boundary moves", (
+        Text("The samples coloured by weight, and where networks trained without and with the "
+             "weights change their mind, the mean over seeds."),
+        Figure("boundary", figures.boundary_figure(findings, boundary), text),
+    ))  # fmt: skip
+
+
+def _weights(findings: WeighFindings) -> Section:
+    histogram = Figure(
+        "weights", figures.weight_figure(findings), "Histogram of the sample weights",
+        title="How many samples have which weight",
+    )  # fmt: skip
+    share = Figure(
+        "share", figures.share_figure(findings), "Share of the weight on the heaviest samples",
+        title="How much the heaviest hold",
+    )  # fmt: skip
+    blocks: list[Block] = [Pair((histogram, share))]
+    if findings.samples.is_classification:
+        blocks += [Heading("By class"), _class_table(findings)]
+    return Section("weights", "Weights", "Weights", tuple(blocks))
+
+
+def _class_table(findings: WeighFindings) -> Table:
+    """What each class that occurs holds of samples and of weight."""
+    samples, weight, bad = findings.samples, findings.sample_weight, doubtful(findings)
     constant = findings.local.variance == 0
     rows = []
     for c in np.unique(samples.y):
@@ -170,32 +154,38 @@ def class_rows(findings: WeighFindings) -> list[GroupRow]:
             percent(round(float(constant[own].mean()), 3)),
             f"{(bad & own).sum():,}",
         )
-        rows.append(GroupRow(samples.class_names[c], cells))
-    return rows
+        rows.append(Row(samples.class_names[c], cells))
+    columns = (
+        "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
+        "doubtful",
+    )  # fmt: skip
+    return Table("Weight by class", columns, tuple(rows))
 
 
-def _help_note(findings: WeighFindings) -> str:
-    gain = findings.gain
-    if gain is None:
-        return ""
-    n_seeds, n_val = gain.score.shape[0], gain.each.shape[1]
-    how = (
-        "The features stay as they are and the last layer is trained afresh (S0, Algorithm 1),"
-        if findings.in_last_layer
-        else "The whole network is trained"
+def _gallery(findings: WeighFindings) -> Section:
+    return Section("gallery", "Heaviest samples", "Heaviest samples", (gallery(findings),))
+
+
+def _use(findings: WeighFindings) -> Section:
+    text = (
+        "`sample_weight` has mean 1: multiply each sample's loss by it and keep your learning rate."
+        " It joins to your table by `id`. Here `ids`, `x`, `y`, `model` and `estimator` are yours; "
+        "take one of the three."
     )
-    change = interval_text(*gain.difference(1), gain.metric)
-    return (
-        f"{how} from {n_seeds} seeds without weights and with each weighting, and scored on "
-        f"{count(n_val, 'validation sample')} that had no say in the weights: {change}."
-        f"{_no_rival(findings, gain)}"
-    )
+    return Section("use", "Use them", "Use the weights", (
+        Text(text, code=True), Code(snippet(findings))
+    ))  # fmt: skip
 
 
-def _no_rival(findings: WeighFindings, gain: WeightGain) -> str:
-    if len(gain.names) > 2 or not findings.samples.is_classification:
-        return ""
-    return (
-        " The usual rival, class-balanced weights, is left out: the classes are about equally "
-        "frequent, so that those weights are as good as none."
-    )
+def snippet(findings: WeighFindings) -> str:
+    """Python that uses the column, for this task.
+
+    Args:
+        findings: one weighting.
+
+    Returns:
+        Code in which ids, x, y, model and estimator are the user's.
+    """
+    if findings.samples.is_classification:
+        return SNIPPET
+    return SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)

@@ -10,8 +10,8 @@ from datassay.commands.complexity.curve.advice import curve_advice, samples, spa
 from datassay.commands.complexity.curve.figures import curve_figures
 from datassay.commands.complexity.curve.findings import AHEAD, CurveFindings
 from datassay.commands.complexity.curve.method import curve_notes
-from datassay.report.html import advice_cards, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, render
+from datassay.report.page import Row
 from datassay.report.wording import count, number, percent
 
 
@@ -100,7 +100,7 @@ def needed_columns(findings: CurveFindings) -> list[str]:
     return [findings.metric, "samples needed", level, "never reached in"]
 
 
-def needed_rows(findings: CurveFindings) -> list[GroupRow]:
+def needed_rows(findings: CurveFindings) -> list[Row]:
     """What each wanted score needs.
 
     Args:
@@ -113,7 +113,7 @@ def needed_rows(findings: CurveFindings) -> list[GroupRow]:
     for one in findings.needed:
         median = samples(one.median) if math.isfinite(one.median) else "not in most draws"
         never = f"{percent(round(1 - one.reached_by, 3))} of draws"
-        rows.append(GroupRow(f"{one.score:g}", (median, span(one), never)))
+        rows.append(Row(f"{one.score:g}", (median, span(one), never)))
     return rows
 
 
@@ -130,7 +130,7 @@ def ahead_columns(findings: CurveFindings) -> list[str]:
     return ["training samples", f"{findings.metric} expected", level]
 
 
-def ahead_rows(findings: CurveFindings) -> list[GroupRow]:
+def ahead_rows(findings: CurveFindings) -> list[Row]:
     """The score expected of once to eight times the samples, and of infinitely many.
 
     Args:
@@ -142,15 +142,15 @@ def ahead_rows(findings: CurveFindings) -> list[GroupRow]:
     n = np.array(AHEAD, np.float64) * findings.n
     found = findings.found.score(n)
     rows = [
-        GroupRow(f"{x:,.0f}", (number(one[1]), f"{number(one[0])} to {number(one[2])}"))
+        Row(f"{x:,.0f}", (number(one[1]), f"{number(one[0])} to {number(one[2])}"))
         for x, one in zip(n, found.T, strict=True)
     ]
     low, median, high = findings.found.ceiling
-    return [*rows, GroupRow("as many as you like", (number(median), f"{number(low)} to "
+    return [*rows, Row("as many as you like", (number(median), f"{number(low)} to "
                                                     f"{number(high)}"))]  # fmt: skip
 
 
-def size_rows(findings: CurveFindings) -> list[GroupRow]:
+def size_rows(findings: CurveFindings) -> list[Row]:
     """What was measured at each size.
 
     Args:
@@ -162,8 +162,6 @@ def size_rows(findings: CurveFindings) -> list[GroupRow]:
     curve = findings.found.curve
     law = 1 - findings.found.law.errors(curve.sizes.astype(np.float64))[0]
     return [
-        GroupRow(
-            f"{n:,}", (number(float(s.mean())), number(float(s.std(ddof=1))), number(float(p)))
-        )
+        Row(f"{n:,}", (number(float(s.mean())), number(float(s.std(ddof=1))), number(float(p))))
         for n, s, p in zip(curve.sizes, curve.score, law, strict=True)
     ]

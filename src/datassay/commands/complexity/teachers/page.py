@@ -11,8 +11,8 @@ from datassay.commands.complexity.teachers.figures import teacher_figures
 from datassay.commands.complexity.teachers.findings import TeacherFindings
 from datassay.commands.complexity.teachers.method import teacher_notes
 from datassay.complexity.sample_complexity import SampleComplexity
-from datassay.report.html import advice_cards, render
-from datassay.report.page import GroupRow
+from datassay.report.old_html import advice_cards, render
+from datassay.report.page import Row
 
 SIZE_COLUMNS = ["inputs d", "width m", "median N", "range over teachers", "not recovered"]
 LAW_COLUMNS = ["law", "R² of the medians", "with teachers resampled"]
@@ -71,7 +71,7 @@ def lead(findings: TeacherFindings) -> str:
     return f"{written(law)} with R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
 
 
-def size_rows(findings: TeacherFindings) -> list[GroupRow]:
+def size_rows(findings: TeacherFindings) -> list[Row]:
     """The table of sizes.
 
     Args:
@@ -83,7 +83,7 @@ def size_rows(findings: TeacherFindings) -> list[GroupRow]:
     return [_size_row(s) for s in findings.table.sizes]
 
 
-def law_rows(findings: TeacherFindings) -> list[GroupRow]:
+def law_rows(findings: TeacherFindings) -> list[Row]:
     """The laws, best first.
 
     Args:
@@ -95,13 +95,13 @@ def law_rows(findings: TeacherFindings) -> list[GroupRow]:
     rows = []
     for law in findings.laws:
         low, high = law.r_squared_interval
-        rows.append(GroupRow(written(law), (f"{law.r_squared:.3f}", f"{low:.3f} to {high:.3f}")))
+        rows.append(Row(written(law), (f"{law.r_squared:.3f}", f"{low:.3f} to {high:.3f}")))
     return rows
 
 
-def _size_row(size: SampleComplexity) -> GroupRow:
+def _size_row(size: SampleComplexity) -> Row:
     found = size.n_opt[np.isfinite(size.n_opt)]
     median = f"{size.median:,.0f}" if math.isfinite(size.median) else "not recovered"
     spread = f"{found.min():,.0f} to {found.max():,.0f}" if len(found) else "–"
     lost = f"{size.n_not_recovered} of {len(size.n_opt)}"
-    return GroupRow(str(size.n_inputs), (str(size.width), median, spread, lost))
+    return Row(str(size.n_inputs), (str(size.width), median, spread, lost))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.report.page import GroupRow
+from datassay.report.page import Row
 from datassay.report.wording import number, percent
 from datassay.score.compare.aggregate import Aggregate
 from datassay.score.information.groups import GroupInformation
@@ -35,7 +35,7 @@ class GroupTable:
     """
 
     by: str
-    rows: tuple[GroupRow, ...]
+    rows: tuple[Row, ...]
     verdict: str
     note: str = ""
 
@@ -70,7 +70,7 @@ def _row(
     g: int,
     labels: np.ndarray,
     is_issue: np.ndarray,
-) -> GroupRow:
+) -> Row:
     inside = labels == found.names[g]
     low, high = found.mean_interval[g]
     suspects = int(is_issue[inside].sum())
@@ -84,7 +84,7 @@ def _row(
         "–" if whole is None else number(whole.information[g]),
         f"{suspects:,}",
     )
-    return GroupRow(str(found.names[g]), cells)
+    return Row(str(found.names[g]), cells)
 
 
 def group_verdict(by: str, found: Aggregate) -> str:

@@ -1,0 +1,98 @@
+"""Inputs that commands share: which samples, and what is spoiled on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from datassay.errors import SettingError
+from datassay.setting import setting
+
+if TYPE_CHECKING:
+    from datassay.data.samples import SampleSet
+
+MODEL_HELP = (
+    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
+)
+SEED_HELP = "Of split, noise, weights, projection and batches."
+
+
+@dataclass(frozen=True, slots=True)
+class DataInputs:
+    """Which samples."""
+
+    data: str | None = setting(
+        None,
+        "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: .npz, "
+        ".csv, .parquet, a folder of MNIST-style IDX files, a folder of class-named image folders.",
+        argument=True,
+    )
+    data_option: str | None = setting(None, "The same as DATA.", name="data")
+    target: str | None = setting(None, "Label column of a table (default: the last).")
+    ids: str | None = setting(None, "Id column of a table (default: row numbers).")
+    source: str | None = setting(
+        None, "Column that says where each row came from; no feature then."
+    )
+    task: str | None = setting(None, "classification or regression (default: by y).")
+    val_fraction: float = setting(0.2, "Split off where there is no validation part.")
+    seed: int = setting(0, SEED_HELP)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseInputs:
+    """Labels flipped on purpose."""
+
+    noise: float = setting(0.0, "Fraction of training labels to flip, truth kept.")
+    noise_kind: str = setting("uniform", "uniform, or pair (each class to the next).")
+
+
+def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
+    """The training and the validation set.
+
+    Args:
+        inputs: which samples.
+
+    Returns:
+        (train, val).
+
+    Raises:
+        SettingError: the data are given twice or not at all.
+        DataError: they cannot be used.
+    """
+    from datassay.data.load import load
+
+    if (inputs.data is None) == (inputs.data_option is None):
+        raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
+    return load(
+        inputs.data_option if inputs.data is None else inputs.data,
+        target=inputs.target,
+        ids=inputs.ids,
+        sources=inputs.source,
+        task=inputs.task,
+        val_fraction=inputs.val_fraction,
+        seed=inputs.seed,
+    )
+
+
+def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
+    """The samples with labels flipped on purpose, where that is asked for.
+
+    Args:
+        train: the samples.
+        inputs: which fraction, and how.
+        seed: of the draw.
+
+    Returns:
+        The same set for a fraction of 0.
+
+    Raises:
+        SettingError: the kind is unknown.
+        DataError: the fraction is outside [0, 1], or there are no classes.
+    """
+    from datassay.data.corrupt.label_noise import add_label_noise
+
+    if inputs.noise_kind not in {"uniform", "pair"}:
+        raise SettingError(f"noise-kind must be 'uniform' or 'pair'; got {inputs.noise_kind!r}.")
+    if inputs.noise == 0:
+        return train
+    return add_label_noise(train, inputs.noise, kind=inputs.noise_kind, seed=seed)
