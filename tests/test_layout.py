@@ -11,7 +11,7 @@ import datassay
 
 ROOT = Path(datassay.__file__).parent
 STEPS = [
-    *("errors", "progress", "results", "arguments", "machine", "face"),
+    *("errors", "progress", "results", "machine", "face"),
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lab"),
 ]

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.arguments import check_kind, checks_arguments
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
@@ -26,6 +25,7 @@ from datassay.collect.jacobian.suitable import check_apart, probability_warning
 from datassay.collect.jacobian.trained import initial_fit_warning
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -59,8 +59,8 @@ def collect(
     Args:
         model: any module mapping [n, *input_shape] to [n, k], at initial weights or at weights
             pretrained on OTHER data; copied and evaluated in evaluation mode.
-        train: n samples, at least 2. k must be the number of classes (or 1 for two classes), or the
-            number of regression targets.
+        train: n samples, at least 2: a SampleSet, (x, y) arrays or a Dataset. k must be
+            the number of classes (or 1 for two classes), or of regression targets.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of

@@ -23,6 +23,7 @@ from datassay.collect.jacobian.per_sample import Layers, frozen_copy
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
@@ -100,6 +101,7 @@ def check_correlation(target: float) -> None:
         raise SettingError(f"rank_correlation must be in (0, 1]; got {target}. Try 0.95.")
 
 
+@checks_arguments
 def projection_quality(
     model: nn.Module,
     train: SampleSet,
