@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from datassay.collect.store.manifest import digest
 from datassay.collect.store.results import ResultStore
 from datassay.complexity.learners import Learner
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, part_of, silent
@@ -62,6 +63,7 @@ class AccuracyCurve:
         })
 
 
+@checks_arguments
 def accuracy_curve(
     learner: Learner,
     train: SampleSet,

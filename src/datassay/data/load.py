@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from datassay.arguments import checks_arguments
-from datassay.data.arrays import read_arrays
+from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import sample_sets
+from datassay.data.convert import read_in_memory
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
-from datassay.data.files.tables import read_table
-from datassay.data.files.torch_dataset import is_dataset, read_datasets
+from datassay.data.files.tables import frame_table, read_table, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.data.source import Source, Task
@@ -25,11 +24,11 @@ _TABLES = (".csv", ".tsv", ".parquet")
 
 @checks_arguments
 def load(
-    source: Any,
+    data: Any,
     *,
     target: str | None = None,
     ids: Any = None,
-    sources: Any = None,
+    source: Any = None,
     task: str | None = None,
     val_fraction: float = 0.2,
     seed: int = 0,
@@ -43,15 +42,16 @@ def load(
     weights of the 2,000 most frequent words of the training part.
 
     Args:
-        source: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
+        data: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
             and x_val, y_val, ids, class_names, source, source_val if there), .csv, .tsv or
-            .parquet; a folder of IDX files, or of class-named folders of images; (x, y) or
-            (x, y, x_val, y_val) arrays; a torch Dataset of (x, y), or (train, val) Datasets.
+            .parquet; a folder of IDX files, or of class-named folders of images; a data frame of
+            pandas, polars or Arrow; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of
+            (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: row numbers, or the paths of image files.
-        sources: the column of a table that says where each row came from (no feature then); for
+        source: the column of a table that says where each row came from (no feature then); for
             arrays and Datasets [n] strings or integers. None: unknown.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
@@ -76,51 +76,49 @@ def load(
             "all samples in training, give a validation part of your own."
         )
     check_seed(seed)
-    read = _read(source, target, ids, sources)
+    read = _read(data, target, ids, source)
     return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
 
 
-def _read(source: Any, target: str | None, ids: Any, sources: Any) -> Source:
-    if isinstance(source, str | Path):
-        return _read_named(source, target, ids, sources)
-    if target is not None or isinstance(ids, str) or isinstance(sources, str):
+def _read(data: Any, target: str | None, ids: Any, source: Any) -> Source:
+    if isinstance(data, str | Path):
+        return _read_named(data, target, ids, source)
+    if (frame := frame_table(data)) is not None:
+        return table_source(frame, "data", target, ids, source)
+    if target is not None or isinstance(ids, str) or isinstance(source, str):
         raise DataError(
-            "target, ids and sources name columns of a table; got a "
-            f"{type(source).__name__}. Pass the targets as y, ids and sources as arrays."
+            "target, ids and source name columns of a table; got a "
+            f"{type(data).__name__}. Pass the targets as y, ids and source as arrays."
         )
-    parts = list(source) if isinstance(source, tuple | list) else []
-    if isinstance(source, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
-        return read_datasets(*parts, ids=ids, sources=sources)
-    if isinstance(source, tuple) or any(hasattr(p, "dtype") for p in parts):
-        return read_arrays(parts, ids, sources)
-    if isinstance(source, list) or is_dataset(source):
-        return read_datasets(source, ids=ids, sources=sources)
-    raise DataError(
-        "source must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
-        f"__getitem__; got a {type(source).__name__}. Pass arrays as a pair (x, y), and a "
-        "DataLoader as its .dataset."
-    )
-
-
-def _read_named(source: str | Path, target: str | None, ids: Any, sources: Any) -> Source:
-    path = Path(source).expanduser()
-    is_table = str(source) not in BUILTINS and path.suffix.lower() in _TABLES
-    if not is_table and not (target is None and ids is None and sources is None):
+    read = read_in_memory(data, ids, source)
+    if read is None:
         raise DataError(
-            f"target, ids and sources name columns of a table ({', '.join(_TABLES)}); {source} is "
+            "data must be a built-in name, a path, a data frame, (x, y) arrays or a Dataset with "
+            f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
+            "and a DataLoader as its .dataset."
+        )
+    return read
+
+
+def _read_named(data: str | Path, target: str | None, ids: Any, source: Any) -> Source:
+    path = Path(data).expanduser()
+    is_table = str(data) not in BUILTINS and path.suffix.lower() in _TABLES
+    if not is_table and not (target is None and ids is None and source is None):
+        raise DataError(
+            f"target, ids and source name columns of a table ({', '.join(_TABLES)}); {data} is "
             "none. Leave them out."
         )
-    if isinstance(source, str) and source in BUILTINS:
-        return read_builtin(source)
-    if not str(source) or not os.path.exists(path):  # Path.exists raises on too long a name
+    if isinstance(data, str) and data in BUILTINS:
+        return read_builtin(data)
+    if not str(data) or not os.path.exists(path):  # Path.exists raises on too long a name
         raise DataError(
-            f"source must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
-            f"{str(source)!r}. Check the spelling."
+            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
+            f"{str(data)!r}. Check the spelling."
         )
     if path.is_dir():
         return _read_folder(path)
     if is_table:
-        return read_table(path, target, ids, sources)
+        return read_table(path, target, ids, source)
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.batched import BatchCurve, batched_fit
 from datassay.polynomial.exact import RidgePath, exact_fit

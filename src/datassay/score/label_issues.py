@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
 from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics
