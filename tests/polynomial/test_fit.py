@@ -29,11 +29,11 @@ def design(x, monomials):
     return features - features.mean(0)
 
 
-def ridge_outputs(x, y, monomials, ridge, at):
+def ridge_outputs(x, y, monomials, ridge, points):
     features, mean = monomials.features(x)[:, 1:], monomials.features(x)[:, 1:].mean(0)
     phi = features - mean
     coef = np.linalg.solve(phi.T @ phi + ridge * np.eye(phi.shape[1]), phi.T @ (y - y.mean(0)))
-    return y.mean(0) + (monomials.features(at)[:, 1:] - mean) @ coef
+    return y.mean(0) + (monomials.features(points)[:, 1:] - mean) @ coef
 
 
 def test_the_exact_fit_is_that_of_lstsq():
@@ -188,10 +188,12 @@ def test_batches_are_minimum_norm_fits_and_average():
         batches = np.random.default_rng(0)
         theirs, outside = [], np.ones((n_batches, 50, 1), bool)
         for b in range(n_batches):
-            at = batches.choice(50, 20, replace=False)
-            outside[b, at] = False
-            coef = np.linalg.lstsq(design(x[at], monomials), y[at] - y[at].mean(0), rcond=1e-9)[0]
-            constant = y[at].mean(0) - monomials.features(x[at])[:, 1:].mean(0) @ coef
+            chosen = batches.choice(50, 20, replace=False)
+            outside[b, chosen] = False
+            coef = np.linalg.lstsq(
+                design(x[chosen], monomials), y[chosen] - y[chosen].mean(0), rcond=1e-9
+            )[0]
+            constant = y[chosen].mean(0) - monomials.features(x[chosen])[:, 1:].mean(0) @ coef
             theirs.append(np.vstack([constant, coef]))
         np.testing.assert_allclose(fit.polynomial.coef, np.mean(theirs, 0), atol=1e-9)
         curve[n_batches] = fit.curve
@@ -290,14 +292,14 @@ def test_a_leverage_of_one_is_told():
 
 
 @pytest.mark.parametrize(
-    ("scale", "told"), [(1.0, False), (30.0, False), (1e5, True), (1e-5, True)]
+    ("scale", "has_note"), [(1.0, False), (30.0, False), (1e5, True), (1e-5, True)]
 )
-def test_products_that_drown_others_are_told(scale, told):
+def test_products_that_drown_others_are_told(scale, has_note):
     x = scale * np.random.default_rng(0).normal(size=(60, 3))
     y = (x[:, 0] + x[:, 1] ** 2 / scale) / scale
     notes = [n for n in fit_polynomial(x, y[:, None], all_monomials(3, 2)).notes if "times" in n]
-    assert len(notes) == told
-    if told:
+    assert len(notes) == has_note
+    if has_note:
         large, small = (2, 1) if scale > 1 else (1, 2)
         assert f"of degree {large} are about" in notes[0]
         assert f"of degree {small}, which" in notes[0]
