@@ -13,7 +13,7 @@ import torch
 import zarr
 from torch import nn
 
-from datassay.collect import form as forms
+from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect, plan_collection
 from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.store.features import DamagedChunk, FeatureStore
@@ -250,13 +250,13 @@ KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
-from datassay.collect import form
+from datassay.collect import choose_form
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.networks import mlp
 from datassay.score.leave_one_out import leave_one_out
 {problem}
-form.WORKING_BYTES = 2**13
+choose_form.WORKING_BYTES = 2**13
 random.seed(0)
 store, result = Path(sys.argv[1]), sys.argv[2]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.collect.step_bytes import step_bytes
+from datassay.collect.form import step_bytes
 from datassay.commands.run.job import RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.plan_costs import forward_work

@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.arguments import check_kind, checks_arguments
+from datassay.collect.choose_form import choose_form
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.form import Form, available_memory, choose_form
+from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.kernel import kernel
@@ -28,6 +29,7 @@ from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, net
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 
 if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second

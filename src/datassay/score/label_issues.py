@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.arguments import checks_arguments
-from datassay.collect.form import LARGEST_EIGENPROBLEM
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
+from datassay.collect.form import N_RIDGES
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -19,7 +20,7 @@ from datassay.score.linear.panels import Products, Rows, gram, operand, panels, 
 from datassay.score.linear.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
-RIDGES = torch.logspace(-8, 0, 33, dtype=torch.float64)
+RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
 # Beyond this many samples the [n, n] kernel gives way to the features.

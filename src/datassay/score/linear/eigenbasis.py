@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
-from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
 from datassay.errors import ModelError, SettingError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.linear.panels import (

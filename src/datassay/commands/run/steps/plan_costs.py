@@ -11,9 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.collection import plan_collection
-from datassay.collect.form import Form
+from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
