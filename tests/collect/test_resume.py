@@ -160,10 +160,10 @@ class Scaled(nn.Module):
 
 def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch):
     expected = collect(*problem(), projection=9, outputs="joint")
-    assert not expected.form.in_store
+    assert not expected.form.products.in_store
     settings = {"projection": 9, "outputs": "joint", "memory": expected.form.peak_bytes - 1}
     lin = collect(*problem(), **settings, store=tmp_path)
-    assert lin.form.in_store and lin.form.peak_bytes < expected.form.peak_bytes
+    assert lin.form.products.in_store and lin.form.peak_bytes < expected.form.peak_bytes
     for stored, held in (
         (lin.features, expected.features),
         (lin.val_features, expected.val_features),

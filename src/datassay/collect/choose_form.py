@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-from datassay.collect.form import Form, ProductPrecision
+from datassay.collect.form import Form, ProductPrecision, ProductSettings
 from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
@@ -36,6 +36,7 @@ def choose_form(
     kind: str = "coordinates",
     memory: float | None = None,
     products: str = "auto",
+    device: str = "cpu",
 ) -> Form:
     """The form that fits the memory, exact where it can be.
 
@@ -47,6 +48,7 @@ def choose_form(
         kind: of projection.
         memory: bytes to stay within; None takes what is available.
         products: "auto", "float64", "float32" or "bfloat16".
+        device: where to compute; not checked here.
 
     Returns:
         The form. "auto" takes the first that fits of: exact and joint (n k or d ≤ 4096), exact and
@@ -76,7 +78,7 @@ def choose_form(
     if products == "auto":
         work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
-    return replace(form, products=cast(ProductPrecision, products), memory=memory)
+    return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
 
 def _check_settings(projection, outputs, kind, memory, products) -> None:

@@ -23,8 +23,25 @@ EIGEN_MATRICES = 4
 
 
 @dataclass(frozen=True, slots=True)
+class ProductSettings:
+    """How Jacobians and the products over all rows of features are computed.
+
+    Attributes:
+        precision: of the products over all rows.
+        device: where Jacobians and these products are computed.
+        memory: bytes that scoring may take; None: what is free.
+        in_store: whether the features stay in a store and are read from it in slices.
+    """
+
+    precision: ProductPrecision = "float64"
+    device: str = "cpu"
+    memory: float | None = None
+    in_store: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
-    """The chosen form with its sizes.
+    """What is collected: the chosen form with its sizes.
 
     Attributes:
         representation: "kernel" (dual, [rows, rows]) or "features" (primal, [rows, p]).
@@ -43,10 +60,7 @@ class Form:
         reason: one sentence saying why this form.
         collect_bytes: most memory that collecting holds at once, results included.
         jacobian_flops: the part of flops done in the Jacobians' precision.
-        products: of the products over all rows of features that scoring does.
-        memory: bytes that scoring may take; None: what is free.
-        device: where Jacobians and products over all rows are computed.
-        in_store: whether the features stay in a store and are read from it in slices.
+        products: how it is computed and scored; no part of what a store keeps.
     """
 
     representation: Literal["kernel", "features"]
@@ -65,10 +79,7 @@ class Form:
     reason: str
     collect_bytes: float = 0.0
     jacobian_flops: float = 0.0
-    products: ProductPrecision = "float64"
-    memory: float | None = None
-    in_store: bool = False
-    device: str = "cpu"
+    products: ProductSettings = ProductSettings()
 
     @property
     def mixes_outputs(self) -> bool:
@@ -114,8 +125,8 @@ def step_bytes(form: Form) -> dict[str, float]:
         return _kernel_bytes(form)
     n, p = form.n_rows, form.n_features
     matrix, rows = 8.0 * p**2, 8.0 * n * p
-    single = form.products != "float64"
-    collected = 0.0 if form.in_store else form.result_bytes
+    single = form.products.precision != "float64"
+    collected = 0.0 if form.products.in_store else form.result_bytes
     basis = collected + matrix * (2 if single else 1)
     panel = min(rows, PANEL_BYTES)
     sums = matrix * int(-(-rows // PANEL_BYTES)).bit_length()  # C, added up along a tree
@@ -125,7 +136,7 @@ def step_bytes(form: Form) -> dict[str, float]:
     # A panel in its own precision, in the basis and back in float64 for the product with the fit.
     judged = max(ridges + 2 * panel, 2.5 * matrix + 2.5 * panel)
     return {
-        "collect": form.collect_bytes - (form.jacobian_bytes if form.in_store else 0.0),
+        "collect": form.collect_bytes - (form.jacobian_bytes if form.products.in_store else 0.0),
         "decompose": collected
         + max(EIGEN_MATRICES * matrix, sums)
         + (0.5 if single else 1.0) * panel,

@@ -206,8 +206,8 @@ def _weighted_primal(
     """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
     assert lin.features is not None
     n, b, _ = target.shape
-    features, products, device = lin.features, lin.form.products, lin.form.device
-    each, engine = weight.repeat_interleave(b), lin.engine
+    features, each, engine = lin.features, weight.repeat_interleave(b), lin.engine
+    products, device = lin.form.products.precision, lin.form.products.device
     told = {"progress": progress, "step": "multiply weighted", "engine": engine}
     system = gram(features, products, weight=each, device=device, **told)
     system.diagonal().add_(ridge)

@@ -219,7 +219,7 @@ def _score_steps(
     p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
     rate = rates["float64"]
     # Products over all rows of features, in their own precision; each reading of the rows is one.
-    fast = rates["float64" if form.products == "float64" else "float32"]
+    fast = rates["float64" if form.products.precision == "float64" else "float32"]
     eigen = EIGEN_WORK * p**3
     products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
     pairs = n * min(n, MOST_PARTNERS)
