@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 
 import datassay as da
-from datassay.collect import form as form_module
+from datassay.collect import choose_form as form_module
 from datassay.collect.collection import sample_layers
 from datassay.commands.run.job import run
 from datassay.commands.run.page import render_page

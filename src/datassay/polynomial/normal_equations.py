@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import get_blas_funcs
 
-from datassay.collect.form import available_memory
 from datassay.errors import DataError, SettingError
+from datassay.machine import available_memory
 from datassay.polynomial.monomials import Monomials
 from datassay.progress import Progress, silent
 from datassay.results import result
