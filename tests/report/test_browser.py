@@ -12,7 +12,7 @@ from datassay.commands.purify.page import render_purify_page
 from datassay.commands.report.job import run_report
 from datassay.commands.report.page import render_consensus_page
 from datassay.commands.run.blocks.queries import chosen_queries
-from datassay.commands.run.page import render_page
+from datassay.commands.run.page import page as run_page
 from datassay.commands.sample.job import SampleSettings, run_sample
 from datassay.commands.sample.page import render_sampling_page
 from datassay.commands.weigh.page import page as weigh_page
@@ -64,7 +64,7 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(render_page(make_findings()), encoding="utf-8")
+    path.write_text(render(run_page(make_findings())), encoding="utf-8")
     return path
 
 
@@ -253,7 +253,7 @@ def test_no_effect_is_cut(browser, tmp_path, width):
     tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
     found = replace(found, attribution=replace(found.attribution, top=tiny))
     path = tmp_path / "index.html"
-    path.write_text(render_page(found), encoding="utf-8")
+    path.write_text(render(run_page(found)), encoding="utf-8")
     opened(browser, path, width)
     cut = """return [...document.querySelectorAll(".effect")].filter(
       (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
@@ -264,7 +264,7 @@ def test_no_effect_is_cut(browser, tmp_path, width):
 @pytest.mark.parametrize("make", [digit_samples, text_samples], ids=["image", "text"])
 def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     path = tmp_path / "index.html"
-    path.write_text(render_page(make_findings(with_sources(make()))), encoding="utf-8")
+    path.write_text(render(run_page(make_findings(with_sources(make())))), encoding="utf-8")
     opened(browser, path)
     for radio in browser.find_elements("css selector", "[name=query]"):
         browser.execute_script("arguments[0].click()", radio)
@@ -289,7 +289,7 @@ def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
 def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
     samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
     path = tmp_path / "index.html"
-    path.write_text(render_page(make_findings(samples)), encoding="utf-8")
+    path.write_text(render(run_page(make_findings(samples))), encoding="utf-8")
     opened(browser, path, 390)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
