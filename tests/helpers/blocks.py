@@ -6,7 +6,8 @@ from functools import cache
 import numpy as np
 
 from datassay.commands.partition.job import PartitionSettings, run_partition
-from datassay.commands.purify.job import PurifySettings, run_purify
+from datassay.commands.purify.job import run as run_purify
+from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet
 from helpers.findings import EVIL
 from helpers.mixtures import two_rules
@@ -52,7 +53,7 @@ def divided():
     return run_partition(samples(), aside(), settings)
 
 
-def evil_images(found):
+def evil_images(findings):
     """The same findings of images: one channel of 3 x 3 pixels."""
-    x = np.linspace(0, 1, 9 * len(found.samples), dtype=np.float32).reshape(-1, 1, 3, 3)
-    return replace(found, samples=replace(found.samples, x=x, kind="image"))
+    x = np.linspace(0, 1, 9 * len(findings.samples), dtype=np.float32).reshape(-1, 1, 3, 3)
+    return replace(findings, samples=replace(findings.samples, x=x, kind="image"))

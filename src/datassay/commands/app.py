@@ -64,7 +64,7 @@ from datassay.commands.old_options import (
 from datassay.commands.options import add_command
 from datassay.commands.partition.command import partition
 from datassay.commands.polynomial.command import polynomial
-from datassay.commands.purify.command import purify
+from datassay.commands.purify.command import COMMAND as PURIFY
 from datassay.commands.report.command import report
 from datassay.commands.sample.command import sample
 from datassay.commands.shell import (
@@ -347,7 +347,7 @@ def _print_plan(train, val, settings) -> None:
     out_console.print(*plan_table(plan(train, val, settings)), sep="\n")
 
 
-app.command()(purify)
+add_command(app, PURIFY)
 app.command()(partition)
 add_command(app, WEIGH)
 app.command()(sample)
