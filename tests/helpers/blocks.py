@@ -5,7 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.partition.job import PartitionSettings, run_partition
+from datassay.commands.partition.job import run as run_partition
+from datassay.commands.partition.settings import PartitionSettings
 from datassay.commands.purify.job import run as run_purify
 from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet
@@ -18,7 +19,7 @@ NAMES = (EVIL, 'b<i>" onload="x')
 TAGS = set(
     "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "
     "li dl dt dd div span code script form fieldset legend label input select option output "
-    "blockquote img button table thead tbody tr th td".split()
+    "blockquote img button table caption thead tbody tr th td".split()
 )
 
 

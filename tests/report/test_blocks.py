@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from datassay.act.purify.result import Purification
-from datassay.commands.partition.advice import partition_advice
-from datassay.commands.partition.files import block_table, partition_summary
+from datassay.commands.partition.advice import advice as partition_advice
+from datassay.commands.partition.files import block_table
+from datassay.commands.partition.files import files as partition_files
 from datassay.commands.partition.findings import PartitionFindings, source_counts
-from datassay.commands.partition.page import block_cards, block_rows, render_partition_page
+from datassay.commands.partition.gallery import gallery as surest_gallery
+from datassay.commands.partition.page import page as partition_page
 from datassay.commands.purify.advice import advice as purify_advice
 from datassay.commands.purify.files import files as purify_files
 from datassay.commands.purify.files import purified_table, trace_table
@@ -25,20 +27,19 @@ from helpers.blocks import NAMES, TAGS, divided, evil_images, purified, samples
 from helpers.findings import EVIL
 from helpers.pages import Elements
 
+NEVER = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+
 
 @pytest.fixture(scope="module", params=["purify", "purify images", "partition", "partition images"])
 def page(request):
-    findings = purified() if "purify" in request.param else divided()
-    findings = evil_images(findings) if "images" in request.param else findings
-    return (
-        render(purify_page(findings))
-        if "purify" in request.param
-        else render_partition_page(findings)
-    )
+    command, *images = request.param.split()
+    findings = purified() if command == "purify" else divided()
+    page_of = purify_page if command == "purify" else partition_page
+    return render(page_of(evil_images(findings) if images else findings))
 
 
 def purify_summary(findings):
-    return purify_files(findings, purify_page(findings))["summary.json"]
+    return json.loads(purify_files(findings, purify_page(findings))["summary.json"], **NEVER)
 
 
 def table(page, name):
@@ -147,7 +148,7 @@ def test_without_a_rival_or_a_truth_nothing_is_made_up():
     assert "removed in error" not in page
     assert [a.kind for a in purify_advice(findings)][:2] == ["foreign samples", "validation"]
     assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
-    assert json.loads(purify_summary(findings))["counts"]["known_foreign"] is None
+    assert purify_summary(findings)["counts"]["known_foreign"] is None
 
 
 def test_a_majority_is_more_than_half():
@@ -166,43 +167,43 @@ def test_other_samples_than_those_that_were_judged_are_refused():
 
 
 def test_partition_says_how_many_and_whether_inputs_tell():
-    found = divided()
-    assert isinstance(found, PartitionFindings)
-    blocks, router, _, truth = partition_advice(found)
+    findings = divided()
+    assert isinstance(findings, PartitionFindings)
+    blocks, router, _, truth = partition_advice(findings)
     assert blocks.headline.startswith("2 blocks")
     assert "the inputs do not tell" in router.headline.lower()
     assert router.severity == "look"
-    assert f"index between blocks and sources is {found.agreement:.2f}" in truth.sentence
-    told = replace(found, router=replace(found.router, is_informative=True, gain=0.4))
-    assert partition_advice(told)[1].severity == "act"
+    assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
+    routed = replace(findings, router=replace(findings.router, is_informative=True, gain=0.4))
+    assert partition_advice(routed)[1].severity == "act"
 
 
 def test_block_tables_add_up():
-    found = divided()
-    rows = block_rows(found)
-    assert [int(row.cells[0]) for row in rows] == [*found.found.sizes, 160]
-    names, counts = source_counts(found)
+    findings = divided()
+    rows = table(partition_page(findings), "Blocks")
+    assert [int(row.cells[0]) for row in rows] == [*findings.partition.sizes, 160]
+    names, counts = source_counts(findings)
     assert counts.sum() == 160
-    inside = (found.found.block == 0) & (found.samples.source == names[1])
+    inside = (findings.partition.block == 0) & (findings.samples.source == names[1])
     assert counts[0, 1] == inside.sum()
-    table = block_table(found).to_pydict()
-    assert table["responsibility"] == found.found.responsibility.max(1).tolist()
+    blocks = block_table(findings).to_pydict()
+    assert blocks["responsibility"] == findings.partition.responsibility.max(1).tolist()
 
 
 def test_the_surest_samples_of_each_block_are_shown():
-    found = divided()
-    shown = block_cards(found)
-    place = {str(i): k for k, i in enumerate(found.samples.ids)}
+    findings = divided()
+    shown = surest_gallery(findings).cards
+    place = {str(i): k for k, i in enumerate(findings.samples.ids)}
     for block in range(2):
-        own = [card for card in shown if card.block == block]
+        own = [card for card in shown if card.views == (str(block),)]
         assert len(own) == 12
-        values = [card.responsibility for card in own]
+        values = [card.keys["responsibility"] for card in own]
         assert values == sorted(values, reverse=True)
-        others = set(np.flatnonzero(found.found.block == block)) - {place[c.id] for c in own}
-        assert max(found.own_responsibility[list(others)]) <= values[-1]
+        others = set(np.flatnonzero(findings.partition.block == block)) - {place[c.id] for c in own}
+        assert max(findings.own_responsibility[list(others)]) <= values[-1]
 
 
 def test_summaries_are_standard_json():
-    never = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
-    assert json.loads(purify_summary(purified()), **never)["start"]["precision"] is None
-    assert json.loads(partition_summary(divided()), **never)["blocks"] == 2
+    assert purify_summary(purified())["start"]["precision"] is None
+    divided_files = partition_files(divided(), partition_page(divided()))
+    assert json.loads(divided_files["summary.json"], **NEVER)["blocks"] == 2

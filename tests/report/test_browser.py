@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.partition.page import render_partition_page
+from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import render_polynomial_page
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.job import run_report
@@ -337,7 +337,7 @@ def test_the_page_of_compared_runs(browser, tmp_path):
 
 def test_the_page_of_a_partition(browser, tmp_path):
     path = tmp_path / "index.html"
-    path.write_text(render_partition_page(divided()), encoding="utf-8")
+    path.write_text(render(partition_page(divided())), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     assert len(visible(browser, "id")) == 24

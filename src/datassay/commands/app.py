@@ -62,7 +62,7 @@ from datassay.commands.old_options import (
     Workers,
 )
 from datassay.commands.options import add_command
-from datassay.commands.partition.command import partition
+from datassay.commands.partition.command import COMMAND as PARTITION
 from datassay.commands.polynomial.command import polynomial
 from datassay.commands.purify.command import COMMAND as PURIFY
 from datassay.commands.report.command import report
@@ -348,7 +348,7 @@ def _print_plan(train, val, settings) -> None:
 
 
 add_command(app, PURIFY)
-app.command()(partition)
+add_command(app, PARTITION)
 add_command(app, WEIGH)
 app.command()(sample)
 app.command()(polynomial)
