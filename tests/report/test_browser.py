@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.partition.page import render_partition_page
+from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import render_polynomial_page
-from datassay.commands.purify.page import render_purify_page
+from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.job import run_report
 from datassay.commands.report.page import render_consensus_page
 from datassay.commands.run.blocks.queries import chosen_queries
@@ -306,14 +306,14 @@ def silent_and_narrow(browser, path):
 
 
 def test_the_page_of_a_purification(browser, tmp_path):
-    path, found = tmp_path / "index.html", evil_images(purified())
-    path.write_text(render_purify_page(found), encoding="utf-8")
+    path, findings = tmp_path / "index.html", evil_images(purified())
+    path.write_text(render(purify_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
-    gone = found.found.removed
-    assert visible(browser, "id") == [str(i) for i in found.samples.ids[gone]][:48]
+    gone = findings.purification.removed
+    assert visible(browser, "id") == [str(i) for i in findings.samples.ids[gone]][:48]
     choose(browser, view="wrong")
-    kept = [str(i) for i in gone if found.samples.source[i] == found.majority]
+    kept = [str(i) for i in gone if findings.samples.source[i] == findings.majority]
     assert len(visible(browser, "id")) == len(kept)
     link = browser.find_element("css selector", "[data-show=all]")
     browser.execute_script("arguments[0].click()", link)
@@ -337,7 +337,7 @@ def test_the_page_of_compared_runs(browser, tmp_path):
 
 def test_the_page_of_a_partition(browser, tmp_path):
     path = tmp_path / "index.html"
-    path.write_text(render_partition_page(divided()), encoding="utf-8")
+    path.write_text(render(partition_page(divided())), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     assert len(visible(browser, "id")) == 24

@@ -20,9 +20,7 @@ from datassay.commands.command import Command
 from datassay.commands.complexity.command import complexity
 from datassay.commands.lab.command import lab
 from datassay.commands.options import add_command
-from datassay.commands.partition.command import partition
 from datassay.commands.polynomial.command import polynomial
-from datassay.commands.purify.command import purify
 from datassay.commands.report.command import report
 from datassay.commands.sample.command import sample
 from datassay.commands.shell import err_console, out_console
@@ -74,7 +72,7 @@ def commands() -> list[Command]:
 
 for _command in commands():
     add_command(app, _command)
-for _function in (purify, partition, sample, polynomial, complexity, lab, report, bench):
+for _function in (sample, polynomial, complexity, lab, report, bench):
     app.command()(_function)
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MODEL_HELP = (
     "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
 )
+BLOCK_MODEL_HELP = "logistic or linear, solved exactly; purify trains others anew."
+RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
+DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 
