@@ -66,7 +66,7 @@ from datassay.commands.partition.command import partition
 from datassay.commands.polynomial.command import polynomial
 from datassay.commands.purify.command import purify
 from datassay.commands.report.command import report
-from datassay.commands.sample.command import sample
+from datassay.commands.sample.command import COMMAND as SAMPLE
 from datassay.commands.shell import (
     err_console,
     exits_clearly,
@@ -350,7 +350,7 @@ def _print_plan(train, val, settings) -> None:
 app.command()(purify)
 app.command()(partition)
 add_command(app, WEIGH)
-app.command()(sample)
+add_command(app, SAMPLE)
 app.command()(polynomial)
 app.command()(complexity)
 app.command()(lab)
