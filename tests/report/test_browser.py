@@ -13,8 +13,9 @@ from datassay.commands.report.job import run_report
 from datassay.commands.report.page import render_consensus_page
 from datassay.commands.run.blocks.queries import chosen_queries
 from datassay.commands.run.page import page as run_page
-from datassay.commands.sample.job import SampleSettings, run_sample
-from datassay.commands.sample.page import render_sampling_page
+from datassay.commands.sample.job import run as run_sample
+from datassay.commands.sample.page import page as sample_page
+from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
 from datassay.lab.gallery import write_gallery
 from datassay.lab.run import chosen, lab_facts, run_lab
@@ -366,9 +367,9 @@ def test_the_page_of_a_weighting(browser, tmp_path):
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
-    found = replace(run_sample(settings), name="<b>mine")
+    findings = replace(run_sample(settings), name="<b>mine")
     path = tmp_path / "index.html"
-    path.write_text(render_sampling_page(found), encoding="utf-8")
+    path.write_text(render(sample_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "<b>mine"
     drawn = browser.find_elements("css selector", ".figure svg.main-svg")

@@ -22,7 +22,6 @@ from datassay.commands.lab.command import lab
 from datassay.commands.options import add_command
 from datassay.commands.polynomial.command import polynomial
 from datassay.commands.report.command import report
-from datassay.commands.sample.command import sample
 from datassay.commands.shell import err_console, out_console
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
@@ -72,7 +71,7 @@ def commands() -> list[Command]:
 
 for _command in commands():
     add_command(app, _command)
-for _function in (sample, polynomial, complexity, lab, report, bench):
+for _function in (polynomial, complexity, lab, report, bench):
     app.command()(_function)
 
 

@@ -61,8 +61,10 @@ def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
         shown: Any = typer.Argument(help=told.help, show_default=False)
     else:
         flags = _flags(name, told, default, hint)
-        # By identity: 0 equals False, and is shown.
-        text = told.show if told.show is not None else default is not None and default is not False
+        text = told.show
+        if text is None and default is not None and default is not False:
+            # Typer knows no default that is read from a text, unless it is that text.
+            text = True if told.read is None or isinstance(default, str) else str(default)
         shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, told), shown]
