@@ -17,7 +17,7 @@ from rich.logging import RichHandler
 
 import datassay
 from datassay.commands.bench.command import bench
-from datassay.commands.complexity.command import complexity
+from datassay.commands.complexity.command import COMMAND as COMPLEXITY
 from datassay.commands.lab.command import lab
 from datassay.commands.old_options import (
     Address,
@@ -352,7 +352,7 @@ app.command()(partition)
 add_command(app, WEIGH)
 app.command()(sample)
 app.command()(polynomial)
-app.command()(complexity)
+add_command(app, COMPLEXITY)
 app.command()(lab)
 app.command()(report)
 app.command()(bench)

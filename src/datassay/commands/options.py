@@ -61,7 +61,7 @@ def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
         shown: Any = typer.Argument(help=told.help, show_default=False)
     else:
         flags = _flags(name, told, default, hint)
-        text = told.show if told.show is not None else default not in {None, False}
+        text = told.show if told.show is not None else default is not None and default is not False
         shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, told), shown]
