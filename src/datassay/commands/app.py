@@ -65,7 +65,7 @@ from datassay.commands.options import add_command
 from datassay.commands.partition.command import partition
 from datassay.commands.polynomial.command import polynomial
 from datassay.commands.purify.command import purify
-from datassay.commands.report.command import report
+from datassay.commands.report.command import COMMAND as REPORT
 from datassay.commands.sample.command import sample
 from datassay.commands.shell import (
     err_console,
@@ -354,7 +354,7 @@ app.command()(sample)
 app.command()(polynomial)
 add_command(app, COMPLEXITY)
 app.command()(lab)
-app.command()(report)
+add_command(app, REPORT)
 app.command()(bench)
 
 

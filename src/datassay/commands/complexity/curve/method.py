@@ -33,15 +33,15 @@ COVERAGE = (
 
 def notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
     """Terms and what they mean in this run."""
-    law = findings.extrapolation.law
+    law, fits = findings.extrapolation.law, count(findings.repeats, "fit")
     what = "1 − accuracy" if findings.metric == "accuracy" else "1 − R²"
     return (
         (
             "The curve",
-            f"{count(findings.repeats, 'fit')} of {findings.model} at each size, each to a random "
-            "part of the samples that holds the classes in proportion and contains the smaller "
-            f"parts of the same repeat. The error is {what} on {len(findings.validation):,} samples "
-            "that no fit saw. Networks train by Adam in batches of 64, 20 epochs but 500 to 3,000 updates, all fits "
+            f"{fits} of {findings.model} at each size, each to a random part of the samples "
+            "that holds the classes in proportion and contains the smaller parts of the same "
+            f"repeat. The error is {what} on {len(findings.validation):,} samples that no fit saw. "
+            "Networks train by Adam in batches of 64, 20 epochs but 500 to 3,000 updates, all fits "
             "of a size in one program; another training moves the curve.",
         ),
         ("Law", LAW),
