@@ -9,8 +9,7 @@ import pytest
 from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import render_polynomial_page
 from datassay.commands.purify.page import page as purify_page
-from datassay.commands.report.job import run_report
-from datassay.commands.report.page import render_consensus_page
+from datassay.commands.report.page import page as report_page
 from datassay.commands.run.blocks.queries import chosen_queries
 from datassay.commands.run.page import page as run_page
 from datassay.commands.sample.job import run as run_sample
@@ -31,7 +30,7 @@ from helpers.findings import (
     with_sources,
 )
 from helpers.polynomials import found as polynomial_found
-from helpers.runs import write_run
+from helpers.runs import compared, write_run
 from helpers.weighings import weighed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -327,7 +326,7 @@ def test_the_page_of_a_purification(browser, tmp_path):
 def test_the_page_of_compared_runs(browser, tmp_path):
     folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
     path = tmp_path / "index.html"
-    path.write_text(render_consensus_page(run_report(folders)), encoding="utf-8")
+    path.write_text(render(report_page(compared(folders))), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
