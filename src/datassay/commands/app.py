@@ -63,7 +63,7 @@ from datassay.commands.old_options import (
 )
 from datassay.commands.options import add_command
 from datassay.commands.partition.command import partition
-from datassay.commands.polynomial.command import polynomial
+from datassay.commands.polynomial.command import COMMAND as POLYNOMIAL
 from datassay.commands.purify.command import purify
 from datassay.commands.report.command import report
 from datassay.commands.sample.command import COMMAND as SAMPLE
@@ -351,7 +351,7 @@ app.command()(purify)
 app.command()(partition)
 add_command(app, WEIGH)
 add_command(app, SAMPLE)
-app.command()(polynomial)
+add_command(app, POLYNOMIAL)
 app.command()(complexity)
 app.command()(lab)
 app.command()(report)

@@ -189,7 +189,7 @@ def page_lines(page: Page) -> list[RenderableType]:
             shown.append(rows_table(block.columns, block.rows))
         elif isinstance(block, page_parts.Gallery):
             shown += [_cards(block, view) for view in block.views if view.in_terminal]
-    return [*shown, *(Text(line) for line in page.answer), *warned(page.warnings)]
+    return [*shown, *(plain_text(line) for line in page.answer), *warned(page.warnings)]
 
 
 def _cards(gallery: page_parts.Gallery, view: page_parts.View) -> Table:
