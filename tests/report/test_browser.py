@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from datassay.commands.partition.page import page as partition_page
-from datassay.commands.polynomial.page import render_polynomial_page
+from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page
 from datassay.commands.run.blocks.queries import chosen_queries
@@ -29,7 +29,7 @@ from helpers.findings import (
     text_samples,
     with_sources,
 )
-from helpers.polynomials import found as polynomial_found
+from helpers.polynomials import surrogate_findings
 from helpers.runs import compared, write_run
 from helpers.weighings import weighed
 
@@ -378,7 +378,7 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["image", "row", "numbers"])
 def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     path = tmp_path / "index.html"
-    path.write_text(render_polynomial_page(polynomial_found(kind)), encoding="utf-8")
+    path.write_text(render(polynomial_page(surrogate_findings(kind))), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
     pictures = browser.find_elements("css selector", ".maps img")

@@ -19,7 +19,6 @@ from datassay.commands.bench.command import bench
 from datassay.commands.command import Command
 from datassay.commands.lab.command import lab
 from datassay.commands.options import add_command
-from datassay.commands.polynomial.command import polynomial
 from datassay.commands.shell import err_console, out_console
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
@@ -69,7 +68,7 @@ def commands() -> list[Command]:
 
 for _command in commands():
     add_command(app, _command)
-for _function in (polynomial, lab, bench):
+for _function in (lab, bench):
     app.command()(_function)
 
 

@@ -27,7 +27,7 @@ AGREEMENT_COLOURS = ((0.0, VERMILION), (0.5, "#ffffff"), (1.0, BLUE))
 
 
 def agreement_figure(agreement: Stability) -> Figure:
-    """Rank correlations between runs as a map (S1 Fig. 5): blue where two agree, orange where they contradict.
+    """Rank correlations between runs as a map (S1 Fig. 5): blue agrees, orange contradicts.
 
     Args:
         agreement: of r runs.

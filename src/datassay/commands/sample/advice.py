@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datassay.commands.sample.findings import SamplingFindings, Verdict, verdicts
-from datassay.report.advice import Advice
+from datassay.report.advice import Advice, most_urgent_first
 from datassay.report.wording import count, number, percent
 
 # Below this share of draws inside the domain the density is mostly elsewhere.
@@ -15,8 +15,7 @@ HIGH_ORDER = 0.5
 def advice(findings: SamplingFindings) -> tuple[Advice, ...]:
     """Whether it helps, what is odd about density and ε, and how to use the files; urgent first."""
     pieces = [_help(findings), *_density(findings), _epsilon(findings), _use(findings)]
-    order = ("act", "look", "fine")
-    return tuple(sorted((p for p in pieces if p), key=lambda piece: order.index(piece.severity)))
+    return most_urgent_first(piece for piece in pieces if piece is not None)
 
 
 def _help(findings: SamplingFindings) -> Advice | None:
