@@ -11,7 +11,8 @@ import pytest
 import zarr
 
 from datassay.collect.store.chunks import chunks_of
-from datassay.collect.store.features import DamagedChunk, Layout, read_manifest
+from datassay.collect.store.features import DamagedChunk, Layout, features_manifest
+from datassay.collect.store.results import ResultStore
 from datassay.errors import DataError, SettingError
 from helpers.stores import LAYOUT, RUN, check_all_there, full, opened, values
 
@@ -213,7 +214,7 @@ def test_what_a_killed_first_write_left_is_no_ones(tmp_path):
 
 
 def test_no_store_has_no_manifest(tmp_path):
-    assert read_manifest(tmp_path / "nothing") is None
+    assert features_manifest(tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -243,3 +244,17 @@ def test_a_full_disk_names_the_chunk_and_loses_nothing(tmp_path, monkeypatch):
             store.put(1, values(1))
     assert opened(tmp_path / "store").survey().found == (0,)
     check_all_there(full(tmp_path / "store"))
+
+
+def test_results_share_the_manifest_and_its_refusals(tmp_path):
+    ResultStore(tmp_path / "s", {"lr": 0.1}).put("one", {"a": np.arange(3)})
+    assert list(ResultStore(f"file://{tmp_path}/s/", {"lr": 0.1}).get("one")["a"]) == [0, 1, 2]
+    with pytest.raises(SettingError, match=r"differs in: lr \(0\.1 there, 0\.2 here\)\. "):
+        ResultStore(tmp_path / "s", {"lr": 0.2})
+    (tmp_path / "s" / "run.json").write_text('{"lr": 0.')
+    with pytest.raises(DataError, match=r"whole manifest; .*run\.json is damaged or not ours"):
+        ResultStore(tmp_path / "s", {"lr": 0.1})
+    with pytest.raises(SettingError, match=r"must be a folder; .*one\.npz is a file"):
+        ResultStore(tmp_path / "s" / "one.npz", {})
+    with pytest.raises(SettingError, match=r"a folder on this machine; got memory://s"):
+        ResultStore("memory://s", {})

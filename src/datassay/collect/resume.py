@@ -17,7 +17,7 @@ from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.store.features import FORMAT, FeatureStore, Layout, features_manifest
 from datassay.collect.store.manifest import (
     machine_fingerprint,
     model_fingerprint,
@@ -153,7 +153,7 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
         DataError: the manifest is damaged or cannot be read.
         SettingError: there is something else than a store.
     """
-    found = read_manifest(location)
+    found = features_manifest(location)
     if found is None or found["run"].get("format") != FORMAT:
         return None
     form = Form(**found["free"]["form"])
