@@ -24,7 +24,7 @@ from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, probability_warning
-from datassay.collect.jacobian.trained import initial_fit_warning
+from datassay.collect.jacobian.trained import check_initial_fit
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
@@ -114,7 +114,7 @@ def collect(
     n = len(train)
     val_targets = all_targets.get("val")
     notes += probability_warning(f0[:n], train.is_classification)
-    notes += initial_fit_warning(
+    notes += check_initial_fit(
         f0[:n],
         targets,
         f0[n:],

@@ -43,14 +43,11 @@ class ResultStore:
                 this machine.
             DataError: its manifest is damaged, or it can be neither read nor written.
         """
-        self._folder = None if folder is None else Path(normal(folder))
         self._held: dict[str, dict[str, np.ndarray]] = {}
-        if folder is None or self._folder is None:
-            return
-        if not is_local(folder):
-            raise SettingError(f"store must be a folder on this machine; got {folder}.")
-        create = partial(_create, self._folder, manifest)
-        claim(self._folder, manifest, MANIFEST, _unpacked, create)
+        self._folder = None if folder is None else _local_path(folder)
+        if self._folder is not None:
+            create = partial(_create, self._folder, manifest)
+            claim(self._folder, manifest, MANIFEST, _unpacked, create)
 
     def __contains__(self, name: str) -> bool:
         if name not in self._held and self._folder is not None:
@@ -112,6 +109,12 @@ class ResultStore:
         if name not in self:
             self.put(name, compute())
         return self.get(name)
+
+
+def _local_path(folder: str | Path) -> Path:
+    if not is_local(folder):
+        raise SettingError(f"store must be a folder on this machine; got {folder}.")
+    return Path(normal(folder))
 
 
 def _unpacked(values: Any) -> dict[str, Any]:
