@@ -77,7 +77,7 @@ def test_zeros_are_told_from_nothing(tmp_path):
     store = opened(tmp_path / "store")
     zeros = {name: np.zeros_like(array) for name, array in values(1).items()}
     store.put(1, zeros)
-    assert store.survey().found == (1,)
+    assert store.survey().complete == (1,)
     assert store.survey().missing == (0, 2, 3, 4)
     assert np.array_equal(store.get(1, "rows"), zeros["rows"])
     with pytest.raises(DamagedChunk, match="chunk 0: missing in "):
@@ -124,7 +124,7 @@ def test_a_damaged_chunk_is_told_by_number_and_mended(store, damage):
     damage(lambda array, chunk: chunk_file(store, array, chunk))
     found = opened(store.location)
     survey = found.survey()
-    assert list(survey.damaged) == [1] and survey.found == (0, 2, 3, 4)
+    assert list(survey.damaged) == [1] and survey.complete == (0, 2, 3, 4)
     assert survey.sentence.startswith("4 of 5 chunks found, 0 missing, 1 damaged; 1: ")
     with pytest.raises(DamagedChunk, match=r"chunk 1: .*Run the same again"):
         for name in LAYOUT.arrays:
@@ -242,7 +242,7 @@ def test_a_full_disk_names_the_chunk_and_loses_nothing(tmp_path, monkeypatch):
             DataError, match=r"take chunk 1; .* does not: .*No space left.*Make room"
         ):
             store.put(1, values(1))
-    assert opened(tmp_path / "store").survey().found == (0,)
+    assert opened(tmp_path / "store").survey().complete == (0,)
     check_all_there(full(tmp_path / "store"))
 
 

@@ -299,10 +299,10 @@ def _pass(
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     if kept is None:
-        found = engine.map(JacobianPass.arrays, work, work.chunks)
+        results = engine.map(JacobianPass.arrays, work, work.chunks)
     else:
-        found = kept.arrays(filled, engine)
-    for chunk, arrays in zip(work.chunks, found, strict=True):
+        results = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, results, strict=True):
         for name, tensor in filled.items():
             tensor[done : done + len(chunk)] = arrays[name]
         done += len(chunk)

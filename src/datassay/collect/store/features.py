@@ -66,23 +66,23 @@ class Survey:
     """What is in a store.
 
     Attributes:
-        found: numbers of the chunks that are there, every byte checked.
+        complete: numbers of the chunks that are there, every byte checked.
         missing: numbers of those never finished.
         damaged: number → what is wrong, of those that must be computed again.
     """
 
-    found: tuple[int, ...]
+    complete: tuple[int, ...]
     missing: tuple[int, ...]
     damaged: Mapping[int, str]
 
     @property
     def sentence(self) -> str:
         """One line for the user."""
-        total = len(self.found) + len(self.missing) + len(self.damaged)
+        total = len(self.complete) + len(self.missing) + len(self.damaged)
         which = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
         which += "; ..." if len(self.damaged) > 5 else ""
         return (
-            f"{len(self.found):,} of {total:,} chunks found, {len(self.missing):,} missing, "
+            f"{len(self.complete):,} of {total:,} chunks found, {len(self.missing):,} missing, "
             f"{len(self.damaged):,} damaged{which}"
         )
 
@@ -200,7 +200,7 @@ class FeatureStore:
 
         Cost: every byte is read once.
         """
-        found, missing, damaged = [], [], {}
+        complete, missing, damaged = [], [], {}
         for number in range(len(self.chunks)):
             try:
                 if self._written(number) is None:
@@ -208,10 +208,10 @@ class FeatureStore:
                     continue
                 for name in self._names:
                     self.get(number, name)
-                found.append(number)
+                complete.append(number)
             except DamagedChunk as error:
                 damaged[number] = error.what
-        return Survey(tuple(found), tuple(missing), damaged)
+        return Survey(tuple(complete), tuple(missing), damaged)
 
     def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
         """The chunk's digests, read once; None where it was never finished."""
@@ -245,9 +245,9 @@ class FeatureStore:
             "filters": None,
         }
         try:
-            found = zarr.open_array(self.location, path=name, mode="r+")
-            if found.metadata == zarr.create_array({}, **settings).metadata:
-                return found
+            array = zarr.open_array(self.location, path=name, mode="r+")
+            if array.metadata == zarr.create_array({}, **settings).metadata:
+                return array
         except DAMAGE:
             pass
         files, root = file_system(self.location)

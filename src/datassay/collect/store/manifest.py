@@ -33,11 +33,11 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for name, array in arrays.items():
-        found.update(f"{name} {array.dtype} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return sha.hexdigest()
 
 
 def digest_of_values(values: Mapping[str, object]) -> str:
