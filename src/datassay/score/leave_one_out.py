@@ -26,6 +26,7 @@ from datassay.score.linear.removal import (
 )
 from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Training
 
 # Values that one chunk of removals may hold, 256 MiB in float64.
 CHUNK_VALUES = 2**25
@@ -79,11 +80,11 @@ class LeaveOneOut:
 def leave_one_out(
     lin: Linearization,
     *,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> LeaveOneOut:
     """Train the linearised network on all samples, and on all but each one, in closed form.

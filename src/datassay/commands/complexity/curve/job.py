@@ -12,7 +12,8 @@ from datassay.commands.command import closing_facts
 from datassay.commands.complexity.curve.findings import CurveFindings
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.learners import named_learner
-from datassay.complexity.needed_samples import LEVEL, Extrapolation, extrapolate, forecast
+from datassay.complexity.needed_samples import Extrapolation, extrapolate, forecast
+from datassay.complexity.settings import Curve
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -40,7 +41,7 @@ class CurveSettings:
     accuracy: tuple[float, ...] = ()
     sizes: tuple[int, ...] | None = None
     repeats: int = 10
-    level: float = LEVEL
+    level: float = Curve.level
     store: Path | None = None
     seed: int = 0
     command: str = ""
