@@ -26,6 +26,7 @@ from datassay.collect.jacobian.suitable import check_apart, probability_warning
 from datassay.collect.jacobian.trained import check_initial_fit
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
+from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -44,16 +45,16 @@ def collect(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    projection: int | str | None = "auto",
-    outputs: str = "auto",
+    projection: int | str | None = Collection.projection,
+    outputs: str = Collection.outputs,
     projection_kind: str = "coordinates",
-    memory: float | None = None,
-    products: str = "auto",
-    device: str = "cpu",
-    allow_trained: bool = False,
-    seed: int = 0,
-    store: str | Path | None = None,
-    engine: str | Engine = "in_process",
+    memory: float | None = Collection.memory,
+    products: str = Collection.products,
+    device: str = Collection.device,
+    allow_trained: bool = Collection.allow_trained,
+    seed: int = Collection.seed,
+    store: str | Path | None = Computing.store,
+    engine: str | Engine = Computing.engine,
     progress: Progress = silent,
 ) -> Linearization:
     """Linearise a network at its present weights on training and validation samples.

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
+from datassay.act.weigh.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.errors import DataError, SettingError
 from datassay.estimators.validation import validated, validated_classes
@@ -31,9 +32,9 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
         estimator: Any = None,
-        n_neighbors: Any = 20,
-        max_ratio: Any = 40,
-        search: Any = "auto",
+        n_neighbors: Any = Weighting.n_neighbors,
+        max_ratio: Any = Weighting.max_ratio,
+        search: Any = Weighting.search,
     ):
         self.estimator = estimator
         self.n_neighbors = n_neighbors

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.act.partition.routing import compact, fit_experts, linear_partition
+from datassay.act.partition.settings import Division
 from datassay.errors import SettingError
 from datassay.estimators.validation import validated, validated_classes
 
@@ -25,11 +26,11 @@ class _Partitioned(BaseEstimator):
         estimator: Any = None,
         router: Any = None,
         *,
-        n_blocks: Any = None,
-        max_blocks: Any = 4,
+        n_blocks: Any = Division.n_blocks,
+        max_blocks: Any = Division.max_blocks,
         routing: Any = "soft",
-        ridge: Any = 1e-4,
-        restarts: Any = 8,
+        ridge: Any = Division.ridge,
+        restarts: Any = Division.restarts,
         random_state: Any = None,
     ):
         self.estimator = estimator

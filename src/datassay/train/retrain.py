@@ -27,6 +27,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
+from datassay.train.settings import Descent
 from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
 # Networks train side by side while their activations for all samples take less than this, which
@@ -80,8 +81,8 @@ def retrain(
     val: SampleSet | None = None,
     *,
     lr: float,
-    steps: int = 2000,
-    weight_decay: float = 0.0,
+    steps: int = Descent.steps,
+    weight_decay: float = Descent.weight_decay,
     reduction: str = "mean",
     loss: str = "auto",
     removed: Sequence[int] | np.ndarray | None = None,

@@ -11,6 +11,7 @@ from torch.nn import functional
 from datassay.act.partition.blocks import Partition, gate_inputs
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.mixture import Problem, log_densities, log_prior
+from datassay.act.partition.settings import Division
 from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -46,10 +47,10 @@ def oracle_agreement(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 1e-4,
+    loss: str = Division.loss,
+    ridge: float = Division.ridge,
     is_gated: bool = False,
-    seed: int = 0,
+    seed: int = Division.seed,
 ) -> float:
     """The index when samples are assigned by models (and shares) fitted on the true blocks.
 

@@ -14,6 +14,7 @@ from datassay.act.partition.block_count import Choice, choose_blocks, is_better
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, Problem
+from datassay.act.partition.settings import Division
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
@@ -86,15 +87,15 @@ def partition(
     model: nn.Module,
     train: SampleSet,
     *,
-    n_blocks: int | None = None,
-    max_blocks: int = 4,
-    loss: str = "auto",
-    ridge: float = 1e-4,
-    damping: float = 0.01,
-    gate: str = "auto",
-    seed: int = 0,
-    restarts: int = 8,
-    held_out: float = 0.2,
+    n_blocks: int | None = Division.n_blocks,
+    max_blocks: int = Division.max_blocks,
+    loss: str = Division.loss,
+    ridge: float = Division.ridge,
+    damping: float = Division.damping,
+    gate: str = Division.gate,
+    seed: int = Division.seed,
+    restarts: int = Division.restarts,
+    held_out: float = Division.held_out,
     progress: Progress = silent,
 ) -> Partition:
     """Divide samples into blocks, each explained by a model of its own.

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from datassay.act.weigh.reweight import HeadProblem
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -95,7 +96,7 @@ def head_gain(
     *,
     recipe: HeadRecipe | None = None,
     n_seeds: int = 10,
-    seed: int = 0,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> WeightGain:
     """Retrain the last layer with and without weights, all seeds and weightings in one program.
@@ -141,7 +142,7 @@ def network_gain(
     weightings: Mapping[str, Float[np.ndarray, " n"]],
     *,
     recipe: Recipe,
-    seed: int = 0,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> tuple[WeightGain, dict[str, TrainedNetworks]]:
     """Train whole networks with and without weights, all seeds of a weighting in one program.

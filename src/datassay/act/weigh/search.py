@@ -12,6 +12,7 @@ from torch import nn
 
 from datassay.act.weigh.grid import Weightings
 from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices
@@ -67,8 +68,8 @@ def search_weights(
     layer: str | None = None,
     recipe: HeadRecipe | None = None,
     seeds: Sequence[int] = (0,),
-    search: str = "auto",
-    seed: int = 0,
+    search: str = Weighting.search,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> WeightSearch:
     """Search k and m by retraining the last layer and scoring it on validation samples.

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
@@ -42,12 +43,12 @@ class SampleWeights:
 def local_variance_weights(
     features: Any,
     y: Any,
-    n_neighbors: int = 20,
-    max_ratio: float = 40,
+    n_neighbors: int = Weighting.n_neighbors,
+    max_ratio: float = Weighting.max_ratio,
     *,
-    search: str = "auto",
-    density: bool = False,
-    density_clip: float = 10,
+    search: str = Weighting.search,
+    density: bool = Weighting.density,
+    density_clip: float = Weighting.density_clip,
 ) -> Float[np.ndarray, " n"]:
     """Weights that grow with the local variance of the target: `sample_weights` without details.
 
@@ -84,12 +85,12 @@ def local_variance_weights(
 def sample_weights(
     features: Shaped[np.ndarray, "n ..."],
     y: Shaped[np.ndarray, "..."],
-    n_neighbors: int = 20,
-    max_ratio: float = 40,
+    n_neighbors: int = Weighting.n_neighbors,
+    max_ratio: float = Weighting.max_ratio,
     *,
-    search: str = "auto",
-    density: bool = False,
-    density_clip: float = 10,
+    search: str = Weighting.search,
+    density: bool = Weighting.density,
+    density_clip: float = Weighting.density_clip,
     ids: np.ndarray | None = None,
 ) -> SampleWeights:
     """Weights that grow with the local variance of the target, and how they came about.
