@@ -1,4 +1,4 @@
-"""How long work reports where it is: one callback, `progress(step, done, total)`."""
+"""Progress reporting: one callback, `progress(step, done, total)`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, step: str, before: int, total: int) -> Progress:
-    """The callback for one part of a longer step.
+    """A callback for one part of a longer step.
 
     Args:
         progress: the callback of the whole.
