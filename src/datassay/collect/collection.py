@@ -80,8 +80,9 @@ def collect(
         store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
             call with the same model, samples and settings only computes what is missing or
             damaged; "auto" settings then mean what the first call chose. None keeps nothing.
-        engine: who computes the chunks, and later the pieces of the scores: "in_process",
-            "processes" of this machine, "ray", or what `engine_named` gives. The bits are the same.
+        engine: where chunks are computed, and later the parts of the scores: "in_process",
+            "processes" (of this machine), "ray", or an engine from `engine_named`. Results are
+            bit-identical.
         progress: called with (step, samples done, samples in all).
 
     Returns:

@@ -1,4 +1,4 @@
-"""From what a user has (a name, a file, a folder, arrays, a Dataset) to two sample sets."""
+"""Load a training and a validation set from a name, file, folder, data frame, arrays or Dataset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(
     val_fraction: float = Loading.val_fraction,
     seed: int = Loading.seed,
 ) -> tuple[SampleSet, SampleSet]:
-    """The training and the validation samples, checked and ready for every later step.
+    """Load the training and the validation samples, and check them.
 
     A source without a validation part gives up round(val_fraction · n) samples, drawn with `seed`
     and in proportion to the classes; a class with a single sample stays in training. Values are

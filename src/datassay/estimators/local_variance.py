@@ -27,7 +27,7 @@ def _inner_has(name: str) -> Any:
 
 
 class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
-    """What both share: parameters, weights and the inner fit."""
+    """Shared by classifier and regressor: parameters, weights and the inner fit."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
@@ -55,10 +55,10 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 f"sample_weight must not be negative and not all 0; got values from {own.min():g} "
                 f"to {own.max():g}."
             )
-        found = local_variance_weights(
+        weights = local_variance_weights(
             X.astype(np.float64), targets, self.n_neighbors, self.max_ratio, search=self.search
         )
-        product = own * found
+        product = own * weights
         self.sample_weight_ = product * (own.sum() / product.sum())
         self.estimator_ = inner.fit(X, y, sample_weight=self.sample_weight_)
 

@@ -1,4 +1,4 @@
-"""Blocks, one model a block, and a router."""
+"""Estimators for mixed data: blocks of samples, one model a block, and a router."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from datassay.estimators.validation import validated, validated_classes
 
 
 class _Partitioned(BaseEstimator):
-    """What both share: parameters, partition, experts and router."""
+    """Shared by classifier and regressor: parameters, partition, experts and router."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
@@ -142,11 +142,11 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
             [m, n_classes], rows sum to 1.
         """
         X = self._checked_inputs(X)  # first: it tells whether there are classes_
-        found = np.zeros((len(X), len(self.classes_)))
+        probability = np.zeros((len(X), len(self.classes_)))
         weights = self._routed.weights(X, self.routing)
         for weight, expert in zip(weights.T, self.estimators_, strict=True):
-            found[:, expert.classes_] += weight[:, None] * expert.predict_proba(X)
-        return found
+            probability[:, expert.classes_] += weight[:, None] * expert.predict_proba(X)
+        return probability
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label.

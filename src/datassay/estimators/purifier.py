@@ -1,4 +1,4 @@
-"""The purifier, by imbalanced-learn's convention."""
+"""Purifier: imbalanced-learn's `fit_resample` around `purify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remove the samples that raise the variance of influence, refit, repeat, and know when to stop."""
+"""Remove the samples that raise the variance of influence, refit, repeat, and stop in time."""
 
 from __future__ import annotations
 
@@ -183,22 +183,26 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     )
 
 
-def _order(at: OutputGeometry) -> str:
-    return "adjoint" if 4 * at.features.n_parameters <= len(at) else "fixed"
+def _order(geometry: OutputGeometry) -> str:
+    return "adjoint" if 4 * geometry.features.n_parameters <= len(geometry) else "fixed"
 
 
-def _ranked(at: OutputGeometry, order: str, job: _Job) -> tuple[float, Int[np.ndarray, " kept"]]:
+def _ranked(
+    geometry: OutputGeometry, order: str, job: _Job
+) -> tuple[float, Int[np.ndarray, " kept"]]:
     """V[X] of what is kept, and its positions among what is kept, the first to remove first."""
-    ids, settings = np.arange(len(at)), job.settings
+    ids, settings = np.arange(len(geometry)), job.settings
     if order in ORDERS:
         effects = geometry_effects(
-            at, ids, ridge=settings.ridge, damping=settings.damping, order=order
+            geometry, ids, ridge=settings.ridge, damping=settings.damping, order=order
         )
         return effects.variance, effects.ranking
-    variance = influence_variance(geometry_influence(at, ids, settings.ridge, settings.damping))
+    variance = influence_variance(
+        geometry_influence(geometry, ids, settings.ridge, settings.damping)
+    )
     if order == "random":
-        return variance, job.rng.permutation(len(at))
-    losses = output_losses(at.outputs, at.targets, at.loss).numpy()
+        return variance, job.rng.permutation(len(geometry))
+    losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
     return variance, np.argsort(-losses, kind="stable")
 
 
@@ -224,12 +228,14 @@ def _batch(
 def _point(
     job: _Job, fitted: Fitted, keep: Int[Tensor, " kept"], variance: float, surprise: float
 ) -> dict[str, float]:
-    at = fitted.geometry
+    geometry = fitted.geometry
     scores = iter(fitted.others)
     return {
         "removed": len(job.samples) - len(keep),
         "variance": variance,
-        "loss": float(output_losses(at.outputs[keep], at.targets[keep], at.loss).mean()),
+        "loss": float(
+            output_losses(geometry.outputs[keep], geometry.targets[keep], geometry.loss).mean()
+        ),
         "surprise": surprise,
         "validation": float("nan") if job.val is None else output_score(next(scores), job.val),
         "test": float("nan") if job.test is None else output_score(next(scores), job.test),
@@ -238,13 +244,13 @@ def _point(
 
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
     """Mean negative log-likelihood of the removed labels under the model refitted without them."""
-    at = fitted.geometry
-    losses = output_losses(at.outputs / fitted.temperature, at.targets, at.loss)
-    if train.is_classification and at.loss == "cross_entropy":
+    geometry = fitted.geometry
+    losses = output_losses(geometry.outputs / fitted.temperature, geometry.targets, geometry.loss)
+    if train.is_classification and geometry.loss == "cross_entropy":
         return float(losses[batch].mean())
     # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
     # kept ones, which foreign samples among them do not stretch.
-    k = at.outputs.shape[1]
+    k = geometry.outputs.shape[1]
     variance = losses[keep].median() / chi2.median(k) * 2
     variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))

@@ -1,4 +1,4 @@
-"""What the validation score is at every pair of neighbours and ratio, in one batched training."""
+"""Validation score at every pair of neighbours and ratio, in one batched training."""
 
 from __future__ import annotations
 

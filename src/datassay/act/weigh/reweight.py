@@ -133,8 +133,8 @@ class HeadProblem:
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
         """The validation scores at the epochs that were returned, the mean over seeds."""
-        at = trained.epoch[None] - 1
-        return trained.val_score.gather(0, at)[0].double().mean(0).numpy()
+        epoch = trained.epoch[None] - 1
+        return trained.val_score.gather(0, epoch)[0].double().mean(0).numpy()
 
     @property
     def metric(self) -> str:

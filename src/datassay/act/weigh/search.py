@@ -31,7 +31,7 @@ WARM_UP = 2  # epochs before a trial may be cut
 
 @result
 class WeightSearch:
-    """The best pair found, and every trial.
+    """The best pair, and every trial.
 
     Attributes:
         n_neighbors: k of the best trial.
