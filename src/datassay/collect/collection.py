@@ -1,4 +1,4 @@
-"""Collect once: one pass over the model gives the outputs, kernel or features every score uses."""
+"""Collect outputs and kernel or features in one pass over the model; every score uses them."""
 
 from __future__ import annotations
 
@@ -205,14 +205,14 @@ def _kept(
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
-    """Refuse sets that nothing can be learned from, or that do not belong together.
+    """Check that the sets can be learned from and belong together.
 
     Args:
         train: the training samples.
         val: the validation samples, or None.
 
     Raises:
-        DataError: no SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
+        DataError: not a SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
             classes that differ between the sets.
     """
     for name, samples in (("train", train), ("val", train if val is None else val)):
@@ -240,11 +240,11 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """What is collected of a network, seen on its first samples.
+    """The layers of a network that are collected, inspected on the first samples.
 
     Args:
         model: the network; left untouched.
-        samples: that it takes.
+        samples: inputs for the network.
 
     Returns:
         Its layers, from `inspect_layers`.
@@ -260,7 +260,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """What a network of so many outputs is to predict.
+    """Training targets for a network with k outputs.
 
     Args:
         samples: n samples.

@@ -39,7 +39,7 @@ STEP = "retrain without each sample"
 
 @result
 class Retrained:
-    """What really changed when the network was trained without each of s samples.
+    """Measured changes when the network is trained without each of s samples.
 
     Attributes:
         removed: [s], positions of the samples left out, one network each.
@@ -279,7 +279,7 @@ def _many(progress: Progress, networks: int) -> Progress:
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """What decides the results of training: weights, samples, settings, torch's version.
+    """Everything that determines the results: weights, samples, settings, torch version.
 
     Args:
         model: at its starting weights.

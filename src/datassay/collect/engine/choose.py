@@ -41,7 +41,7 @@ def engine_named(
 
 
 def check_engine(name: str, workers: int | None, address: str | None) -> None:
-    """Refuse what can be judged without starting anything.
+    """Check the engine's settings without starting anything.
 
     Args:
         name: as in `engine_named`.
