@@ -87,7 +87,7 @@ def plan_steps(
     settings: RunSettings,
     rates: dict[str, float],
 ) -> list[PlanStep]:
-    """Everything that a run does.
+    """The steps of a run, in their order.
 
     Args:
         model: to be linearised.
@@ -98,7 +98,7 @@ def plan_steps(
         rates: "float64" and "float32" → operations a second of a matrix product.
 
     Returns:
-        The steps in their order.
+        One entry a step.
     """
     n, m, work = len(train), len(val), forward_work(model, train)
     trained = settings.attribution_at == "trained"
@@ -136,15 +136,7 @@ class ForwardWork:
 
 
 def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
-    """Count one sample's way through the network.
-
-    Args:
-        model: the network; left untouched.
-        samples: the first of them is tried.
-
-    Returns:
-        The count.
-    """
+    """Count the first sample's way through the network, which is left untouched."""
     frozen = frozen_copy(model, torch.float32)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         frozen(torch.tensor(samples.x[:1]).float())
