@@ -66,17 +66,6 @@ def retrain_and_compare(
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
-    Args:
-        models: one starting network a seed.
-        train: the training samples.
-        val: the validation samples.
-        information: of the training samples.
-        issues: their label scores.
-        adversarial: which inputs are adversarial on purpose; None where none are.
-        seed: of batches and random rankings.
-        progress: called with (step, units done, units in all).
-        store: keeps what is trained, so that an interrupted call goes on; None keeps nothing.
-
     Returns:
         Losses and margins, the removal curve, and who won.
     """

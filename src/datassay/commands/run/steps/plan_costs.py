@@ -89,16 +89,9 @@ def plan_steps(
 ) -> list[PlanStep]:
     """The steps of a run, in their order.
 
-    Args:
-        model: to be linearised.
-        train: the training samples.
-        val: the validation samples.
-        form: how the Jacobian would be collected.
-        settings: of the run; its attribution as `attribution_of` gives it.
-        rates: "float64" and "float32" → operations a second of a matrix product.
-
     Returns:
-        One entry a step.
+        One entry a step. The attribution of `settings` is as `attribution_of` gives it; `rates`
+        are operations a second of a matrix product in "float64" and "float32".
     """
     n, m, work = len(train), len(val), forward_work(model, train)
     trained = settings.attribution_at == "trained"

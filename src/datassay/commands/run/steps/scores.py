@@ -83,15 +83,7 @@ def trained_effects(
     settings: RunSettings,
     progress: Progress,
 ) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
-    """Effects on single predictions of trained networks, averaged over them.
-
-    Args:
-        model: of their architecture.
-        networks: trained on all samples, by the loss that their targets call for.
-        train: the training samples.
-        val: the queries.
-        settings: its attribution as `attribution_of` gives it.
-        progress: called with (step, samples done, samples in all).
+    """Effects on single predictions of networks trained on all samples, averaged over them.
 
     Returns:
         The effects, and what the networks say of the queries: probabilities of classes by their
@@ -121,14 +113,6 @@ def check_of(
     progress: Progress,
 ) -> RetrainingCheck | None:
     """Train the real network without some samples, as the linearised one was, and compare.
-
-    Args:
-        model: at the weights that were linearised.
-        train: the training samples.
-        val: the queries.
-        loo: of the linearised network.
-        settings: of the run.
-        progress: called with (step, updates done, updates in all).
 
     Returns:
         The comparison, of samples drawn at random; None where none was asked for.
