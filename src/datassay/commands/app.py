@@ -16,7 +16,7 @@ import typer
 from rich.logging import RichHandler
 
 import datassay
-from datassay.commands.bench.command import bench
+from datassay.commands.bench.command import COMMAND as BENCH
 from datassay.commands.complexity.command import COMMAND as COMPLEXITY
 from datassay.commands.lab.command import lab
 from datassay.commands.old_options import (
@@ -355,7 +355,7 @@ app.command()(polynomial)
 add_command(app, COMPLEXITY)
 app.command()(lab)
 add_command(app, REPORT)
-app.command()(bench)
+add_command(app, BENCH)
 
 
 def main() -> None:

@@ -61,15 +61,16 @@ def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
         shown: Any = typer.Argument(help=told.help, show_default=False)
     else:
         flags = _flags(name, told, default, hint)
+        # By identity: 0 equals False, and is shown.
         text = told.show if told.show is not None else default is not None and default is not False
         shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, told), shown]
     if default is dataclasses.MISSING:
         return inspect.Parameter(name, kind, annotation=annotation)
-    # Where text is read the default needs none: an option that is not given leaves it.
+    # Where text is read another default is left to the field: such an option was not given.
     if told.read is not None:
-        default = None
+        default = default if isinstance(default, str) else None
     elif isinstance(default, tuple):
         default = list(default)
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
