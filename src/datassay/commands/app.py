@@ -18,7 +18,7 @@ from rich.logging import RichHandler
 import datassay
 from datassay.commands.bench.command import COMMAND as BENCH
 from datassay.commands.complexity.command import COMMAND as COMPLEXITY
-from datassay.commands.lab.command import lab
+from datassay.commands.lab.command import COMMAND as LAB
 from datassay.commands.old_options import (
     Address,
     Adversarial,
@@ -353,7 +353,7 @@ add_command(app, WEIGH)
 app.command()(sample)
 app.command()(polynomial)
 add_command(app, COMPLEXITY)
-app.command()(lab)
+add_command(app, LAB)
 add_command(app, REPORT)
 add_command(app, BENCH)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -79,34 +78,14 @@ def run_lab(
         yield record
 
 
-def lab_facts(records: Sequence[Record], command: str) -> dict[str, str]:
-    """What the page's head says.
-
-    Args:
-        records: of the experiments.
-        command: as typed.
-
-    Returns:
-        Name → value.
-    """
-    seeds = sorted({str(r.parameters["seed"]) for r in records})
-    return {
-        "Experiments": f"{len(records):,}",
-        "Seconds": f"{sum(r.seconds for r in records):.0f}",
-        "Seed": ", ".join(seeds),
-        "Version": version("datassay"),
-        "Command": command,
-    }
-
-
 def _run_one(
     e: Experiment, parameters: dict[str, Any], out: Path, alone: bool, progress: Progress
 ) -> Record:
-    def told(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int) -> None:
         progress(f"{e.name}: {step}", done, total)
 
     try:
-        return run_experiment(e, parameters, out, told)
+        return run_experiment(e, parameters, out, report)
     except SettingError as error:
         if alone:
             raise
