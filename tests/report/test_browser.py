@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from datassay.commands.lab.job import run as run_experiments
+from datassay.commands.lab.page import page as lab_page
+from datassay.commands.lab.settings import LabSettings
 from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
@@ -16,8 +19,6 @@ from datassay.commands.sample.job import run as run_sample
 from datassay.commands.sample.page import page as sample_page
 from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
-from datassay.lab.gallery import write_gallery
-from datassay.lab.run import chosen, lab_facts, run_lab
 from datassay.report.html import render
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
@@ -387,10 +388,11 @@ def test_the_page_of_a_polynomial(browser, tmp_path, kind):
 
 
 def test_the_page_of_the_lab(browser, tmp_path):
-    asked = chosen(["weight-decay"], ["steps=50", "n_features=4"], 0)
-    records = list(run_lab(asked, tmp_path))
-    silent_and_narrow(browser, write_gallery(records, lab_facts(records, "datassay lab"), tmp_path))
+    path, parameters = tmp_path / "index.html", ("steps=50", "n_features=4")
+    findings = run_experiments(LabSettings(("weight-decay",), parameters, out=tmp_path))
+    path.write_text(render(lab_page(findings)), encoding="utf-8")
+    silent_and_narrow(browser, path)
     assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
-    assert "Does not hold." in browser.find_element("css selector", ".told.broken").text
+    assert "Does not hold." in browser.find_element("css selector", ".outcome.broken").text
     browser.find_element("css selector", "#overview a").click()
     assert browser.current_url.endswith("#weight-decay")

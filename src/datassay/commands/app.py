@@ -15,9 +15,7 @@ import typer
 from rich.logging import RichHandler
 
 import datassay
-from datassay.commands.bench.command import bench
 from datassay.commands.command import Command
-from datassay.commands.lab.command import lab
 from datassay.commands.options import add_command
 from datassay.commands.shell import err_console, out_console
 
@@ -68,8 +66,6 @@ def commands() -> list[Command]:
 
 for _command in commands():
     add_command(app, _command)
-for _function in (lab, bench):
-    app.command()(_function)
 
 
 def main() -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from datassay.commands.inputs import SEED_HELP
-from datassay.commands.shell import number_or, whole_auto_or_none
+from datassay.commands.inputs import SEED_HELP, number_or, whole_auto_or_none
 from datassay.setting import setting
 
 

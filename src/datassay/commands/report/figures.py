@@ -27,14 +27,7 @@ AGREEMENT_COLOURS = ((0.0, VERMILION), (0.5, "#ffffff"), (1.0, BLUE))
 
 
 def agreement_figure(agreement: Stability) -> Figure:
-    """Rank correlations between runs as a map (S1 Fig. 5): blue agrees, orange contradicts.
-
-    Args:
-        agreement: of r runs.
-
-    Returns:
-        The figure.
-    """
+    """Rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
     import plotly.graph_objects as go
 
     names = [plain(name, 22) for name in agreement.names]

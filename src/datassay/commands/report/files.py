@@ -20,13 +20,9 @@ def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
 
 
 def _table(findings: ConsensusFindings) -> pa.Table:
-    """One row a shared sample, in the first run's order.
-
-    Returns:
-        Columns: id, label (the first run's, as shown), suggested_label (empty where no run
-        suspects it), relabelled, mean_rank, rank_range, votes, each run's scores, and is_wrong
-        where known.
-    """
+    """One row a shared sample, in the first run's order."""
+    # id, label (the first run's, as shown), suggested_label (empty where no run suspects it),
+    # relabelled, mean_rank, rank_range, votes, each run's scores, and is_wrong where known.
     table = findings.consensus.to_table()
     table = table.add_column(1, "label", column(findings.label))
     table = table.add_column(2, "suggested_label", column(findings.suggested))
