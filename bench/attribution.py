@@ -80,7 +80,7 @@ def datamodelling(train, queries) -> None:
         found[name] = (halves, np.stack(truth), models)
 
     def effects(name, method, models, **settings):
-        return influence(models, train, queries, method=method, of="margin", **settings).effect
+        return influence(models, train, queries, method=method, measure="margin", **settings).effect
 
     halves, truth, models = found["tuning"]
     tuned = {
@@ -152,19 +152,19 @@ def leave_one_out(train, queries) -> None:
     _, model, removed, truth = cases["tuning"]
     tuned = {}
     for d in DAMPINGS:
-        effect = influence(model, train, queries, of="output", damping=d).effect[removed]
+        effect = influence(model, train, queries, measure="output", damping=d).effect[removed]
         tuned[d] = correlations(effect, changed(truth, "output"))["spearman"]
     damping = max(tuned, key=tuned.get)
     start, model, removed, truth = cases["reported"]
     figures = {}
     for of in ("output", "margin"):
-        found = influence(model, train, queries, of=of, damping=damping)
-        run = {"loss": "cross_entropy", "of": of, "removed": removed, **DESCENT}
+        found = influence(model, train, queries, measure=of, damping=damping)
+        run = {"loss": "cross_entropy", "measure": of, "removed": removed, **DESCENT}
         differentiated = unrolled(start, train, queries, **run)
         truth_of = changed(truth, of)
         figures[f"gauss_newton_{of}"] = correlations(found.effect[removed], truth_of)
         figures[f"unrolled_{of}"] = correlations(differentiated.effect, truth_of)
-        tracin = influence(model, train, queries, of=of, method="tracin", lr=1.0)
+        tracin = influence(model, train, queries, measure=of, method="tracin", lr=1.0)
         figures[f"tracin_{of}"] = correlations(tracin.effect[removed], truth_of)
         if of == "output":
             for name, ours in (

@@ -24,7 +24,6 @@ for call in {calls}:
 """
 NO_MODULE = "ModelError the model must be a torch.nn.Module; got a LogisticRegression."
 NO_SET = "DataError train must be a SampleSet; got a ndarray. load((x, y)) makes"
-NO_SAMPLES = NO_SET.replace("train", "samples")
 NO_LIST = "SettingError models must hold one network a seed; got one Sequential. Pass a list."
 CALLS = {
     "collect(estimator, train)": NO_MODULE,
@@ -35,9 +34,9 @@ CALLS = {
     "reweight(estimator, train, val)": NO_MODULE,
     "collect(net, train.x)": NO_SET,
     "influence(net, train.x)": NO_SET,
-    "partition(net, train.x)": NO_SAMPLES,
-    "purify(net, train.x)": NO_SAMPLES,
-    "removal_effects(net, train.x)": NO_SAMPLES,
+    "partition(net, train.x)": NO_SET,
+    "purify(net, train.x)": NO_SET,
+    "removal_effects(net, train.x)": NO_SET,
     "removal_curve(net, train, val, {})": NO_LIST,
     "removal_curve([net], train, val, [0])": "SettingError rankings must be a dictionary",
     "leave_one_out(net)": "SettingError lin must be a Linearization; got a Sequential. collect(",
@@ -46,7 +45,7 @@ CALLS = {
     "leave_one_out(lin, steps=2.5)": "SettingError steps must be a whole number of at least 1",
     "sample_information(lin, loo=lin)": "SettingError loo must be a LeaveOneOut or None; got a Lin",
     "label_issues(train)": "SettingError lin must be a Linearization; got a SampleSet. collect(",
-    "attribution(lin, of=3)": "SettingError of must be a string; got 3.",
+    "attribution(lin, measure=3)": "SettingError measure must be a string; got 3.",
     "collect(net, train, memory='1 GB')": "SettingError memory must be a number or None; got '1 G",
     "summarize(lin, 'half')": "SettingError fraction must be a number; got 'half'.",
     "summarize(lin, 0.5, iterative='no')": "SettingError iterative must be True or False; got 'no'",

@@ -170,6 +170,7 @@ def truth(
             train,
             val,
             **task.run,
+            loss="mse",
             removed=part,
             precision=precision,
             store=settings.store / name,

@@ -138,7 +138,7 @@ def test_sample_order_does_not_matter():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"projection": 4}, {"projection": 4, "kind": "sparse_sign"}]
+    "settings", [{}, {"projection": 4}, {"projection": 4, "projection_kind": "sparse_sign"}]
 )
 def test_reruns_are_bit_identical(settings):
     a, b = (collect(network(), classes(40), classes(9, seed=1), **settings) for _ in range(2))

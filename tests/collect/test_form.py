@@ -46,7 +46,7 @@ def test_explicit_settings_are_honoured():
     assert chosen(layers, sizes, projection=50) == ("features", "joint", 50)
     assert chosen(layers, sizes, projection=50, outputs="averaged") == ("kernel", "averaged", 50)
     assert chosen(layers, sizes, projection=20_000) == ("kernel", "joint", 20_000)
-    assert choose_form(layers, sizes, kind="sparse_sign").kind == "sparse_sign"
+    assert choose_form(layers, sizes, projection_kind="sparse_sign").kind == "sparse_sign"
 
 
 def test_the_memory_is_respected():
@@ -102,7 +102,10 @@ def test_float32_for_large_work():
         ({"projection": "all"}, "projection must be 'auto', None or a whole number; got 'all'"),
         ({"projection": True}, "projection must be 'auto', None or a whole number; got True"),
         ({"outputs": "mean"}, "outputs must be one of auto, joint, averaged; got 'mean'"),
-        ({"kind": "gaussian"}, "kind must be one of coordinates, sparse_sign; got 'gaussian'"),
+        (
+            {"projection_kind": "gaussian"},
+            "projection_kind must be one of coordinates, sparse_sign; got 'gaussian'",
+        ),
         ({"memory": 0.0}, "memory must be a positive number of bytes; got 0.0"),
         ({"memory": float("nan")}, "memory must be a positive number of bytes; got nan"),
     ],
@@ -155,7 +158,12 @@ print(json.dumps([peak() - before, predicted]))
     [
         (3000, 500, False, {"outputs": "averaged", "projection": None}),
         (2000, 400, False, {"outputs": "joint", "projection": 660}),
-        (1500, 100, False, {"outputs": "joint", "projection": 100, "kind": "sparse_sign"}),
+        (
+            1500,
+            100,
+            False,
+            {"outputs": "joint", "projection": 100, "projection_kind": "sparse_sign"},
+        ),
         (1000, 300, True, {"outputs": "joint", "projection": 150}),
     ],
     ids=["averaged kernel", "joint features", "sparse signs", "scores included"],

@@ -73,7 +73,7 @@ def test_attention_is_collected_and_retrained_without_a_warning(kind):
     """Warnings are errors here; torch's fused attention warns, and cannot be differentiated."""
     train, val = samples(), samples(4, seed=1)
     assert len(da.collect(made(kind), train, val)) == 10
-    found = retrain(made(kind), train, val, removed=[3, 7], precision="float64", **RUN)
+    found = retrain(made(kind), train, val, loss="mse", removed=[3, 7], precision="float64", **RUN)
     for i, outputs in zip((3, 7), found.outputs_without, strict=True):
         alone = descended(made(kind), train, np.delete(np.arange(10), i))
         expected = alone(torch.tensor(val.x).double()).detach().numpy()

@@ -403,7 +403,7 @@ BAD = {
     ),
     "margin of a regression": (
         ["score", "diabetes", *SMALL, "--attribution", "margin"],
-        r"of='margin' needs classes",
+        r"measure='margin' needs classes",
     ),
     "top": (["score", "good.npz", "--top", "0"], r"top must be at least 1.*; got 0"),
     "missing source": (

@@ -98,7 +98,7 @@ def test_each_validation_sample_is_attributed(noisy, findings):
     found, (_, val) = findings[0], noisy
     assert found.query_outputs.shape == (100, 10)
     assert (found.query_outputs.argmax(1) == val.y).mean() > 0.8
-    assert found.attribution.of == "output"
+    assert found.attribution.measure == "output"
     assert found.attribution.top.raising.shape == (100, 5)
     assert np.array_equal(found.attribution.prediction_change, found.prediction_change)
     assert found.groups["class"].count.sum() == 300
@@ -143,15 +143,15 @@ def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
 def test_trained_networks_can_be_explained_instead(noisy, findings):
     train, val = noisy
     found = run(train, val, replace(SETTINGS, attribution_at="trained"))
-    assert (found.attribution_at, found.attribution.of) == ("trained", "margin")
+    assert (found.attribution_at, found.attribution.measure) == ("trained", "margin")
     np.testing.assert_allclose(found.query_outputs.sum(1), 1)
     assert np.array_equal(found.prediction_change, findings[0].prediction_change)
     # By hand: the same networks again, the effects of each, and their mean.
     models = starting_networks(train, SETTINGS)
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
-        da.influence(taken_network(models[0], networks, s), train, val, of="margin", seed=5 + s,
-                     projection=2048).effect
+        da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
+                     seed=5 + s, projection=2048).effect
         for s in range(2)
     ]  # fmt: skip
     mean = np.mean(each, 0)
@@ -171,10 +171,12 @@ def test_a_check_retrains_the_real_network(noisy):
     (model,) = starting_networks(train, settings)
     lin = da.collect(model, train, val, outputs="averaged")
     step = da.leave_one_out(lin, steps=50).run.step
-    real = retrain(model, train, val, lr=step, steps=50, reduction="sum", removed=check.removed)
+    real = retrain(
+        model, train, val, lr=step, steps=50, reduction="sum", loss="mse", removed=check.removed
+    )
     np.testing.assert_allclose(check.retrained, real.prediction_change, rtol=1e-4)
     mean = run(train, val, replace(settings, lr=step * 300, reduction="mean")).check
-    real = retrain(model, train, val, lr=step * 300, steps=50, removed=check.removed)
+    real = retrain(model, train, val, lr=step * 300, steps=50, loss="mse", removed=check.removed)
     np.testing.assert_allclose(mean.retrained, real.prediction_change, rtol=1e-4)
     assert found.warnings == () or "another order" not in found.warnings[-1]
 

@@ -16,7 +16,7 @@ def labs_of(samples):
 
 
 def test_a_split_keeps_the_source_of_each_sample():
-    train, val = da.load((X, Y), sources=LAB)
+    train, val = da.load((X, Y), source=LAB)
     assert train.source.tolist() == labs_of(train) and val.source.tolist() == labs_of(val)
     assert da.add_label_noise(train, 0.2).source is train.source
 
@@ -37,34 +37,34 @@ def test_the_column_of_a_table_is_no_feature(tmp_path):
     rows = [f"{a},{b},{lab},{y}" for (a, b), lab, y in zip(X, LAB, Y, strict=True)]
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["a,b,lab,y", *rows]))
-    train, _ = da.load(path, sources="lab")
+    train, _ = da.load(path, source="lab")
     assert train.feature_names == ("a", "b") and train.source.tolist() == labs_of(train)
     assert da.load(path)[0].source is None
 
 
 def test_a_torch_dataset_takes_them_too():
-    train, _ = da.load(list(zip(X, Y, strict=True)), sources=LAB)
+    train, _ = da.load(list(zip(X, Y, strict=True)), source=LAB)
     assert train.source.tolist() == labs_of(train)
 
 
 @pytest.mark.parametrize(
-    ("sources", "message"),
+    ("source", "message"),
     [
         (LAB[:3], "source must have one entry a sample; got 3 for 20"),
         (np.ones(20), r"source must be \[n\] strings or integers; got float64"),
-        ("lab", "target, ids and sources name columns of a table; got a tuple"),
+        ("lab", "target, ids and source name columns of a table; got a tuple"),
     ],
 )
-def test_what_is_refused(sources, message):
+def test_what_is_refused(source, message):
     with pytest.raises(DataError, match=message):
-        da.load((X, Y), sources=sources)
+        da.load((X, Y), source=source)
 
 
 def test_a_table_must_have_the_column(tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n3,0\n")
-    with pytest.raises(DataError, match=r"sources must name a column of .*t\.csv; got 'lab'"):
-        da.load(tmp_path / "t.csv", sources="lab")
-    with pytest.raises(DataError, match="target, ids and sources name columns"):
-        da.load("digits", sources="lab")
-    with pytest.raises(DataError, match="at least one feature beside ids and sources"):
-        da.load(tmp_path / "t.csv", sources="a")
+    with pytest.raises(DataError, match=r"source must name a column of .*t\.csv; got 'lab'"):
+        da.load(tmp_path / "t.csv", source="lab")
+    with pytest.raises(DataError, match="target, ids and source name columns"):
+        da.load("digits", source="lab")
+    with pytest.raises(DataError, match="at least one feature beside ids and source"):
+        da.load(tmp_path / "t.csv", source="a")

@@ -125,7 +125,7 @@ def test_a_regression_shows_its_largest_errors_first():
 @pytest.mark.parametrize("of", ["output", "margin", "loss"])
 def test_the_words_follow_what_was_attributed(of):
     found = make_findings()
-    found = replace(found, attribution=replace(found.attribution, of=of))
+    found = replace(found, attribution=replace(found.attribution, measure=of))
     assert of in effect_words(found)[0]
 
 
@@ -139,7 +139,9 @@ def test_the_words_follow_what_was_attributed(of):
 )
 def test_the_words_name_trained_networks(of, words):
     found = make_findings()
-    found = replace(found, attribution=replace(found.attribution, of=of), attribution_at="trained")
+    found = replace(
+        found, attribution=replace(found.attribution, measure=of), attribution_at="trained"
+    )
     assert effect_words(found)[0] == words
     assert effect_sentence(found).endswith("to second order, averaged over the networks.")
     assert "One Newton step from the trained weights" in render_page(found)

@@ -1,5 +1,7 @@
 """Attribution of the linearised network against its definition, and one pass for all removals."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datassay.errors import SettingError
-from datassay.score import attribution as module
 from datassay.score.attribution import attribution, removal_scores
 from datassay.score.leave_one_out import leave_one_out
 from helpers.linearizations import close, linearization, random_jacobians, weights
@@ -60,7 +61,7 @@ def test_one_pass_serves_both(shape, with_queries):
     phi, r, val = random_jacobians(n, b, c, 40, 90, seed=6)
     labels = np.zeros(n, dtype=np.int64)
     lin = linearization(phi, r, val if with_queries else None, dual=True, labels=labels)
-    alone, both = leave_one_out(lin, **RUN), removal_scores(lin, of="output", **RUN)
+    alone, both = leave_one_out(lin, **RUN), removal_scores(lin, measure="output", **RUN)
     for name in ("held_out", "outputs", "prediction_change", "weight_change"):
         assert close(getattr(both.leave_one_out, name), getattr(alone, name))
     for name in ("run", "reduction", "n_queries", "on_training_inputs", "rank"):
@@ -69,8 +70,7 @@ def test_one_pass_serves_both(shape, with_queries):
 
 
 def test_the_removals_are_computed_once(monkeypatch):
-    from datassay.score import leave_one_out as reader
-
+    reader = import_module("datassay.score.leave_one_out")
     passes, real = [], reader.removals
 
     def counted(*args):
@@ -86,7 +86,7 @@ def test_the_removals_are_computed_once(monkeypatch):
 def test_chunks_do_not_matter(monkeypatch):
     phi, r, val = random_jacobians(30, 1, 1, 50, 6, seed=8)
     whole = attribution(linearization(phi, r, val, dual=True), top=3, **RUN)
-    monkeypatch.setattr(module, "CHUNK_VALUES", 2000)
+    monkeypatch.setattr(import_module("datassay.score.attribution"), "CHUNK_VALUES", 2000)
     parts = attribution(linearization(phi, r, val, dual=True), top=3, **RUN)
     assert close(parts.top.raising_effect, whole.top.raising_effect)
     assert np.array_equal(parts.top.lowering, whole.top.lowering)
@@ -105,8 +105,8 @@ def test_units(u, t, seed):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"of": "logit"}, "of must be 'output', 'margin' or 'loss'; got 'logit'"),
-        ({"of": "margin"}, "of='margin' needs classes"),
+        ({"measure": "logit"}, "measure must be 'output', 'margin' or 'loss'; got 'logit'"),
+        ({"measure": "margin"}, "measure='margin' needs classes"),
         ({"top": 0}, "top must be at least 1, .* got 0"),
         ({"lr": -1.0}, "lr must be finite and positive"),
     ],

@@ -123,7 +123,7 @@ def test_three_classes_and_every_outcome():
         )[..., 0]
 
     for of, measure in (("margin", margin), ("loss", loss), ("output", output)):
-        found = run(model, train, val, of=of)
+        found = run(model, train, val, measure=of)
         truth = measure(f) - measure(f - change)
         assert np.abs(found.effect[:6] - truth).max() < 0.1 * np.abs(truth).max()
         np.testing.assert_allclose(found.outcome, measure(f), rtol=1e-10)
@@ -335,7 +335,8 @@ def test_s1_table_1_small():
     networks = train_networks([model], train, torch.arange(100)[None], recipe)
     after = copy.deepcopy(model)
     after.load_state_dict({name: t[0] for name, t in networks.state.items()})
-    truth = retrain(model, train, val, lr=0.2, steps=1000, weight_decay=0.02, removed=removed)
+    run = {"lr": 0.2, "steps": 1000, "weight_decay": 0.02, "loss": "mse"}
+    truth = retrain(model, train, val, removed=removed, **run)
     found = influence(after, train, val, loss="mse", method="cg", weight_decay=0.02)
     for name, least in (("prediction_change", 0.98), ("weight_change", 0.96)):
         ours, theirs = getattr(found, name)[removed], getattr(truth, name)
@@ -352,7 +353,7 @@ def test_several_models_are_averaged():
     train, val = samples(20, 3), samples(6, 3, m_seed=1)
     torch.manual_seed(0)
     models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double() for _ in "abc"]
-    settings = {"of": "margin", "damping": 1.0}
+    settings = {"measure": "margin", "damping": 1.0}
     alone = [influence(m, train, val, **settings) for m in models]
     found = influence(models, train, val, **settings)
     for name in ("effect", "prediction_change", "weight_change", "total", "outcome"):
@@ -431,7 +432,7 @@ def test_divergence_names_scale():
         ({"damping": float("inf")}, "damping must be at least 0 and finite; got inf"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
         ({"loss": "hinge"}, "loss must be cross_entropy or mse"),
-        ({"of": "logit"}, "of must be"),
+        ({"measure": "logit"}, "measure must be"),
         ({"top": 0}, "top must be at least 1"),
     ],
 )
@@ -473,12 +474,12 @@ def test_a_projection_of_the_jacobian_keeps_large_effects():
     train, val = samples(60, 3), samples(20, 3, m_seed=1)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 32), nn.Tanh(), nn.Linear(32, 3)).double()
-    whole = influence(model, train, val, of="margin").effect
+    whole = influence(model, train, val, measure="margin").effect
     drawn = [
-        influence(model, train, val, of="margin", projection=64, seed=s).effect for s in (0, 1)
+        influence(model, train, val, measure="margin", projection=64, seed=s).effect for s in (0, 1)
     ]
     assert not np.allclose(*drawn)
     for effect in drawn:
         assert np.corrcoef(effect.ravel(), whole.ravel())[0, 1] > 0.8
-    both = influence([model, model], train, val, of="margin", projection=64).effect
+    both = influence([model, model], train, val, measure="margin", projection=64).effect
     np.testing.assert_allclose(both, np.mean(drawn, 0))  # each model draws its own

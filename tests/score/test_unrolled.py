@@ -56,7 +56,9 @@ def through_autograd(model, train, val, i, lr, steps, weight_decay, loss):
 def test_against_autograd_through_the_run(loss, weight_decay):
     train, val = samples(9), samples(4, seed=1)
     run = {**RUN, "weight_decay": weight_decay, "loss": loss}
-    found = unrolled(network(), train, val, of="loss", removed=[2, 7], precision="float64", **run)
+    found = unrolled(
+        network(), train, val, measure="loss", removed=[2, 7], precision="float64", **run
+    )
     for place, i in enumerate((2, 7)):
         slope = through_autograd(network(), train, val, i, **run)  # of f₋ᵢ by ε: minus ours
         assert found.prediction_change[place] == pytest.approx(

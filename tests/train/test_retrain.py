@@ -92,7 +92,7 @@ def test_a_linear_network_is_its_own_linearisation(reduction):
     torch.manual_seed(0)
     model = linear((5,), 1)
     run = {"lr": 0.01, "steps": 50, "weight_decay": 0.01, "reduction": reduction}
-    truth = retrain(model, train, val, **run, precision="float64")
+    truth = retrain(model, train, val, loss="mse", **run, precision="float64")
     exact = leave_one_out(collect(model, train, val), **run, dynamics="descent")
     np.testing.assert_allclose(truth.prediction_change, exact.prediction_change, rtol=1e-6)
     np.testing.assert_allclose(truth.weight_change, exact.weight_change, rtol=1e-6)
@@ -219,7 +219,7 @@ def test_frozen_weights_stay():
     train, val = samples(16), samples(6, seed=1)
     model = network(width=9).double()
     model[1].requires_grad_(False)
-    found = retrain(model, train, val, precision="float64", **RUN)
+    found = retrain(model, train, val, loss="mse", precision="float64", **RUN)
     lin = collect(model, train, val, projection=None)
     loo = leave_one_out(lin, reduction="mean", dynamics="descent", **RUN)
     np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-6)

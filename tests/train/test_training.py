@@ -224,7 +224,7 @@ def test_outputs_must_fit_the_classes(n_outputs):
 
 def test_cross_entropy_needs_classes():
     with pytest.raises(SettingError, match="loss must be mse for a regression"):
-        train_networks(networks(1, 1), regression(), subsets(1), Recipe())
+        train_networks(networks(1, 1), regression(), subsets(1), Recipe(loss="cross_entropy"))
 
 
 WEIGHTS = torch.rand(3, 40, generator=torch.Generator().manual_seed(7)) + 0.1

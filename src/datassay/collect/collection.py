@@ -44,7 +44,7 @@ def collect(
     *,
     projection: int | str | None = "auto",
     outputs: str = "auto",
-    kind: str = "coordinates",
+    projection_kind: str = "coordinates",
     memory: float | None = None,
     products: str = "auto",
     device: str = "cpu",
@@ -66,7 +66,7 @@ def collect(
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
             features a sample among the k outputs (exact at infinite width); "auto" takes joint
             where n k is small.
-        kind: of projection, "coordinates" or "sparse_sign".
+        projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
         products: precision of the products over all rows of features that scoring does: "float64",
             "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
@@ -90,15 +90,16 @@ def collect(
         ModelError: outputs do not fit the targets, are not finite or depend on the other samples,
             a layer cannot be vectorised, or the weights were trained on these labels and
             allow_trained is False.
-        SettingError: an unknown or impossible projection, outputs, kind, device or engine, or a
-            store of another model, other samples or settings; the message names what differs.
+        SettingError: an unknown or impossible projection, outputs, projection_kind, device or
+            engine, or a store of another model, other samples or settings; the message names what
+            differs.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
     off-diagonal output blocks; as features it is projected too (see `projector`).
     """
-    settings = {"projection": projection, "outputs": outputs, "kind": kind, "memory": memory}
-    settings |= {"products": products, "device": device}
+    settings = {"projection": projection, "outputs": outputs, "memory": memory}
+    settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
@@ -150,7 +151,8 @@ def plan_collection(
         train: as for `collect`.
         val: as for `collect`.
         store: as for `collect`; is not changed.
-        settings: projection, outputs, kind, memory, products and device, as for `collect`.
+        settings: projection, outputs, projection_kind, memory, products and device, as for
+            `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -158,7 +160,8 @@ def plan_collection(
     Raises:
         DataError: as `collect` would raise.
         ModelError: the outputs do not fit the targets, or the model fails on a sample.
-        SettingError: an unknown or impossible projection, outputs, kind, memory or device.
+        SettingError: an unknown or impossible projection, outputs, projection_kind, memory or
+            device.
     """
     return _plan(model, train, val, settings, store)[2]
 

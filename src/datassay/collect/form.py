@@ -126,7 +126,7 @@ def choose_form(
     *,
     projection: int | str | None = "auto",
     outputs: str = "auto",
-    kind: str = "coordinates",
+    projection_kind: str = "coordinates",
     memory: float | None = None,
     products: str = "auto",
 ) -> Form:
@@ -137,7 +137,7 @@ def choose_form(
         sizes: (n, m, k): training samples, validation samples, outputs.
         projection: "auto", None (exact) or features a tensor.
         outputs: "auto", "joint" or "averaged".
-        kind: of projection.
+        projection_kind: of projection.
         memory: bytes to stay within; None takes what is available.
         products: "auto", "float64", "float32" or "bfloat16".
 
@@ -149,12 +149,13 @@ def choose_form(
         features, whichever is smaller.
 
     Raises:
-        SettingError: projection or memory is not positive, or outputs, kind or products is unknown.
+        SettingError: projection or memory is not positive, or outputs, projection_kind or products
+            is unknown.
     """
-    _check_settings(projection, outputs, kind, memory, products)
+    _check_settings(projection, outputs, projection_kind, memory, products)
     free = available_memory() if memory is None else memory
     forms = [
-        (_form(layers, sizes, candidate, cast(ProjectionKind, kind)), candidate)
+        (_form(layers, sizes, candidate, cast(ProjectionKind, projection_kind)), candidate)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
     fits = (
@@ -172,7 +173,7 @@ def choose_form(
     return replace(form, products=cast(ProductPrecision, products), memory=memory)
 
 
-def _check_settings(projection, outputs, kind, memory, products) -> None:
+def _check_settings(projection, outputs, projection_kind, memory, products) -> None:
     if projection is not None and projection != "auto":
         if not isinstance(projection, int) or isinstance(projection, bool):
             raise SettingError(
@@ -186,7 +187,7 @@ def _check_settings(projection, outputs, kind, memory, products) -> None:
         raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged")),
-        ("kind", kind, ("coordinates", "sparse_sign")),
+        ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
         ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
         if value not in allowed:

@@ -143,7 +143,7 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
 
     Args:
         location: path or fsspec URL.
-        settings: projection, outputs and kind, as for `collect`.
+        settings: projection, outputs and projection_kind, as for `collect`.
 
     Returns:
         The form; None where there is no store, or it holds what the settings rule out.
@@ -156,8 +156,11 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     if found is None or found["run"].get("format") != FORMAT:
         return None
     form = Form(**found["free"]["form"])
-    names = ("projection", "outputs", "kind")
-    allowed = (settings.get(name, "auto") in {"auto", getattr(form, name)} for name in names)
+    names = {"projection": "projection", "outputs": "outputs", "projection_kind": "kind"}
+    allowed = (
+        settings.get(name, "auto") in {"auto", getattr(form, field)}
+        for name, field in names.items()
+    )
     return form if all(allowed) else None
 
 

@@ -90,7 +90,7 @@ def load_sets(
     if (data is None) == (data_option is None):
         raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
     given = data_option if data is None else data
-    settings = {"target": target, "ids": ids, "sources": sources, "task": task}
+    settings = {"target": target, "ids": ids, "source": sources, "task": task}
     return load(given, **settings, val_fraction=val_fraction, seed=seed)
 
 

@@ -11,13 +11,13 @@ from datassay.data.source import Part, Source
 from datassay.errors import DataError
 
 
-def read_arrays(arrays: Sequence[Any], ids: object = None, sources: object = None) -> Source:
+def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None) -> Source:
     """A source from (x, y) or (x, y, x_val, y_val).
 
     Args:
         arrays: two or four array-likes; x [n, ...] numbers or [n] texts, y [n] or [n, k].
         ids: [n], one for each sample of x; None: the row number.
-        sources: [n], where each sample of x came from; None: unknown.
+        source: [n], where each sample of x came from; None: unknown.
 
     Returns:
         The source, with a validation part when four arrays are given.
@@ -36,7 +36,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, sources: object = Non
         values[0],
         values[1],
         None if ids is None else to_numpy(ids, "ids"),
-        source=None if sources is None else to_numpy(sources, "sources"),
+        source=None if source is None else to_numpy(source, "source"),
     )
     return Source(
         name="data",

@@ -25,11 +25,11 @@ _TABLES = (".csv", ".tsv", ".parquet")
 
 @checks_arguments
 def load(
-    source: Any,
+    data: Any,
     *,
     target: str | None = None,
     ids: Any = None,
-    sources: Any = None,
+    source: Any = None,
     task: str | None = None,
     val_fraction: float = 0.2,
     seed: int = 0,
@@ -43,7 +43,7 @@ def load(
     weights of the 2,000 most frequent words of the training part.
 
     Args:
-        source: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
+        data: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
             and x_val, y_val, ids, class_names, source, source_val if there), .csv, .tsv or
             .parquet; a folder of IDX files, or of class-named folders of images; (x, y) or
@@ -51,7 +51,7 @@ def load(
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: row numbers, or the paths of image files.
-        sources: the column of a table that says where each row came from (no feature then); for
+        source: the column of a table that says where each row came from (no feature then); for
             arrays and Datasets [n] strings or integers. None: unknown.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
@@ -76,51 +76,51 @@ def load(
             "all samples in training, give a validation part of your own."
         )
     check_seed(seed)
-    read = _read(source, target, ids, sources)
+    read = _read(data, target, ids, source)
     return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
 
 
-def _read(source: Any, target: str | None, ids: Any, sources: Any) -> Source:
-    if isinstance(source, str | Path):
-        return _read_named(source, target, ids, sources)
-    if target is not None or isinstance(ids, str) or isinstance(sources, str):
+def _read(data: Any, target: str | None, ids: Any, source: Any) -> Source:
+    if isinstance(data, str | Path):
+        return _read_named(data, target, ids, source)
+    if target is not None or isinstance(ids, str) or isinstance(source, str):
         raise DataError(
-            "target, ids and sources name columns of a table; got a "
-            f"{type(source).__name__}. Pass the targets as y, ids and sources as arrays."
+            "target, ids and source name columns of a table; got a "
+            f"{type(data).__name__}. Pass the targets as y, ids and source as arrays."
         )
-    parts = list(source) if isinstance(source, tuple | list) else []
-    if isinstance(source, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
-        return read_datasets(*parts, ids=ids, sources=sources)
-    if isinstance(source, tuple) or any(hasattr(p, "dtype") for p in parts):
-        return read_arrays(parts, ids, sources)
-    if isinstance(source, list) or is_dataset(source):
-        return read_datasets(source, ids=ids, sources=sources)
+    parts = list(data) if isinstance(data, tuple | list) else []
+    if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
+        return read_datasets(*parts, ids=ids, source=source)
+    if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
+        return read_arrays(parts, ids, source)
+    if isinstance(data, list) or is_dataset(data):
+        return read_datasets(data, ids=ids, source=source)
     raise DataError(
-        "source must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
-        f"__getitem__; got a {type(source).__name__}. Pass arrays as a pair (x, y), and a "
+        "data must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
+        f"__getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), and a "
         "DataLoader as its .dataset."
     )
 
 
-def _read_named(source: str | Path, target: str | None, ids: Any, sources: Any) -> Source:
-    path = Path(source).expanduser()
-    is_table = str(source) not in BUILTINS and path.suffix.lower() in _TABLES
-    if not is_table and not (target is None and ids is None and sources is None):
+def _read_named(data: str | Path, target: str | None, ids: Any, source: Any) -> Source:
+    path = Path(data).expanduser()
+    is_table = str(data) not in BUILTINS and path.suffix.lower() in _TABLES
+    if not is_table and not (target is None and ids is None and source is None):
         raise DataError(
-            f"target, ids and sources name columns of a table ({', '.join(_TABLES)}); {source} is "
+            f"target, ids and source name columns of a table ({', '.join(_TABLES)}); {data} is "
             "none. Leave them out."
         )
-    if isinstance(source, str) and source in BUILTINS:
-        return read_builtin(source)
-    if not str(source) or not os.path.exists(path):  # Path.exists raises on too long a name
+    if isinstance(data, str) and data in BUILTINS:
+        return read_builtin(data)
+    if not str(data) or not os.path.exists(path):  # Path.exists raises on too long a name
         raise DataError(
-            f"source must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
-            f"{str(source)!r}. Check the spelling."
+            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
+            f"{str(data)!r}. Check the spelling."
         )
     if path.is_dir():
         return _read_folder(path)
     if is_table:
-        return read_table(path, target, ids, sources)
+        return read_table(path, target, ids, source)
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(

@@ -58,7 +58,7 @@ class Attribution:
         prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared.
         weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared.
         outcome: [m], with all samples.
-        of: "output", "margin" or "loss"; see `Outcome`.
+        measure: "output", "margin" or "loss"; see `Outcome`.
         method: how the removal was computed.
         ids: [n], the training samples' ids.
         warnings: what the user should know about these numbers; empty when nothing.
@@ -70,7 +70,7 @@ class Attribution:
     prediction_change: Float[np.ndarray, " n"]
     weight_change: Float[np.ndarray, " n"]
     outcome: Float[np.ndarray, " m"]
-    of: str
+    measure: str
     method: str
     ids: np.ndarray
     warnings: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Effects:
 def attribution(
     lin: Linearization,
     *,
-    of: str = "output",
+    measure: str = "output",
     top: int | None = None,
     lr: float | str = "auto",
     steps: int = 2000,
@@ -147,7 +147,7 @@ def attribution(
     Args:
         lin: the linearisation; its validation samples are the queries (the training samples where
             it has none).
-        of: "output" (of the predicted class), "margin" (of the given label) or "loss".
+        measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
         top: keep only this many samples a query and direction; None keeps the whole matrix up to
             n m = 2^25 values, and beyond that the 20 largest.
         lr: as in `leave_one_out`, and so for the next four.
@@ -168,7 +168,9 @@ def attribution(
     Source: METHODS §2, "the same pass gives attribution". Exact for the linearised network.
     """
     settings = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
-    scores = removal_scores(lin, of=of, top=top, dynamics=dynamics, progress=progress, **settings)
+    scores = removal_scores(
+        lin, measure=measure, top=top, dynamics=dynamics, progress=progress, **settings
+    )
     assert scores.attribution is not None
     return scores.attribution
 
@@ -192,7 +194,7 @@ class RemovalScores:
 def removal_scores(
     lin: Linearization,
     *,
-    of: str = "output",
+    measure: str = "output",
     top: int | None = None,
     progress: Progress = silent,
     **run: Any,
@@ -201,7 +203,7 @@ def removal_scores(
 
     Args:
         lin: as in `attribution`.
-        of: as in `attribution`.
+        measure: as in `attribution`.
         top: as in `attribution`.
         progress: called with (step, samples done, samples in all).
         run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
@@ -223,7 +225,7 @@ def removal_scores(
     start = lin.outputs if lin.val_outputs is None else lin.val_outputs
     outputs = start.double() + (rows @ training.trained()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
-    measured = outcome(of, "mse", outputs, targets, is_classification=lin.labels is not None)
+    measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
     n, b, c = training.residual.shape
     values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
     record = RemovalRecord(lin, training)
@@ -272,7 +274,9 @@ def assemble(
         SettingError: top is less than 1.
     """
     with_all = measured(outputs)
-    return gather(effects_of(changes, outputs, measured), with_all, measured.of, ids, method, top)
+    return gather(
+        effects_of(changes, outputs, measured), with_all, measured.measure, ids, method, top
+    )
 
 
 def effects_of(
@@ -301,7 +305,7 @@ def effects_of(
 def gather(
     parts: Iterable[Effects],
     with_all: Float[Tensor, " m"],
-    of: str,
+    measure: str,
     ids: np.ndarray,
     method: str,
     top: int | None,
@@ -311,7 +315,7 @@ def gather(
     Args:
         parts: chunks in sample order, covering all n samples.
         with_all: the outcome of each query with all samples.
-        of: which outcome.
+        measure: which outcome.
         ids: [n].
         method: to note in the result.
         top: as in `attribution`.
@@ -343,7 +347,7 @@ def gather(
         prediction_change=prediction.numpy(),
         weight_change=weight.numpy(),
         outcome=with_all.numpy(),
-        of=of,
+        measure=measure,
         method=method,
         ids=ids,
     )

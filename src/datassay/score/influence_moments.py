@@ -72,9 +72,9 @@ class InfluenceMoments:
 @checks_arguments
 def influence_moments(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
-    loss: str = "cross_entropy",
+    loss: str = "auto",
     ridge: float = 0.0,
     damping: float = 0.01,
     projection: int | str | None = "auto",
@@ -87,9 +87,10 @@ def influence_moments(
     highest for an even mix (S4 Figs 3, 5, 7).
 
     Args:
-        model: at weights trained on `samples`, as `pair_influence` takes it.
-        samples: n samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary) or "mse".
+        model: at weights trained on `train`, as `pair_influence` takes it.
+        train: n samples.
+        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
+            the task.
         ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
         damping: added to the Hessian of the penalised mean loss; compare variances at one damping.
         projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
@@ -109,7 +110,7 @@ def influence_moments(
     Source: S4 §3; METHODS §4.
     """
     settings = {"loss": loss, "ridge": ridge, "damping": damping, "projection": projection}
-    pairs = pair_influence(model, samples, seed=seed, progress=progress, **settings)
+    pairs = pair_influence(model, train, seed=seed, progress=progress, **settings)
     return pair_moments(pairs, seed)
 
 

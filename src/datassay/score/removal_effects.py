@@ -68,9 +68,9 @@ class RemovalEffects:
 @checks_arguments
 def removal_effects(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
-    loss: str = "cross_entropy",
+    loss: str = "auto",
     ridge: float = 0.0,
     damping: float = 0.01,
     order: str = "adjoint",
@@ -82,9 +82,10 @@ def removal_effects(
     """How much lower V[X], the variance of influence over pairs, is without each sample.
 
     Args:
-        model: at weights trained on `samples`, as `pair_influence` takes it.
-        samples: n ≥ 3 samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary) or "mse".
+        model: at weights trained on `train`, as `pair_influence` takes it.
+        train: n ≥ 3 samples.
+        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
+            the task.
         ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
         damping: added to the Hessian of the penalised mean loss.
         order: "fixed" (the pairs of z go, nothing else), "adjoint" (H on n − 1 samples exactly, θ
@@ -109,17 +110,17 @@ def removal_effects(
     Lemma 6 has a sign error; `mean_effect` is the measured figure.
     """
     check_penalties(ridge, damping)
-    check_sets(samples, None)
-    check_pairs_remain(samples)
+    check_sets(train, None)
+    check_pairs_remain(train)
     if order not in ORDERS:
         names = ", ".join(repr(name) for name in ORDERS)
         raise SettingError(f"order must be one of {names}; got {order!r}.")
-    if not 0 <= rerank <= len(samples):
-        raise SettingError(f"rerank must lie in 0..{len(samples)}; got {rerank}.")
-    at = output_geometry(model, samples, loss, projection=projection, seed=seed, progress=progress)
+    if not 0 <= rerank <= len(train):
+        raise SettingError(f"rerank must lie in 0..{len(train)}; got {rerank}.")
+    at = output_geometry(model, train, loss, projection=projection, seed=seed, progress=progress)
     return geometry_effects(
         at,
-        samples.ids,
+        train.ids,
         ridge=ridge,
         damping=damping,
         order=order,
@@ -176,14 +177,14 @@ def geometry_effects(
     )
 
 
-def check_pairs_remain(samples: SampleSet) -> None:
+def check_pairs_remain(train: SampleSet) -> None:
     """Refuse samples of which none can go.
 
     Args:
-        samples: the samples.
+        train: the samples.
 
     Raises:
         DataError: fewer than 3.
     """
-    if len(samples) < 3:
-        raise DataError(f"samples must be at least 3, so that pairs remain; got {len(samples)}.")
+    if len(train) < 3:
+        raise DataError(f"samples must be at least 3, so that pairs remain; got {len(train)}.")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from datassay.collect.curvature.output_features import OutputFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry, with_weights
-from datassay.collect.curvature.output_loss import output_losses
+from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -147,10 +147,10 @@ Fitter = ConvexFitter | NetworkFitter
 
 def fitter(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     others: Sequence[SampleSet] = (),
     *,
-    loss: str,
+    loss: str = "auto",
     ridge: float,
     recipe: Recipe | None = None,
     layers: str = "last",
@@ -162,9 +162,9 @@ def fitter(
 
     Args:
         model: at its starting weights.
-        samples: n samples, of which parts will be kept.
+        train: n samples, of which parts will be kept.
         others: sets whose outputs are wanted after each fit.
-        loss: "cross_entropy" or "mse".
+        loss: "cross_entropy", "mse", or "auto": by the task.
         ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
         recipe: of other networks; None is Adam, 300 updates of 64 samples.
         layers: of other networks, whose Jacobians: "last", the last dense layer alone, or "all".
@@ -181,13 +181,14 @@ def fitter(
     """
     if layers not in {"last", "all"}:
         raise SettingError(f"layers must be 'last' or 'all'; got {layers!r}.")
-    probe = samples.subset(torch.arange(min(2, len(samples))).numpy())
+    loss = task_loss(train, loss)
+    probe = train.subset(torch.arange(min(2, len(train))).numpy())
     if not output_geometry(model, probe, loss, projection=1).is_linear:
         recipe = replace(recipe or Recipe(), loss=loss)
         return NetworkFitter(
-            model, samples, tuple(others), recipe, layers, projection, seed, progress
+            model, train, tuple(others), recipe, layers, projection, seed, progress
         )
-    at = output_geometry(model, samples, loss)
+    at = output_geometry(model, train, loss)
     features = tuple(output_geometry(model, s, loss).features for s in others)
     return ConvexFitter(model, at, features, ridge)
 

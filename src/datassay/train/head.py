@@ -113,12 +113,12 @@ class Head:
         return model
 
 
-def split_head(model: nn.Module, samples: SampleSet, layer: str | None = None) -> Head:
+def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> Head:
     """Find a network's last linear layer by running it on two samples.
 
     Args:
         model: any module mapping [n, *input_shape] to [n, k]; left untouched.
-        samples: at least one sample; the first two are run.
+        train: at least one sample; the first two are run.
         layer: the layer's name in `model.named_modules()`; None looks for the nn.Linear whose
             output is the network's output.
 
@@ -132,13 +132,13 @@ def split_head(model: nn.Module, samples: SampleSet, layer: str | None = None) -
     unwrapped(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
     calls = _linear_calls(frozen)
-    x = _inputs(samples, slice(0, 2), frozen)
+    x = _inputs(train, slice(0, 2), frozen)
     try:
         with torch.no_grad():
             outputs = frozen(x)
     except Exception as error:  # whatever the user's module raises
         raise ModelError(
-            f"the model must run on samples of shape {list(samples.input_shape)}; it raised "
+            f"the model must run on samples of shape {list(train.input_shape)}; it raised "
             f"{type(error).__name__}: {error}"
         ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:

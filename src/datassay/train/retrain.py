@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
 from datassay.collect.store.manifest import (
@@ -82,7 +83,7 @@ def retrain(
     steps: int = 2000,
     weight_decay: float = 0.0,
     reduction: str = "mean",
-    loss: str = "mse",
+    loss: str = "auto",
     removed: Sequence[int] | np.ndarray | None = None,
     precision: str = "float32",
     store: str | Path | None = None,
@@ -102,7 +103,8 @@ def retrain(
         weight_decay: of the loss as reduced: (weight_decay/2)‖w − w₀‖².
         reduction: "sum", or "mean": η = lr/n, λ = n·weight_decay, and lr/(n−1) with the same λ
             without a sample, as S1's code does.
-        loss: "mse" (½ squared error, S1) or "cross_entropy".
+        loss: "mse" (½ squared error, S1; what `leave_one_out` describes), "cross_entropy", or
+            "auto": by the task.
         removed: positions of the samples to leave out; None is every one.
         precision: "float32" or "float64".
         store: folder that keeps every finished network's results, so that a second call with the
@@ -124,6 +126,7 @@ def retrain(
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """
     check_sets(train, val)
+    loss = task_loss(train, loss)
     chosen = positions(removed, len(train))
     full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     kept = ResultStore(store, fingerprint(model, train, val, full))

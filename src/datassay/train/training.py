@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from datassay.collect.curvature.output_loss import check_loss, check_n_outputs
+from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output, vectorized
 from datassay.data.samples import SampleSet
@@ -35,7 +35,8 @@ class Recipe:
         lr: its step size, of the loss averaged over a batch.
         steps: parameter updates, the same for every subset size.
         batch_size: samples an update; None is full-batch.
-        loss: "cross_entropy" (one output: binary) or "mse" (½ squared error, summed over outputs).
+        loss: "cross_entropy" (one output: binary), "mse" (½ squared error, summed over outputs), or
+            "auto": by the task.
         weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
         precision: "float32" or "float64", of inputs and weights while they train.
     """
@@ -44,7 +45,7 @@ class Recipe:
     lr: float = 1e-3
     steps: int = 300
     batch_size: int | None = 64
-    loss: str = "cross_entropy"
+    loss: str = "auto"
     weight_decay: float = 0.0
     precision: str = "float32"
 
@@ -69,7 +70,7 @@ class TrainedNetworks:
 
 def train_networks(
     models: Sequence[nn.Module],
-    samples: SampleSet,
+    train: SampleSet,
     subsets: Int[Tensor, "S kept"],
     recipe: Recipe,
     *,
@@ -84,7 +85,7 @@ def train_networks(
         models: S networks of one architecture; their weights are the starting points. They are
             copied and run in evaluation mode (batch norm frozen, dropout off), as linearised;
             weights that the first does not train (requires_grad False) stay as they are.
-        samples: the training samples.
+        train: the training samples.
         subsets: positions in samples, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
         seed: of the batch order; network s uses the stream (seed, s).
@@ -110,16 +111,17 @@ def train_networks(
     two moments) and the activations of one batch. Plain dense stacks take closed-form gradients,
     other networks vmap and autograd: same updates to rounding, several times slower when small.
     """
-    _check_training(models, samples, subsets, recipe)
+    recipe = with_loss(recipe, train)
+    _check_training(models, train, subsets, recipe)
     dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
     start, fixed = _stacked(copies)
-    x = torch.as_tensor(samples.x).to(dtype)
+    x = torch.as_tensor(train.x).to(dtype)
     n_outputs = _n_outputs(template, x[:1])
-    check_n_outputs(samples, n_outputs)
-    y = _train_targets(samples, recipe, n_outputs, dtype)
+    check_n_outputs(train, n_outputs)
+    y = _train_targets(train, recipe, n_outputs, dtype)
     stack = dense_stack(copies, x[:1])
     link = ""
     if stack is not None:
@@ -149,8 +151,22 @@ def sample_losses(
     Returns:
         Nats (cross-entropy) or half squared target units (mse).
     """
+    recipe = with_loss(recipe, samples)
     y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
     return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+
+
+def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
+    """The recipe with its loss decided.
+
+    Args:
+        recipe: its loss may be "auto".
+        train: the training samples.
+
+    Returns:
+        The recipe; its loss is "cross_entropy" or "mse".
+    """
+    return replace(recipe, loss=task_loss(train, recipe.loss))
 
 
 def _stacked(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -231,7 +247,6 @@ def _autograd(
 
 
 def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe) -> None:
-    check_loss(recipe.loss, samples.is_classification)
     if recipe.optimizer not in {"adam", "sgd"}:
         raise SettingError(f"optimizer must be 'adam' or 'sgd'; got {recipe.optimizer!r}.")
     if recipe.precision not in {"float32", "float64"}:

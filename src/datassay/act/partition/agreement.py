@@ -18,12 +18,12 @@ from datassay.errors import DataError
 FOLDS = 10
 
 
-def agreement(found: Partition, samples: SampleSet) -> float:
+def agreement(found: Partition, train: SampleSet) -> float:
     """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
 
     Args:
         found: the blocks.
-        samples: what was divided, with `source`.
+        train: what was divided, with `source`.
 
     Returns:
         The index (Hubert and Arabie, 1985).
@@ -31,7 +31,7 @@ def agreement(found: Partition, samples: SampleSet) -> float:
     Raises:
         DataError: the samples have no source, or their number differs.
     """
-    source = _sources(samples)
+    source = _sources(train)
     if len(found.block) != len(source):
         raise DataError(
             f"samples must be those that were divided, {len(found.block)}; got {len(source)}."
@@ -41,9 +41,9 @@ def agreement(found: Partition, samples: SampleSet) -> float:
 
 def oracle_agreement(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
-    loss: str = "cross_entropy",
+    loss: str = "auto",
     ridge: float = 1e-4,
     is_gated: bool = False,
     seed: int = 0,
@@ -55,7 +55,7 @@ def oracle_agreement(
 
     Args:
         model: as `partition` takes it.
-        samples: with `source`.
+        train: with `source`.
         loss: as `partition` takes it.
         ridge: of each model.
         is_gated: whether the share of a block may depend on the input.
@@ -67,25 +67,27 @@ def oracle_agreement(
     Raises:
         DataError: the samples have no source.
     """
-    source = _sources(samples)
+    source = _sources(train)
     block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
-    at = output_geometry(model, samples, loss)
-    problem = Problem(at.features, at.targets, loss, ridge, gate_inputs(at) if is_gated else None)
-    folds = fold_numbers(at.targets, loss, FOLDS, seed)
+    at = output_geometry(model, train, loss)
+    problem = Problem(
+        at.features, at.targets, at.loss, ridge, gate_inputs(at) if is_gated else None
+    )
+    folds = fold_numbers(at.targets, at.loss, FOLDS, seed)
     training = (folds != torch.arange(FOLDS)[:, None]).double()
     truth = functional.one_hot(block).T.double().expand(FOLDS, -1, -1).contiguous()
     runs = problem.fitted(truth, training)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
-        at.features.outputs(runs.weights), at.targets, loss, runs.noise
+        at.features.outputs(runs.weights), at.targets, at.loss, runs.noise
     )
     assigned = joint.argmax(1)[folds, torch.arange(len(folds))]
     return float(adjusted_rand_score(source, assigned.numpy()))
 
 
-def _sources(samples: SampleSet) -> np.ndarray:
-    if samples.source is None:
+def _sources(train: SampleSet) -> np.ndarray:
+    if train.source is None:
         raise DataError(
             "samples must have a source, so that blocks can be compared with it; got none. Load "
-            "them with sources=..."
+            "them with source=..."
         )
-    return samples.source
+    return train.source

@@ -84,11 +84,11 @@ class Partition:
 @checks_arguments
 def partition(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
     n_blocks: int | None = None,
     max_blocks: int = 4,
-    loss: str = "cross_entropy",
+    loss: str = "auto",
     ridge: float = 1e-4,
     damping: float = 0.01,
     gate: str = "auto",
@@ -107,11 +107,11 @@ def partition(
         model: whose one dense layer trains (a linear model; or a trained network with every other
             layer frozen by requires_grad_(False), so that its last features are the inputs). Its
             present weights do not matter.
-        samples: n samples.
+        train: n samples.
         n_blocks: K; None chooses 1 to max_blocks.
         max_blocks: where K is to be chosen.
-        loss: "cross_entropy" (one output: binary) or "mse", a normal density with a variance a
-            block.
+        loss: "cross_entropy" (one output: binary), "mse", a normal density with a variance a
+            block, or "auto": by the task.
         ridge: of every block's model, (ridge/2)‖θ‖² beside its mean loss.
         damping: of the Hessian in the removal effects and V; not of the fits.
         gate: "on" lets the share of a block depend on the input (a linear softmax of the layer's
@@ -136,31 +136,31 @@ def partition(
     optimum of all samples, so that the cross-validation is of the weights, not of the search.
     """
     check_penalties(ridge, damping)
-    check_sets(samples, None)
+    check_sets(train, None)
     _check_settings(n_blocks, max_blocks, gate, restarts, held_out)
-    check_varied(samples.x, samples.y)
-    at = output_geometry(model, samples, loss, progress=progress)
+    check_varied(train.x, train.y)
+    at = output_geometry(model, train, loss, progress=progress)
     if not at.is_linear:
         raise ModelError(
             "partition needs a model in which only one dense layer, the last, trains; this one "
             "trains more, or changes that layer's outputs. Freeze the rest with "
             "requires_grad_(False)."
         )
-    most = len(samples) // LEAST_IN_BLOCK
+    most = len(train) // LEAST_IN_BLOCK
     if most < 1:
         raise DataError(
-            f"a partition needs at least {LEAST_IN_BLOCK} samples; got {len(samples)}. Add samples."
+            f"a partition needs at least {LEAST_IN_BLOCK} samples; got {len(train)}. Add samples."
         )
     if n_blocks is not None and n_blocks > most:
         raise SettingError(
             f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
-            f"{len(samples)} samples do not. Take at most {most}."
+            f"{len(train)} samples do not. Take at most {most}."
         )
     counts = [n_blocks] if n_blocks is not None else list(range(1, min(max_blocks, most) + 1))
-    folds = fold_numbers(at.targets, loss, round(1 / held_out), seed)
+    folds = fold_numbers(at.targets, at.loss, round(1 / held_out), seed)
     return geometry_partition(
         at,
-        samples.ids,
+        train.ids,
         counts,
         folds,
         ridge=ridge,

@@ -40,7 +40,7 @@ STEP = "purify"
 @checks_arguments
 def purify(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet | None = None,
     *,
     test: SampleSet | None = None,
@@ -67,7 +67,7 @@ def purify(
     Args:
         model: at its starting weights. Where all that trains is one dense layer, each fit goes to
             the ridge-penalised minimum; other networks are trained anew from these weights.
-        samples: n samples.
+        train: n samples.
         val: decides when to stop, where given.
         test: measured at each step and never used.
         loss: "cross_entropy", "mse", or "auto": by the task.
@@ -104,16 +104,16 @@ def purify(
     stopping rules and the protection of small classes are ours.
     """
     settings = _Settings(order, stop, threshold, step, max_fraction, min_per_class, beyond)
-    _check(samples, val, settings, ridge, damping)
-    loss = task_loss(samples) if loss == "auto" else loss
+    _check(train, val, settings, ridge, damping)
+    loss = task_loss(train, loss)
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
-        model, samples, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
+        model, train, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
     is_convex = isinstance(fit, ConvexFitter)
-    chosen = settings.decided(len(samples), val is not None, samples.n_classes, is_convex)
-    job = _Job(samples, val, test, chosen, ridge, damping, np.random.default_rng(seed))
+    chosen = settings.decided(len(train), val is not None, train.n_classes, is_convex)
+    job = _Job(train, val, test, chosen, ridge, damping, np.random.default_rng(seed))
     return _purified(job, fit, progress)
 
 
@@ -244,11 +244,11 @@ def _point(
     }
 
 
-def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, samples: SampleSet) -> float:
+def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
     """Mean negative log-likelihood of the removed labels under the model refitted without them."""
     at = fitted.at
     losses = output_losses(at.outputs / fitted.temperature, at.targets, at.loss)
-    if samples.is_classification and at.loss == "cross_entropy":
+    if train.is_classification and at.loss == "cross_entropy":
         return float(losses[batch].mean())
     # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
     # kept ones, which foreign samples among them do not stretch.
@@ -279,15 +279,14 @@ def _warnings(settings: _Settings, stop: int | None, n_removed: int) -> tuple[st
 
 
 def _check(
-    samples: SampleSet, val: SampleSet | None, settings: _Settings, ridge: float, damping: float
+    train: SampleSet, val: SampleSet | None, settings: _Settings, ridge: float, damping: float
 ) -> None:
     check_penalties(ridge, damping)
-    check_sets(samples, val)
-    check_pairs_remain(samples)
-    if (samples.x == samples.x[:1]).all():
+    check_sets(train, val)
+    check_pairs_remain(train)
+    if (train.x == train.x[:1]).all():
         raise DataError(
-            f"inputs must differ; all {len(samples)} samples are the same. Check how they were "
-            "read."
+            f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
         )
     for name, value, allowed in (
         ("order", settings.order, ORDERS_AND_RIVALS),

@@ -13,7 +13,7 @@ from torch import nn
 
 from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
-from datassay.collect.curvature.output_loss import output_score, task_loss
+from datassay.collect.curvature.output_loss import output_score
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.store.manifest import (
     digest,
@@ -27,7 +27,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.training import Recipe, TrainedNetworks, train_networks, with_loss
 
 RANDOM = "random"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -124,7 +124,7 @@ def removal_curve(
     _check_choices(models, rankings, len(train))
     if not all(0 <= f < 1 and round(f * len(train)) <= len(train) - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    recipe = recipe or task_recipe(train)
+    recipe = with_loss(recipe or Recipe(), train)
     shuffled = np.random.default_rng(seed)
     orders = {name: [order] * len(models) for name, order in rankings.items()}
     orders[RANDOM] = [shuffled.permutation(len(train)) for _ in models]
@@ -189,7 +189,7 @@ def train_all(
     Returns:
         The trained networks.
     """
-    recipe = recipe or task_recipe(train)
+    recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
 
     def train_now() -> TrainedNetworks:
@@ -217,16 +217,16 @@ def _cause(
     }
 
 
-def task_recipe(samples: SampleSet) -> Recipe:
+def task_recipe(train: SampleSet) -> Recipe:
     """The default recipe: cross-entropy for classes, squared error for targets.
 
     Args:
-        samples: the training samples.
+        train: the training samples.
 
     Returns:
         Adam, 300 updates of 64 samples.
     """
-    return Recipe(loss=task_loss(samples))
+    return with_loss(Recipe(), train)
 
 
 def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
@@ -26,50 +25,50 @@ EPOCHS = 20
 FEWEST_UPDATES, MOST_UPDATES = 500, 3000
 
 
-def suits_inputs(samples: SampleSet) -> bool:
+def suits_inputs(train: SampleSet) -> bool:
     """Whether neighbours are better searched among the inputs than in a network.
 
     Args:
-        samples: the training samples.
+        train: the training samples.
 
     Returns:
         True for rows of at most 50 columns.
     """
-    return samples.kind == "row" and int(np.prod(samples.input_shape)) <= FEW_COLUMNS
+    return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS
 
 
-def standardized_inputs(samples: SampleSet) -> Float[np.ndarray, "n d"]:
+def standardized_inputs(train: SampleSet) -> Float[np.ndarray, "n d"]:
     """The inputs as rows, each column with mean 0 and standard deviation 1.
 
     Args:
-        samples: n samples.
+        train: n samples.
 
     Returns:
         Rows; a constant column is 0 throughout.
     """
-    x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+    x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = x - x.mean(0)
     spread = x.std(0)
     return x / np.where(spread > 0, spread, 1.0)
 
 
-def network_recipe(samples: SampleSet) -> Recipe:
+def network_recipe(train: SampleSet) -> Recipe:
     """How a network is trained for its features, or to see whether weights help.
 
     Args:
-        samples: n samples, whose task picks the loss.
+        train: n samples.
 
     Returns:
         Adam, batches of 64, 20 epochs but 500 to 3000 updates.
     """
-    updates = EPOCHS * len(samples) // BATCH
+    updates = EPOCHS * len(train) // BATCH
     steps = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
-    return Recipe(steps=steps, batch_size=BATCH, loss=task_loss(samples))
+    return Recipe(steps=steps, batch_size=BATCH)
 
 
 def trained_network(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
     seed: int = 0,
     observe: Callable[[Tensor, Tensor], None] | None = None,
@@ -79,7 +78,7 @@ def trained_network(
 
     Args:
         model: at its initial weights; left untouched.
-        samples: n training samples.
+        train: n training samples.
         seed: of the batches.
         observe: as for `train_networks`.
         progress: called with (step, updates done, updates in all).
@@ -89,9 +88,9 @@ def trained_network(
     """
     networks = train_networks(
         [model],
-        samples,
-        torch.arange(len(samples))[None],
-        network_recipe(samples),
+        train,
+        torch.arange(len(train))[None],
+        network_recipe(train),
         seed=seed,
         observe=observe,
         progress=lambda _, done, total: progress("train the network", done, total),

@@ -134,7 +134,7 @@ def head_gain(
 
 def network_gain(
     starts: Sequence[nn.Module],
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet,
     weightings: Mapping[str, Float[np.ndarray, " n"]],
     *,
@@ -147,7 +147,7 @@ def network_gain(
     Args:
         starts: S networks of one architecture, one a seed; those of one seed start alike under
             every weighting and see the same batches.
-        samples: n training samples.
+        train: n training samples.
         val: the validation samples.
         weightings: name → [n], any scale; uniform weights come first by themselves.
         recipe: how the networks are trained.
@@ -163,13 +163,13 @@ def network_gain(
     Cost: S (M + 1) trainings.
     """
     check_n_seeds(len(starts))
-    names, weights = _with_uniform(weightings, len(samples))
-    everyone = torch.arange(len(samples)).expand(len(starts), -1)
+    names, weights = _with_uniform(weightings, len(train))
+    everyone = torch.arange(len(train)).expand(len(starts), -1)
     found: dict[str, TrainedNetworks] = {}
     for i, (name, weight) in enumerate(zip(names, weights, strict=True)):
         told = part_of(progress, STEP, i * recipe.steps, len(names) * recipe.steps)
         found[name] = train_networks(
-            starts, samples, everyone, recipe,
+            starts, train, everyone, recipe,
             seed=seed, sample_weight=torch.as_tensor(weight), progress=told,
         )  # fmt: skip
     x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))

@@ -64,7 +64,7 @@ class Weightings:
 
 def weighting_grid(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet,
     *,
     n_neighbors: Sequence[int] = tuple(np.linspace(10, 50, 20).round().astype(int).tolist()),
@@ -79,7 +79,7 @@ def weighting_grid(
 
     Args:
         model: trained; left untouched.
-        samples: n training samples.
+        train: n training samples.
         val: what the layers are scored on, and stopped by where recipe.patience is set. A test set
             here would be used up by the choice.
         n_neighbors: values of k; S0 takes 20 from 10 to 50.
@@ -106,10 +106,10 @@ def weighting_grid(
             "n_neighbors and max_ratios must hold values, ratios of at least 1; got "
             f"{list(n_neighbors)} and {list(max_ratios)}."
         )
-    problem = head_problem(model, samples, val, layer=layer, progress=progress)
+    problem = head_problem(model, train, val, layer=layer, progress=progress)
     weightings = Weightings(problem, max(n_neighbors), search)
     pairs = [(k, m) for m in max_ratios for k in n_neighbors]
-    weights = np.stack([np.full(len(samples), 1 / len(samples)), *(weightings(*p) for p in pairs)])
+    weights = np.stack([np.full(len(train), 1 / len(train)), *(weightings(*p) for p in pairs)])
     score = problem.best_scores(weights, recipe or HeadRecipe(), seeds, progress)
     return WeightingGrid(
         n_neighbors=np.array(n_neighbors),

@@ -12,7 +12,6 @@ from datassay.act.weigh.active_bias import active_bias_weights
 from datassay.act.weigh.class_balance import class_balanced_weights
 from datassay.act.weigh.self_paced import self_paced_weights
 from datassay.act.weigh.weights import SampleWeights, weights_of_variance
-from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance
@@ -52,7 +51,7 @@ class Watched:
 
 def weigh(
     method: str,
-    samples: SampleSet,
+    train: SampleSet,
     local: LocalVariance,
     watched: Watched,
     *,
@@ -64,7 +63,7 @@ def weigh(
 
     Args:
         method: its name; NEEDS_CLASSES and NEEDS_NETWORK say what it takes.
-        samples: n samples.
+        train: n samples.
         local: their local variances, for "local_variance".
         watched: the network, for "self_paced", and its history, for "active_bias".
         n_columns: of the features that the neighbours were searched in.
@@ -76,27 +75,27 @@ def weigh(
     """
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
-        return weights_of_variance(local, samples.ids, max_ratio, clip, n_columns)
+        return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)
     if method == "class_balanced":
         return SampleWeights(
-            class_balanced_weights(samples.y, BETA), samples.ids, method, {"beta": BETA}
+            class_balanced_weights(train.y, BETA), train.ids, method, {"beta": BETA}
         )
     if method == "active_bias":
         assert watched.history is not None
         visits = int(watched.history.visits.min())
         weight = active_bias_weights(watched.history)
-        return SampleWeights(weight, samples.ids, method, {"fewest_visits": visits})
+        return SampleWeights(weight, train.ids, method, {"fewest_visits": visits})
     assert watched.model is not None
-    weight = self_paced_weights(_losses(watched.model, samples), EASY, is_soft=True)
-    return SampleWeights(weight, samples.ids, method, {"fraction": EASY})
+    weight = self_paced_weights(_losses(watched.model, train), EASY, is_soft=True)
+    return SampleWeights(weight, train.ids, method, {"fraction": EASY})
 
 
-def rival_of(method: str, samples: SampleSet) -> str | None:
+def rival_of(method: str, train: SampleSet) -> str | None:
     """The weighting to compare with: class-balanced, or local variance where that is it.
 
     Args:
         method: what was asked for.
-        samples: n samples.
+        train: n samples.
 
     Returns:
         Its name; None by local variance for a regression or about equally frequent classes, where
@@ -104,32 +103,31 @@ def rival_of(method: str, samples: SampleSet) -> str | None:
     """
     if method != "local_variance":
         return "local_variance"
-    if not samples.is_classification:
+    if not train.is_classification:
         return None
-    weight = class_balanced_weights(samples.y, BETA)
+    weight = class_balanced_weights(train.y, BETA)
     return "class_balanced" if weight.max() > EVEN * weight.min() else None
 
 
-def _losses(model: nn.Module, samples: SampleSet) -> np.ndarray:
+def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
     weight = next(model.parameters())
     network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
-    x = torch.as_tensor(samples.x).to(weight)
+    x = torch.as_tensor(train.x).to(weight)
     outputs = torch.cat([network.outputs(part) for part in x.split(CHUNK)], 1)
-    recipe = Recipe(loss=task_loss(samples))
-    return sample_losses(outputs.double(), samples, recipe)[0].numpy()
+    return sample_losses(outputs.double(), train, Recipe())[0].numpy()
 
 
-def recorder(history: PredictionHistory, samples: SampleSet):
+def recorder(history: PredictionHistory, train: SampleSet):
     """The `observe` hook of `train_networks` that keeps a history.
 
     Args:
         history: of one network on these samples; added to.
-        samples: the training samples, a classification.
+        train: the training samples, a classification.
 
     Returns:
         A function of positions and outputs.
     """
-    y = torch.as_tensor(samples.y)
+    y = torch.as_tensor(train.y)
 
     def observe(positions: Tensor, outputs: Tensor) -> None:
         history.record(positions, outputs, y)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets, network_targets
-from datassay.collect.curvature.output_loss import check_loss, output_score, task_loss
+from datassay.collect.curvature.output_loss import output_score, task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -143,7 +143,7 @@ class HeadProblem:
 
 def head_problem(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet | None = None,
     *,
     layer: str | None = None,
@@ -154,7 +154,7 @@ def head_problem(
 
     Args:
         model: trained; left untouched.
-        samples: n training samples.
+        train: n training samples.
         val: validation samples; may be None.
         layer: as for `split_head`.
         loss: "auto" is cross-entropy for classes and squared error for numbers.
@@ -168,23 +168,21 @@ def head_problem(
         ModelError: no linear last layer, or outputs that do not fit the targets.
         SettingError: the loss does not suit the task.
     """
-    check_sets(samples, val)
-    if loss == "auto":
-        loss = task_loss(samples)
-    check_loss(loss, samples.is_classification)
-    head = split_head(model, samples, layer)
-    targets = _targets(head, samples)  # before the pass: they may not fit the outputs
+    check_sets(train, val)
+    loss = task_loss(train, loss)
+    head = split_head(model, train, layer)
+    targets = _targets(head, train)  # before the pass: they may not fit the outputs
     val_part = None
     if val is not None:
         val_part = (head.features(val, progress=progress), _targets(head, val))
-    features = head.features(samples, progress=progress)
-    return HeadProblem(head, features, targets, samples.y, loss, val_part)
+    features = head.features(train, progress=progress)
+    return HeadProblem(head, features, targets, train.y, loss, val_part)
 
 
 @checks_arguments
 def reweight(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet | None = None,
     *,
     n_neighbors: int = 20,
@@ -206,7 +204,7 @@ def reweight(
 
     Args:
         model: trained (line 2), with or without weights of its own; left untouched.
-        samples: n training samples, on the network's own inputs.
+        train: n training samples, on the network's own inputs.
         val: stops the training where recipe.patience is set, and is scored; never the test set if
             it does the first. May be None.
         n_neighbors: k, the sample itself included.
@@ -236,8 +234,8 @@ def reweight(
     neighbours come from a KD-tree, ours from `nearest_neighbors`.
     """
     if weights is not None:
-        weights = _given(weights, len(samples))
-    problem = head_problem(model, samples, val, layer=layer, loss=loss, progress=progress)
+        weights = _given(weights, len(train))
+    problem = head_problem(model, train, val, layer=layer, loss=loss, progress=progress)
     if weights is None:
         weights = local_variance_weights(
             problem.features.double().numpy(),
@@ -256,18 +254,18 @@ def reweight(
     return Reweighted(
         model=retrained,
         weights=weights,
-        ids=samples.ids,
+        ids=train.ids,
         layer=problem.head.name,
         n_features=problem.features.shape[1],
-        metric="accuracy" if samples.is_classification else "R²",
+        metric="accuracy" if train.is_classification else "R²",
         before=_score(problem, problem.head, val),
         after=_score(problem, _replaced(problem.head, retrained), val),
         epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),
     )
 
 
-def _targets(head: Head, samples: SampleSet) -> Float[Tensor, "n k"]:
-    return (network_targets(samples, len(head.scale)) - head.shift) / head.scale
+def _targets(head: Head, train: SampleSet) -> Float[Tensor, "n k"]:
+    return (network_targets(train, len(head.scale)) - head.shift) / head.scale
 
 
 def _given(weights: np.ndarray, n: int) -> Float[np.ndarray, " n"]:

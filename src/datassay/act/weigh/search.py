@@ -55,7 +55,7 @@ class WeightSearch:
 
 def search_weights(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     val: SampleSet | None = None,
     *,
     n_trials: int = 40,
@@ -77,7 +77,7 @@ def search_weights(
 
     Args:
         model: trained; left untouched.
-        samples: n training samples.
+        train: n training samples.
         val: validation samples, never the test set; None splits val_fraction of samples off.
         n_trials: pairs to try.
         n_neighbors: lowest and highest k.
@@ -104,14 +104,14 @@ def search_weights(
     _check(n_trials, n_neighbors, max_ratio)
     if val is None:
         kept, held = split_indices(
-            samples.y,
-            is_classification=samples.is_classification,
+            train.y,
+            is_classification=train.is_classification,
             val_fraction=val_fraction,
             seed=seed,
         )
-        samples, val = samples.subset(kept), samples.subset(held)
+        train, val = train.subset(kept), train.subset(held)
     recipe = recipe or HeadRecipe(patience=5)
-    problem = head_problem(model, samples, val, layer=layer, progress=progress)
+    problem = head_problem(model, train, val, layer=layer, progress=progress)
     weightings = Weightings(problem, n_neighbors[1], search)
     trial = _Trial(problem, weightings, recipe, tuple(seeds), n_neighbors, max_ratio)
     study = _study(seed)
@@ -120,7 +120,7 @@ def search_weights(
         n_trials=n_trials,
         callbacks=[lambda study, _: progress(STEP, len(study.trials), n_trials)],
     )
-    uniform = problem.best_scores(np.ones((1, len(samples))), recipe, seeds, silent)[0]
+    uniform = problem.best_scores(np.ones((1, len(train))), recipe, seeds, silent)[0]
     best = study.best_trial
     return WeightSearch(
         n_neighbors=best.params["n_neighbors"],

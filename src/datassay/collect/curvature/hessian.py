@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
 from datassay.collect.collection import network_targets
-from datassay.collect.curvature.output_loss import check_loss, output_losses
+from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.jacobian.suitable import vectorized
@@ -73,7 +73,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
     Args:
         model: [n, *input_shape] → [n, k]; copied, run in evaluation mode.
         samples: n training samples.
-        loss: "mse" or "cross_entropy" (one output: binary), as `train_networks` has them.
+        loss: "mse", "cross_entropy" (one output: binary), or "auto": by the task.
         precision: "float32" or "float64", of weights and inputs.
 
     Returns:
@@ -83,7 +83,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         ModelError: nothing trains, or the outputs do not suit the targets.
         SettingError: the loss or the precision is unknown or does not suit the targets.
     """
-    check_loss(loss, samples.is_classification)
+    loss = task_loss(samples, loss)
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     _load_forward_mode()

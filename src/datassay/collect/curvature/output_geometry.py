@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_features import DenseFeatures, OutputFeatures, SharedFeatures
-from datassay.collect.curvature.output_loss import check_loss, loss_derivatives
+from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.form import LARGEST_EIGENPROBLEM, available_memory
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
@@ -74,11 +74,11 @@ class OutputGeometry:
 
 def output_geometry(
     model: nn.Module,
-    samples: SampleSet,
-    loss: str = "cross_entropy",
+    train: SampleSet,
+    loss: str = "auto",
     *,
     projection: int | str | None = "auto",
-    kind: ProjectionKind = "coordinates",
+    projection_kind: ProjectionKind = "coordinates",
     seed: int = 0,
     progress: Progress = silent,
 ) -> OutputGeometry:
@@ -88,11 +88,11 @@ def output_geometry(
         model: [n, *input_shape] → [n, k]; copied, run in evaluation mode. Where all that trains is
             one dense layer at the end (a linear model, or a network whose other layers are frozen),
             the geometry is exact and small.
-        samples: n samples.
-        loss: "cross_entropy" or "mse".
+        train: n samples.
+        loss: "cross_entropy", "mse", or "auto": by the task.
         projection: of other models' Jacobians: features a parameter tensor, None for all of them,
             "auto" for as many as fit, at most 4096 in all.
-        kind: of projection, "coordinates" or "sparse_sign".
+        projection_kind: of projection, "coordinates" or "sparse_sign".
         seed: of the projection.
         progress: called with (step, samples done, samples in all).
 
@@ -106,21 +106,23 @@ def output_geometry(
 
     Cost: one forward pass for a dense last layer; else k + 1 passes and n k p values.
     """
-    check_loss(loss, samples.is_classification)
+    loss = task_loss(train, loss)
     frozen = frozen_copy(model, torch.float64)
     like = next(frozen.parameters())
-    x = torch.tensor(samples.x, dtype=like.dtype, device=like.device)
+    x = torch.tensor(train.x, dtype=like.dtype, device=like.device)
     layers = inspect_layers(frozen, x[:1])
-    targets = network_targets(samples, layers.n_outputs)
+    targets = network_targets(train, layers.n_outputs)
     found = _shared_features(frozen, layers, x, progress)
     if found is None:
-        each = _features_a_tensor(layers, len(samples), projection)
-        features, outputs = _dense_features(frozen, layers, x, each, kind, seed, progress)
+        each = _features_a_tensor(layers, len(train), projection)
+        features, outputs = _dense_features(
+            frozen, layers, x, each, projection_kind, seed, progress
+        )
         weights = None
     else:
         features, outputs, weights = found
     if not torch.isfinite(outputs).all():
-        bad = samples.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
+        bad = train.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
         raise ModelError(
             f"the model's outputs must be finite; sample {bad} gives NaN or infinity. Check the "
             "weights and the scale of the inputs."

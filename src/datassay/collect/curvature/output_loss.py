@@ -14,16 +14,23 @@ from datassay.errors import ModelError, SettingError
 LOSSES = ("cross_entropy", "mse")
 
 
-def task_loss(samples: SampleSet) -> str:
-    """The loss of a task unless another is asked for.
+def task_loss(samples: SampleSet, loss: str = "auto") -> str:
+    """The loss of a task, by its name.
 
     Args:
         samples: of the task.
+        loss: "auto", "cross_entropy" or "mse".
 
     Returns:
-        "cross_entropy" for classes, "mse" for numbers.
+        The loss named; "auto" is "cross_entropy" for classes and "mse" for targets.
+
+    Raises:
+        SettingError: the loss is unknown, or cross-entropy for a regression.
     """
-    return "cross_entropy" if samples.is_classification else "mse"
+    if loss == "auto":
+        return "cross_entropy" if samples.is_classification else "mse"
+    check_loss(loss, samples.is_classification)
+    return loss
 
 
 def check_loss(loss: str, is_classification: bool) -> None:

@@ -105,7 +105,7 @@ def retraining(seed: int) -> Measured:
     train, _ = load("wine", seed=seed)
     model, some = build_model("mlp:width=32,depth=2", train, seed=seed), range(40)
     ours, theirs = in_turns(
-        lambda: retrain(model, train, removed=some, **DESCENT),
+        lambda: retrain(model, train, loss="mse", removed=some, **DESCENT),
         lambda: [descend(model, train, i) for i in range(FEW)],
     )
     real = np.stack([found.numpy() for found in theirs.found])
@@ -151,7 +151,7 @@ def fidelity(seed: int) -> Measured:
     recipe = {**DESCENT, "reduction": "mean"}
     ours, theirs = in_turns(
         lambda: leave_one_out(collect(model, train, val), dynamics="descent", **recipe),
-        lambda: retrain(model, train, val, removed=some, **recipe),
+        lambda: retrain(model, train, val, loss="mse", removed=some, **recipe),
         turns=1,
     )
     return Measured(

@@ -76,5 +76,5 @@ def attribution_table(findings: Findings) -> pa.Table:
     table = found.to_table()
     ids = column(val.ids[table["query"].to_numpy()])
     return table.add_column(1, "query_id", ids).append_column(
-        "of", pa.array([found.of] * table.num_rows, pa.string())
+        "of", pa.array([found.measure] * table.num_rows, pa.string())
     )

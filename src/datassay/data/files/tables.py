@@ -20,16 +20,16 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read_table(
-    path: Path, target: str | None = None, ids: str | None = None, sources: str | None = None
+    path: Path, target: str | None = None, ids: str | None = None, source: str | None = None
 ) -> Source:
     """A source from a table.
 
     Args:
         path: .csv, .tsv or .parquet, the first two with a header line.
-        target: the column to predict; None: the last one that is neither `ids` nor `sources`.
+        target: the column to predict; None: the last one that is neither `ids` nor `source`.
         ids: the column that names the rows (strings if any has leading zeros); None: they are
             numbered from 0.
-        sources: the column that names where each row came from, which is no feature; None: there
+        source: the column that names where each row came from, which is no feature; None: there
             is none.
 
     Returns:
@@ -52,13 +52,13 @@ def read_table(
             f"column names must differ; {', '.join(repeated)} occur more than once in {path}. "
             "Rename them."
         )
-    for role, column in (("target", target), ("ids", ids), ("sources", sources)):
+    for role, column in (("target", target), ("ids", ids), ("source", source)):
         if column is not None and column not in names:
             raise DataError(
                 f"{role} must name a column of {path}; got {column!r}. Its columns are "
                 f"{', '.join(names)}."
             )
-    inputs = [name for name in names if name not in {ids, sources}]
+    inputs = [name for name in names if name not in {ids, source}]
     target = inputs[-1] if target is None and inputs else target
     inputs = [name for name in inputs if name != target]
     if "" in inputs:
@@ -66,16 +66,16 @@ def read_table(
             f"every feature column must have a name; one of {path} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
-    if target is None or not inputs or target in {ids, sources}:
+    if target is None or not inputs or target in {ids, source}:
         raise DataError(
-            f"{path} must hold a target column and at least one feature beside ids and sources; "
+            f"{path} must hold a target column and at least one feature beside ids and source; "
             "got "
             f"{', '.join(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
-            ".tsv) and the names given for target, ids and sources."
+            ".tsv) and the names given for target, ids and source."
         )
     x, feature_names, texts = features({name: plain(table[name], name) for name in inputs})
     row_ids = None if ids is None else plain(table[ids], ids)
-    origins = None if sources is None else plain(table[sources], sources)
+    origins = None if source is None else plain(table[source], source)
     train = Part(x, plain(table[target], target), row_ids, texts, origins)
     return Source(path.stem, train, feature_names=feature_names)
 

@@ -21,16 +21,14 @@ def is_dataset(value: object) -> bool:
     return hasattr(value, "__getitem__") and hasattr(value, "__len__") and not is_array
 
 
-def read_datasets(
-    train: Any, val: Any = None, ids: object = None, sources: object = None
-) -> Source:
+def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
     """A source from one Dataset, or from a training and a validation Dataset.
 
     Args:
         train: yields (x, y) by index; x an array, a tensor, a Pillow image or a string.
         val: the same for the validation part; None: it is split off train.
         ids: [n], one for each sample of train; None: its index in the Dataset.
-        sources: [n], where each sample of train came from; None: unknown.
+        source: [n], where each sample of train came from; None: unknown.
 
     Returns:
         The source; every item has been read once, in order.
@@ -38,8 +36,8 @@ def read_datasets(
     part = _part(train)
     if ids is not None:
         part = replace(part, ids=to_numpy(ids, "ids"))
-    if sources is not None:
-        part = replace(part, source=to_numpy(sources, "sources"))
+    if source is not None:
+        part = replace(part, source=to_numpy(source, "source"))
     return Source(name="data", train=part, val=None if val is None else _part(val))
 
 

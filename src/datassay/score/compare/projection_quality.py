@@ -107,7 +107,7 @@ def projection_quality(
     *,
     n_features: Sequence[int] = N_FEATURES,
     outputs: str = "auto",
-    kind: str = "coordinates",
+    projection_kind: str = "coordinates",
     memory: float | None = None,
     reference: str = "joint",
     n_samples: int | None = None,
@@ -125,7 +125,7 @@ def projection_quality(
         n_features: p tried, in all; those whose run over all samples exceeds the memory are not.
             None at all: only `unprojected` is measured.
         outputs: as for `collect`; "auto" is what it would choose for all samples.
-        kind: of projection, as for `collect`.
+        projection_kind: of projection, as for `collect`.
         memory: bytes the run over all samples is to stay within; None: what is free.
         reference: exact kernel to compare with: "joint", or "averaged", which leaves out what
             sharing one row among the outputs changes and allows more samples.
@@ -158,7 +158,7 @@ def projection_quality(
     exact = collect(model, few, few_val, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
     sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
-    choose = {"outputs": planned.outputs, "kind": kind, "memory": memory}
+    choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
     forms = _forms(sample_layers(model, few), sizes, n_features, choose)
     found = np.empty((len(forms), draws, len(SCORES), len(few)))
     for q, form in enumerate(forms):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
@@ -43,8 +44,8 @@ def influence(
     val: SampleSet | None = None,
     *,
     method: str = "gauss_newton",
-    loss: str = "cross_entropy",
-    of: str = "output",
+    loss: str = "auto",
+    measure: str = "output",
     damping: float = 0.01,
     weight_decay: float = 0.0,
     removed: Sequence[int] | np.ndarray | None = None,
@@ -67,8 +68,9 @@ def influence(
             samples, more with a `projection`), "exact" (the whole Hessian, small models), "cg"
             (conjugate gradients: `tolerance`, `iterations`), "lissa" (`depth`, `scale`,
             `batch_size`, `repeats`) or "tracin" (no Hessian: `lr`, `checkpoints`).
-        loss: what the model was trained with, "cross_entropy" (one output: binary) or "mse".
-        of: "output" (of the predicted class), "margin" (of the given label) or "loss".
+        loss: what the model was trained with, "cross_entropy" (one output: binary), "mse", or
+            "auto": by the task.
+        measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² beside the mean loss.
         removed: positions of the samples to remove, one at a time; None is every one.
@@ -96,6 +98,7 @@ def influence(
     models = list(model) if isinstance(model, Sequence) else [model]
     _check(method, settings, models, damping, weight_decay)
     check_sets(train, val)
+    loss = task_loss(train, loss)
     chosen = None if removed is None else tuple(positions(removed, len(train)))
     problems = []
     for place, one in enumerate(models):
@@ -107,7 +110,7 @@ def influence(
             Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, told)
         )
     found = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
-    measured = _outcome(of, loss, found, train if val is None else val)
+    measured = _outcome(measure, loss, found, train if val is None else val)
     streams = [
         effects_of(METHODS[method](p, **settings), f, measured)
         for p, f in zip(problems, found, strict=True)
@@ -115,7 +118,7 @@ def influence(
     with_all = torch.stack([measured(f) for f in found]).mean(0)
     named = method if method == "tracin" else f"{method}, damping {damping:g}"
     ids = train.ids if chosen is None else train.ids[list(chosen)]
-    result = gather(_averaged(streams), with_all, of, ids, named, top)
+    result = gather(_averaged(streams), with_all, measure, ids, named, top)
     warnings = dict.fromkeys(w for p in problems for w in p.warnings)
     return replace(result, warnings=tuple(warnings))
 
@@ -146,11 +149,11 @@ def _check(
         )
 
 
-def _outcome(of: str, loss: str, outputs: list[Tensor], queries: SampleSet) -> Outcome:
+def _outcome(measure: str, loss: str, outputs: list[Tensor], queries: SampleSet) -> Outcome:
     """One outcome for all models: the predicted class is that of their mean output."""
     mean = torch.stack(outputs).mean(0)
     targets = network_targets(queries, mean.shape[1])
-    return outcome(of, loss, mean, targets, is_classification=queries.is_classification)
+    return outcome(measure, loss, mean, targets, is_classification=queries.is_classification)
 
 
 def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:

@@ -29,6 +29,7 @@ from datassay.collect.curvature.hessian import (
     outputs_at,
     with_weights,
 )
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -47,8 +48,8 @@ def unrolled(
     lr: float,
     steps: int = 2000,
     weight_decay: float = 0.0,
-    loss: str = "cross_entropy",
-    of: str = "output",
+    loss: str = "auto",
+    measure: str = "output",
     removed: Sequence[int] | np.ndarray | None = None,
     top: int | None = None,
     precision: str = "float32",
@@ -63,8 +64,8 @@ def unrolled(
         lr: step size of full-batch gradient descent on the mean loss, as in `retrain`.
         steps: t.
         weight_decay: (weight_decay/2)‖w − w₀‖² beside the mean loss.
-        loss: "cross_entropy" or "mse".
-        of: "output", "margin" or "loss".
+        loss: "cross_entropy", "mse", or "auto": by the task.
+        measure: "output", "margin" or "loss".
         removed: positions of the s samples to remove, one at a time; None is every one.
         top: as in `attribution`.
         precision: "float32" or "float64".
@@ -85,6 +86,7 @@ def unrolled(
     sample's weight, with no assumption of a minimum; right where training is smooth.
     """
     check_sets(train, val)
+    loss = task_loss(train, loss)
     if not (lr > 0 and steps >= 1 and weight_decay >= 0):
         raise SettingError(
             "lr must be positive, steps at least 1 and weight_decay at least 0; got "
@@ -97,7 +99,7 @@ def unrolled(
     queries, seen = (at.x, train) if val is None else (inputs(at.template, val), val)
     outputs = outputs_at(trained, queries).double().cpu()
     targets = network_targets(seen, outputs.shape[1])
-    measured = outcome(of, loss, outputs, targets, is_classification=train.is_classification)
+    measured = outcome(measure, loss, outputs, targets, is_classification=train.is_classification)
     changes = _changes(trained, queries, moves)
     return assemble(changes, outputs, measured, train.ids[chosen], "unrolled", top)
 

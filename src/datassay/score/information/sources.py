@@ -30,7 +30,7 @@ class SourceInformation:
 
 def source_information(
     lin: Linearization,
-    sources: Shaped[np.ndarray, " named"],
+    source: Shaped[np.ndarray, " named"],
     *,
     sigma: float = 1.0,
     seed: int = 0,
@@ -43,7 +43,7 @@ def source_information(
 
     Args:
         lin: collected on samples of all sources, with validation inputs of the task.
-        sources: each training sample's source.
+        source: each training sample's source.
         sigma: σ, output unit.
         seed: of the bootstrap intervals.
         run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
@@ -63,14 +63,14 @@ def source_information(
             "lin must have validation inputs of the task, for information about a task is about "
             "predictions on them; got none. Collect with a validation set."
         )
-    if len(sources) != len(lin) or len(np.unique(sources)) < 2:
+    if len(source) != len(lin) or len(np.unique(source)) < 2:
         raise SettingError(
-            f"sources must name one of at least 2 sources for each of {len(lin)} samples; got "
-            f"{len(sources)} names of {len(np.unique(sources))} sources."
+            f"source must name one of at least 2 sources for each of {len(lin)} samples; got "
+            f"{len(source)} names of {len(np.unique(source))} sources."
         )
     samples = sample_information(lin, sigma=sigma, **run)  # pyright: ignore[reportArgumentType]
     return SourceInformation(
         samples=samples,
-        by_source=aggregate(samples.information, sources, seed=seed),
-        whole=group_information(lin, sources, sigma=sigma, **run),  # pyright: ignore[reportArgumentType]
+        by_source=aggregate(samples.information, source, seed=seed),
+        whole=group_information(lin, source, sigma=sigma, **run),  # pyright: ignore[reportArgumentType]
     )

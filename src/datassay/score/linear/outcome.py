@@ -18,7 +18,7 @@ class Outcome:
     """One number a query, as a function of the network's outputs.
 
     Attributes:
-        of: "output": the output of the class that the network predicts (the only output, where
+        measure: "output": the output of the class that the network predicts (the only output, where
             there is one). "margin": how far the given label leads: its output minus the largest
             other one (squared error) or its log odds (cross-entropy). "loss": of the given target.
         loss: "mse" or "cross_entropy": what the network is trained with.
@@ -27,7 +27,7 @@ class Outcome:
         is_classification: whether targets are classes.
     """
 
-    of: str
+    measure: str
     loss: str
     targets: Float[Tensor, "m k"]
     predicted: Int[Tensor, " m"]
@@ -42,12 +42,12 @@ class Outcome:
         Returns:
             Output unit, log odds or loss unit (nats, or half squared output unit).
         """
-        if self.of == "output":
+        if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
             index = self.predicted.expand(outputs.shape[:-1])[..., None]
             return outputs.gather(-1, index)[..., 0]
-        if self.of == "margin":
+        if self.measure == "margin":
             return self._margin(outputs)
         if self.loss == "mse":
             return 0.5 * (outputs - self.targets).square().sum(-1)
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def outcome(
-    of: str,
+    measure: str,
     loss: str,
     outputs: Float[Tensor, "m k"],
     targets: Float[Tensor, "m k"] | None,
@@ -75,7 +75,7 @@ def outcome(
     """Check and bind an outcome to its queries.
 
     Args:
-        of: "output", "margin" or "loss".
+        measure: "output", "margin" or "loss".
         loss: "mse" or "cross_entropy".
         outputs: of the network trained on all samples; they decide the predicted class.
         targets: of the queries; None where none are known (then only "output" can be asked).
@@ -85,19 +85,20 @@ def outcome(
         The outcome.
 
     Raises:
-        SettingError: of is unknown, a margin is asked of a regression, one output of several, or a
-            loss or margin without targets.
+        SettingError: measure is unknown, a margin is asked of a regression, one output of several,
+            or a loss or margin without targets.
     """
-    if of not in OUTCOMES:
-        raise SettingError(f"of must be 'output', 'margin' or 'loss'; got {of!r}.")
-    if of == "margin" and not is_classification:
-        raise SettingError("of='margin' needs classes; this is a regression. Use 'loss'.")
-    if of == "output" and not is_classification and outputs.shape[1] > 1:
+    if measure not in OUTCOMES:
+        raise SettingError(f"measure must be 'output', 'margin' or 'loss'; got {measure!r}.")
+    if measure == "margin" and not is_classification:
+        raise SettingError("measure='margin' needs classes; this is a regression. Use 'loss'.")
+    if measure == "output" and not is_classification and outputs.shape[1] > 1:
         raise SettingError(
-            f"of='output' needs one target; got {outputs.shape[1]}. Use 'loss', which sums them."
+            f"measure='output' needs one target; got {outputs.shape[1]}. Use 'loss', which sums "
+            "them."
         )
     if targets is None:
-        if of != "output":
-            raise SettingError(f"of={of!r} needs the queries' targets. Use 'output'.")
+        if measure != "output":
+            raise SettingError(f"measure={measure!r} needs the queries' targets. Use 'output'.")
         targets = torch.zeros_like(outputs)
-    return Outcome(of, loss, targets.double(), outputs.argmax(1), is_classification)
+    return Outcome(measure, loss, targets.double(), outputs.argmax(1), is_classification)

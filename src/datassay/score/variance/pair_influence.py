@@ -96,9 +96,9 @@ class PairInfluence:
 
 def pair_influence(
     model: nn.Module,
-    samples: SampleSet,
+    train: SampleSet,
     *,
-    loss: str = "cross_entropy",
+    loss: str = "auto",
     ridge: float = 0.0,
     damping: float = 0.01,
     projection: int | str | None = "auto",
@@ -108,10 +108,11 @@ def pair_influence(
     """X(z, z′) at a model's trained weights.
 
     Args:
-        model: at weights trained on `samples`. Exact where all that trains is one dense layer at
+        model: at weights trained on `train`. Exact where all that trains is one dense layer at
             the end; otherwise Gauss–Newton on (projected) Jacobians.
-        samples: n samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary) or "mse".
+        train: n samples.
+        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
+            the task.
         ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
         damping: added to the Hessian of the penalised mean loss.
         projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
@@ -132,9 +133,9 @@ def pair_influence(
     Gauss–Newton's H and by the projection.
     """
     check_penalties(ridge, damping)
-    check_sets(samples, None)
-    at = output_geometry(model, samples, loss, projection=projection, seed=seed, progress=progress)
-    return geometry_influence(at, samples.ids, ridge, damping)
+    check_sets(train, None)
+    at = output_geometry(model, train, loss, projection=projection, seed=seed, progress=progress)
+    return geometry_influence(at, train.ids, ridge, damping)
 
 
 def geometry_influence(

@@ -200,9 +200,9 @@ def effect_words(findings: Findings) -> tuple[str, str, str]:
     found, outputs = findings.attribution, findings.query_outputs
     assert found is not None and outputs is not None
     names, trained = findings.samples.class_names, findings.attribution_at == "trained"
-    if found.of == "loss":
+    if found.measure == "loss":
         return "the loss of the given label", "Raised the loss", "Lowered the loss"
-    if found.of == "margin":
+    if found.measure == "margin":
         what = f"the margin by which {'the logit of ' if trained else ''}the given label leads"
         return what, "Raised the margin", "Lowered the margin"
     if len(names) == 2 and outputs.shape[1] == 1:

@@ -83,7 +83,7 @@ def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -
         return RemovalScores(loo, None, None)
     return removal_scores(
         lin,
-        of=settings.attribution,
+        measure=settings.attribution,
         top=settings.top,
         progress=progress,
         **settings.dynamics_settings,
@@ -119,7 +119,7 @@ def trained_effects(
     projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
     loss = task_loss(train)
     found = influence(
-        trained, train, val, loss=loss, of=settings.attribution, top=settings.top,
+        trained, train, val, loss=loss, measure=settings.attribution, top=settings.top,
         seed=settings.seed, progress=progress, projection=projection,
     )  # fmt: skip
     if loss == "cross_entropy":
@@ -154,6 +154,7 @@ def check_of(
     found = retrain(
         model, train, val, lr=loo.run.step * (n if settings.reduction == "mean" else 1),
         steps=loo.run.steps, weight_decay=settings.weight_decay, reduction=settings.reduction,
+        loss="mse",
         removed=np.sort(np.random.default_rng(settings.seed).permutation(n)[: settings.check]),
         store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
         progress=progress,
