@@ -157,11 +157,11 @@ def nodes(given: dict) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    from datassay.collect import engine_named, form
+    from datassay.collect import choose_form, engine_named
     from datassay.progress import silent
 
     panels = import_module("datassay.score.linear.panels")  # to make its chunks small
-    form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
+    choose_form.WORKING_BYTES, panels.PANEL_BYTES = SMALL_CHUNKS, SMALL_PANELS
     sets = problem(given)
     started = time.perf_counter()
     summary, calm = scores(given, sets, "in_process", silent)

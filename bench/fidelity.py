@@ -107,7 +107,8 @@ def products(size: str, each: str) -> None:
     exact = None
     for kind in ("float64", "float32", "bfloat16"):
         started = time.perf_counter()
-        ours = scores(replace(lin, form=replace(lin.form, products=kind)))
+        products = replace(lin.form.products, precision=kind)
+        ours = scores(replace(lin, form=replace(lin.form, products=products)))
         seconds = time.perf_counter() - started
         exact = exact or ours
         worst = {

@@ -26,7 +26,7 @@ import torch._dynamo  # noqa: F401  (what torch.func imports in its first call)
 import zarr  # noqa: F401
 from record import record
 
-from datassay.collect import form
+from datassay.collect import choose_form
 from datassay.commands import app, run, write_results  # noqa: F401  (a child starts where work does)
 
 TABLES = ("scores.parquet", "attribution.parquet")
@@ -293,7 +293,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", choices=["kills", "damage"])
     given = options.parse_args()
-    form.WORKING_BYTES = 2**18
+    choose_form.WORKING_BYTES = 2**18
     torch.set_num_threads(1)
     if given.only != "damage":
         with tempfile.TemporaryDirectory() as root:

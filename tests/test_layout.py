@@ -11,7 +11,7 @@ import datassay
 
 ROOT = Path(datassay.__file__).parent
 STEPS = [
-    *("errors", "progress", "results", "arguments", "machine", "face", "setting"),
+    *("errors", "progress", "results", "machine", "face", "setting"),
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lab"),
 ]

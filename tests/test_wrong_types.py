@@ -23,7 +23,9 @@ for call in {calls}:
         print(type(error).__name__, error)
 """
 NO_MODULE = "ModelError the model must be a torch.nn.Module; got a LogisticRegression."
-NO_SET = "DataError train must be a SampleSet; got a ndarray. load((x, y)) makes"
+NO_SET = (
+    "DataError train must be a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs; got"
+)
 NO_LIST = "SettingError models must hold one network a seed; got one Sequential. Pass a list."
 CALLS = {
     "collect(estimator, train)": NO_MODULE,
@@ -50,7 +52,7 @@ CALLS = {
     "summarize(lin, 'half')": "SettingError fraction must be a number; got 'half'.",
     "summarize(lin, 0.5, iterative='no')": "SettingError iterative must be True or False; got 'no'",
     "partition(net, train, n_blocks='two')": "SettingError n_blocks must be a whole number or None",
-    "build_model('mlp', train.x)": "DataError train must be a SampleSet; got a ndarray. load((x, y",
+    "build_model('mlp', train.x)": NO_SET,
     "retrain(net, train, lr=0.1, removed='abc')": "SettingError removed must hold positions in 0.",
     "retrain(net, train, lr=0.1, removed=[0.5])": "SettingError removed must hold positions in 0.",
     "retrain(net, train, lr=0.1, store=3)": "SettingError store must be a string or a path or None",

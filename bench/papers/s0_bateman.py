@@ -18,9 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from figure import curves, signed_map
 from record import record
 from s0_designs import keras_networks, rounded, summary
-from svg import curves, signed_map
 
 from datassay.act import (
     SamplingComparison,

@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import s0_networks as networks
-import svg
+from figure import maps
 from record import record
 from s0_networks import Training
 from s0_table1 import boston, split
@@ -104,7 +104,7 @@ def main() -> None:
         mean = report("Breast Cancer", error, time.perf_counter() - start, epochs=200, seeds=1)
         panels["Breast Cancer: error - that of no weights"] = mean
     shown = {k: (v, RATIOS, NEIGHBORS, "neighbours k (rows: m)") for k, v in panels.items()}
-    svg.maps("s0_grid_6", "S0 Fig. 6: test error by m and k", shown)
+    maps("s0_grid_6", "S0 Fig. 6: test error by m and k", shown)
 
 
 if __name__ == "__main__":

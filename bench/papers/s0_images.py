@@ -17,10 +17,10 @@ import numpy as np
 import resnet20
 import tasks
 import torch
+from figure import galleries
 from record import record
 from s0_gain import PAIR, best_mean_se, figures, halves, over_images, retrained, right, tuned
 from s0_lenet import lenet
-from svg import galleries
 
 from datassay.act import HeadProblem, Weightings, head_problem, local_variance_weights
 from datassay.data import SampleSet

@@ -23,8 +23,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_sp
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import s0_networks as networks
-import svg
 import tasks
+from figure import planes
 from record import record
 from s0_networks import Training
 
@@ -130,7 +130,7 @@ def figure_2(x, y, x_test, y_test, weights, layers, accuracy, n_kinds: int) -> N
     side = networks.outputs(layers, grid.reshape(-1, 2)).numpy() > 0
     side = side.reshape(len(accuracy), n_kinds, *grid.shape[:2])
     best = accuracy.argmax(0)
-    svg.planes(
+    planes(
         "s0_table1_2",
         f"S0 Fig. 2: double moon, best of {len(accuracy)} fits",
         {

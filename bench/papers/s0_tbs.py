@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
+from figure import curves
 from record import record
 from s0_designs import keras_networks, summary
-from svg import curves
 from torch import nn
 
 from datassay.act import compare_designs, taylor_index, taylor_sample

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import histogram
 from record import record
-from svg import histogram
 from torch import nn
 
 import datassay as da

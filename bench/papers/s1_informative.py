@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import galleries, histogram
 from record import record
-from svg import galleries, histogram
 
 import datassay as da
 from datassay.data import SampleSet

@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import tasks
 import torch
+from figure import histogram
 from record import record
 from resnet20 import features
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from svg import histogram
 
 import datassay as da
 from datassay.act import auroc, task_recipe, train_all

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import histogram
 from record import record
 from scipy.stats import mannwhitneyu
-from svg import histogram
 
 import datassay as da
 from datassay.data import SampleSet

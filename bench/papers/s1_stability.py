@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import heatmaps
 from record import record
-from svg import heatmaps
 
 import datassay as da
 from datassay.score import Stability, stability

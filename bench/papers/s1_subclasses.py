@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import histogram
 from record import record
 from resnet20 import features
-from svg import histogram
 
 import datassay as da
 from datassay.act import auroc

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import tasks
+from figure import curves
 from record import record
-from svg import curves
 
 import datassay as da
 from datassay.act import removal_curve

@@ -20,6 +20,7 @@ from scipy.stats import spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+from figure import COLOURS, new, save
 from record import record
 
 from datassay.score import kl_information
@@ -32,7 +33,6 @@ RUNS, NEIGHBOURS = 2000, 5
 # (the shown sample is run for both).
 SURVEY_EPOCHS = 40
 THEIRS = {"unique information": 1.3, "leave-one-out KL": 3.0}
-FIGURE = Path(__file__).parent / "figures" / "s1_toy.svg"
 
 
 def draw(n: int, g: torch.Generator):
@@ -93,28 +93,19 @@ def measure(x, y, which, runs: int, g, **setting):
     return np.array(found), draws
 
 
-def figure(x, y, i: int, draws, title: str) -> str:
-    """The paper's Fig. 3 as SVG: the data, and the three distributions of the weights."""
-    panels = [x.numpy(), *draws]
+def drawn(x, y, i: int, draws, title: str) -> None:
+    """The paper's Fig. 3: the data, and the three distributions of the weights."""
     names = ("data, z_i ringed", "p(w | S)", "p(w | S without z_i)", "mixture over z'")
     weights = np.concatenate(draws)
-    body = [f'<text x="10" y="18">{title}</text>']
-    for column, (points, name) in enumerate(zip(panels, names, strict=True)):
-        low, high = np.quantile(points if column == 0 else weights, [0.001, 0.999], axis=0)
-        at = (points[:500] - low) / (high - low) * 180
-        left = 20 + 210 * column
-        body.append(f'<rect x="{left}" y="45" width="180" height="180" fill="none" stroke="#999"/>')
-        body.append(f'<text x="{left}" y="40">{name}</text>')
-        for j, (a, b) in enumerate(at.clip(0, 180)):
-            colour = ("#1f77b4", "#d62728")[int(y[j])] if column == 0 else "#333"
-            place = f'cx="{left + a:.1f}" cy="{225 - b:.1f}"'
-            body.append(f'<circle {place} r="1.6" fill="{colour}" fill-opacity="0.6"/>')
-            if column == 0 and j == i:
-                body.append(f'<circle {place} r="6" fill="none" stroke="black"/>')
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="860" height="240" '
-        f'font-family="sans-serif" font-size="12">{"".join(body)}</svg>\n'
-    )
+    drawing, ((*panels,),) = new(1, 4, 2.1, 2.2)
+    for axes, points, name in zip(panels, [x.numpy(), *draws], names, strict=True):
+        low, high = np.quantile(points if axes is panels[0] else weights, [0.001, 0.999], axis=0)
+        colours = np.array(COLOURS)[y.int().numpy()] if axes is panels[0] else "#333333"
+        axes.scatter(*points[:500].clip(low, high).T, s=4, c=colours, alpha=0.6, rasterized=True)
+        (left, bottom), (right, top) = low, high
+        axes.set(title=name, xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])
+    panels[0].plot(*x[i].numpy(), "o", markersize=9, markerfacecolor="none", color="black")
+    save(drawing, "s1_toy", title)
 
 
 def main() -> None:
@@ -127,8 +118,7 @@ def main() -> None:
     shown = int(np.abs(bound - THEIRS["leave-one-out KL"]).argmin())
     ours, draws = measure(x, y, [shown], 2 * RUNS, g)
     title = f"sample {shown}: I = {ours[0, 0]:.2f}, KL = {ours[0, 1]:.2f} nats"
-    FIGURE.parent.mkdir(exist_ok=True)
-    FIGURE.write_text(figure(x, y, shown, draws[shown], title), encoding="utf-8")
+    drawn(x, y, shown, draws[shown], title)
     lin = linearization(x[:, None], y[:, None, None], dual=False)
     run = {"dynamics": "converged", "lr": STEP, "reduction": "mean"}
     closed = kl_information(lin, batch_size=BATCH, **run).information

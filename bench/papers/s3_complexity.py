@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import svg
+from figure import curves
 from record import record
 from s3_grid import CASES, SIZES, grid, search
 
@@ -75,7 +75,7 @@ def fit_and_draw(case: str, table: ComplexityTable, vary: str) -> None:
     law = next(law for law in laws if law.kind == ("linear" if vary == "inputs" else "log"))
     x = size.astype(float) if vary == "inputs" else np.log(size)
     finite = np.where(np.isfinite(n_opt), n_opt, np.nan)
-    svg.curves(
+    curves(
         f"s3_complexity_{case.replace(' ', '_')}_{vary}",
         f"Samples to recover a teacher: {law.formula}, R² {law.r_squared:.3f}",
         {

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import svg
+from figure import curves, galleries, maps
 from record import peak_mib, record
 from sklearn.decomposition import PCA
 from tasks import idx_images
@@ -75,10 +75,10 @@ def cosines(data: str) -> None:
         "decoded": encoding.decode(encoding.encode(x[:6])).clip(0, 1),
     }
     title = f"{data}: cosine coefficients, thresholded, decoded"
-    svg.galleries(f"s3_fig3_9_{data}", title, {k: pictures(v) for k, v in shown.items()})
+    galleries(f"s3_fig3_9_{data}", title, {k: pictures(v) for k, v in shown.items()})
     frequency = encoding.frequency.reshape(SHAPE)[::-1]  # the map's first row is the lowest
     ticks = list(range(28))
-    svg.maps(
+    maps(
         f"s3_fig3_10_{data}",
         f"{data}: share of images that keep a coordinate",
         {"": (frequency, ticks[::-1], ticks, "column frequency")},
@@ -112,12 +112,12 @@ def _of_components(data: str, degree: int) -> None:
         peak_mib=peak_mib(),
     )
     if degree == 2:
-        svg.galleries(f"s3_fig3_7_{data}", "First 9 components", {
+        galleries(f"s3_fig3_7_{data}", "First 9 components", {
             data: pictures(_grey(pca.components_[:9]))
         })  # fmt: skip
         lines = {part: (sizes, 100 * np.array(found[part])) for part in ("in", "out")}
         title = f"{data}: degree 2 of principal components"
-        svg.curves(f"s3_fig3_6_{data}", title, lines, x_title="components", y_title="accuracy %")
+        curves(f"s3_fig3_6_{data}", title, lines, x_title="components", y_title="accuracy %")
 
 
 def encoded(data: str) -> None:

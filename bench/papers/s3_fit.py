@@ -21,8 +21,8 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from figure import curves
 from record import peak_mib, record
-from svg import curves
 
 from datassay.polynomial import (
     Monomials,

@@ -14,8 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import svg
 import torch
+from figure import maps
 from record import record
 
 from datassay.complexity import draw_networks, network_outputs
@@ -73,7 +73,7 @@ def main() -> None:
         found[name] = {k: curved_down(z) for k, z in panels.items()}
         title = "Prediction over two inputs" if name == "1_2" else "Loss over two weights"
         which = "second input" if name == "1_2" else "second weight"
-        svg.maps(
+        maps(
             f"s3_landscape_{name}",
             f"{title} of a random network, d = {INPUTS}, m = {WIDTH}",
             {k: (z, axis, axis, which) for k, z in panels.items()},

@@ -15,9 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from figure import galleries
 from record import record
 from s3_surrogates import BATCHED, DATA, MONOMIALS, coefficients
-from svg import galleries
 from tasks import idx_images
 
 from datassay.polynomial import CoefMaps, Polynomial, coef_maps

@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import svg
 import torch
+from figure import curves
 from record import record
 
 from datassay.complexity import StudentRecipe, recovery_r2
@@ -41,7 +41,7 @@ def measure(done: Measured, d: int, m: int, n: int) -> tuple[float, float, float
 def draw(name: str, title: str, x: np.ndarray, lines: dict[str, list[float]], axis: str) -> None:
     """One panel; R² below −0.2 would squeeze the rest: cut off there, in the picture only."""
     shown = {k: (x, np.maximum(v, -0.2)) for k, v in lines.items()}
-    svg.curves(f"s3_recovery_{name}", title, shown, x_title=axis, y_title="")
+    curves(f"s3_recovery_{name}", title, shown, x_title=axis, y_title="")
 
 
 def losses() -> None:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import s3_networks
-import svg
+from figure import curves, galleries
 from record import record
 from s3_surrogates import DATA, NAMES, Surrogates, is_fitted
 from tasks import idx_images
@@ -96,7 +96,7 @@ def report(data: str, found: Robustness) -> None:
             for name, row in zip(found.names, values, strict=True)
             if name in SHORT
         }
-        svg.curves(
+        curves(
             f"s3_fig{FIGURE[found.corruption]}_{data}_{what.split()[-1]}",
             f"{data.replace('_', '-')}: {what} (%)",
             lines,
@@ -123,7 +123,7 @@ def examples() -> None:
                 some, y[:8], np.arange(8), class_names=tuple("0123456789"), kind="image", name=data
             )
             rows[f"{data}, {label}"] = [(p.image, "") for p in draw(shown, np.arange(8))]
-        svg.galleries(f"s3_fig{figure}", f"Corrupted test images, {label}", rows)
+        galleries(f"s3_fig{figure}", f"Corrupted test images, {label}", rows)
 
 
 def main() -> None:

@@ -21,10 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from figure import curves
 from record import record
 from s0_designs import rounded
 from s3_cube import cube, fitted_r2, n_functions, network
-from svg import curves
 
 SIZES = {"d": (10, 15, 20, 25), "n": (500, 2000), "m": (5, 20, 50, 100)}
 FILTER, N_TEST, DEGREES = 9, 2000, (1, 2, 3, 4)

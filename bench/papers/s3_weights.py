@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
+from figure import curves, scatters
 from record import record
 from s0_designs import rounded
 from s3_students import LAWS, Problems, outputs, problems, r2, regression, students
-from svg import curves, scatters
 
 from datassay.act import mean_interval
 from datassay.polynomial import (

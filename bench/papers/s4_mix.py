@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import s4_tasks
 import torch
+from figure import curves
 from record import record
 from scipy.stats import pearsonr
-from svg import curves
 from tasks import halved
 
 from datassay.collect import output_score

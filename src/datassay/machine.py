@@ -29,6 +29,20 @@ def held_bytes() -> float:
     return float(peak) * (1 if sys.platform == "darwin" else 1024)
 
 
+def available_memory() -> float:
+    """Bytes of memory this machine has free for us.
+
+    Returns:
+        MemAvailable where the kernel reports it, else half of the physical memory.
+    """
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return float(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+
+
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
     """Operations a second of a matrix product, the best of five after one to warm up.
 

@@ -45,8 +45,8 @@ def short(self: object) -> str:
     Returns:
         Such as "LeaveOneOut(held_out=float64[120, 3], rank=120, ...)".
     """
-    told = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]  # pyright: ignore[reportArgumentType]
-    return f"{type(self).__name__}({', '.join(told)})"
+    shown = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]  # pyright: ignore[reportArgumentType]
+    return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def _value(value: object) -> str:

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import spearmanr
 
 import datassay as da
-from datassay.collect import form
+from datassay.collect import choose_form
 from datassay.collect.collection import collect
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import Layers
@@ -58,7 +58,7 @@ def test_the_rows_are_the_joint_ones_added_up_under_signs():
 
 def test_scores_rank_as_those_of_the_averaged_kernel(monkeypatch):
     """Digits, 700 samples: features in place of the exact kernel, 256 hidden units."""
-    monkeypatch.setattr(form, "LARGEST_EIGENPROBLEM", 256)
+    monkeypatch.setattr(choose_form, "LARGEST_EIGENPROBLEM", 256)
     train, val = da.load("digits")
     train, val = train.subset(np.arange(700)), val.subset(np.arange(100))
     model = da.build_model("mlp:width=256", train)

@@ -148,7 +148,7 @@ def test_reruns_are_bit_identical(settings):
 def test_chunks_do_not_matter(monkeypatch):
     train, val = classes(20), classes(7, seed=1)
     whole = collect(network(), train, val)
-    monkeypatch.setattr(sys.modules["datassay.collect.form"], "WORKING_BYTES", 2**13)
+    monkeypatch.setattr(sys.modules["datassay.collect.choose_form"], "WORKING_BYTES", 2**13)
     pieces = collect(network(), train, val)
     assert pieces.form.chunk < 7 < whole.form.chunk
     torch.testing.assert_close(pieces.kernel, whole.kernel, rtol=1e-12, atol=1e-14)
@@ -158,7 +158,7 @@ def test_chunks_do_not_matter(monkeypatch):
 
 def test_float32_is_reported_and_close(monkeypatch):
     double = collect(network(), classes(), projection=6)
-    monkeypatch.setattr(sys.modules["datassay.collect.form"], "FLOAT64_WORK", 0.0)
+    monkeypatch.setattr(sys.modules["datassay.collect.choose_form"], "FLOAT64_WORK", 0.0)
     single = collect(network(), classes(), projection=6)
     assert double.form.precision == "float64" and single.form.precision == "float32"
     assert "float32 Jacobians" in single.form.summary

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.collect import form as form_module
+from datassay.collect import choose_form as form_module
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers
@@ -88,7 +88,7 @@ def test_scores(device, projection, monkeypatch, tmp_path):
     settings = {"projection": projection, "outputs": "averaged"}
     plain = da.collect(model, train, val, **settings)
     lin = da.collect(model, train, val, device=device, store=tmp_path / "kept", **settings)
-    assert lin.form.device == device
+    assert lin.form.products.device == device
     assert (lin.kernel is None) == (projection is not None)
     assert eigenbasis(lin).device == (device if projection else "cpu")
     expected, found = da.leave_one_out(plain), da.leave_one_out(lin)

@@ -53,7 +53,7 @@ def test_processes_write_into_a_store_and_read_from_it(processes, tmp_path, monk
 
     monkeypatch.setattr(FeatureStore, "put", put)
     lin = collected(processes, store=tmp_path, memory=1e5)
-    assert lin.form.in_store
+    assert lin.form.products.in_store
     same_bits(lin, expected)
     next(f for f in tmp_path.glob("train_jacobian.projected/c/1/**/*") if f.is_file()).unlink()
     again = eigenbasis(lin).sent

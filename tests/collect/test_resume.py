@@ -13,7 +13,7 @@ import torch
 import zarr
 from torch import nn
 
-from datassay.collect import form as forms
+from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect, plan_collection
 from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.store.features import DamagedChunk, FeatureStore
@@ -160,10 +160,10 @@ class Scaled(nn.Module):
 
 def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch):
     expected = collect(*problem(), projection=9, outputs="joint")
-    assert not expected.form.in_store
+    assert not expected.form.products.in_store
     settings = {"projection": 9, "outputs": "joint", "memory": expected.form.peak_bytes - 1}
     lin = collect(*problem(), **settings, store=tmp_path)
-    assert lin.form.in_store and lin.form.peak_bytes < expected.form.peak_bytes
+    assert lin.form.products.in_store and lin.form.peak_bytes < expected.form.peak_bytes
     for stored, held in (
         (lin.features, expected.features),
         (lin.val_features, expected.val_features),
@@ -250,13 +250,13 @@ KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
-from datassay.collect import form
+from datassay.collect import choose_form
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.models.networks import mlp
 from datassay.score.leave_one_out import leave_one_out
 {problem}
-form.WORKING_BYTES = 2**13
+choose_form.WORKING_BYTES = 2**13
 random.seed(0)
 store, result = Path(sys.argv[1]), sys.argv[2]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.collect.step_bytes import step_bytes
+from datassay.collect.form import ProductSettings, step_bytes
 from datassay.commands.run.job import RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.plan_costs import forward_work
@@ -171,7 +171,7 @@ def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
     train = da.SampleSet(x=x, y=y, ids=np.arange(60_000), class_names=names)
     planned = plan(train, train.subset(np.arange(10_000)), replace(SETTINGS, memory=8e9))
     assert planned.form.outputs == "averaged" and planned.form.n_features >= 4096
-    assert planned.form.products == "float32" and planned.peak_bytes < 8e9
+    assert planned.form.products.precision == "float32" and planned.peak_bytes < 8e9
     assert "attribution" not in [s.name for s in planned.steps]
     assert "primal" in planned.steps[1].detail
 
@@ -188,8 +188,15 @@ def test_choosing_the_projection_is_a_step_before_all_others():
 def test_steps_hold_what_is_counted_by_hand():
     """60 000 x 4096 float32 rows, products in float32; 256 MiB a panel."""
     form = replace(plan(*DIGITS, SETTINGS).form, representation="features", outputs="averaged")
-    form = replace(form, n_rows=60_000, n_features=4096, products="float32", result_bytes=1e9)
+    form = replace(
+        form, n_rows=60_000, n_features=4096, products=ProductSettings("float32"), result_bytes=1e9
+    )
     held, matrix = step_bytes(form), 8 * 4096**2
     assert held["decompose"] == 1e9 + 4 * matrix + 2**27
     assert held["label issues"] == 1e9 + 2 * matrix + 2.5 * matrix + 2.5 * 2**28
-    assert step_bytes(replace(form, in_store=True))["label issues"] == held["label issues"] - 1e9
+    assert (
+        step_bytes(replace(form, products=ProductSettings("float32", in_store=True)))[
+            "label issues"
+        ]
+        == held["label issues"] - 1e9
+    )

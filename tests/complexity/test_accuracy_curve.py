@@ -78,7 +78,7 @@ def test_the_fit_is_the_least_squares_fit(seed):
             )
             for c in (0.2, 0.5, 1.0)
         ),
-        key=lambda found: found.cost,
+        key=lambda result: result.cost,
     )  # fmt: skip
     assert ours.misfit[0] == pytest.approx(2 * theirs.cost, rel=1e-3)
 
@@ -88,10 +88,10 @@ def test_intervals_hold_about_as_often_as_they_say():
     held = needed = 0
     for seed in range(20):
         true = 0.02 + 0.03 * 4**-0.6
-        found = extrapolate(simulated(seed), draws=100, seed=seed)
-        low, _, high = found.score(np.array([4.0 * SIZES[-1]]))[:, 0]
+        result = extrapolate(simulated(seed), draws=100, seed=seed)
+        low, _, high = result.score(np.array([4.0 * SIZES[-1]]))[:, 0]
         held += low <= 1 - true <= high
-        one = found.needed(1 - true)
+        one = result.needed(1 - true)
         needed += one.low <= 4 * SIZES[-1] <= one.high
     assert held >= 16  # 90 %: 18 expected
     assert abs(held - needed) <= 1
@@ -124,18 +124,18 @@ def test_the_luck_that_repeats_share_grows_as_their_samples_overlap(monkeypatch)
 
 
 def test_score_and_needed_samples_agree():
-    found = extrapolate(simulated(1), draws=201)
-    one = found.needed(0.962)
-    assert found.score(np.array([one.median]))[1, 0] == pytest.approx(0.962, abs=1e-9)
+    result = extrapolate(simulated(1), draws=201)
+    one = result.needed(0.962)
+    assert result.score(np.array([one.median]))[1, 0] == pytest.approx(0.962, abs=1e-9)
     assert one.low <= one.median <= one.high
 
 
 def test_what_no_number_of_samples_reaches_is_said():
-    found = extrapolate(simulated(2, floor=0.1, drop=0.02, m=3000), draws=200)
-    one = found.needed(0.97)
+    result = extrapolate(simulated(2, floor=0.1, drop=0.02, m=3000), draws=200)
+    one = result.needed(0.97)
     assert one.median == np.inf
     assert one.reached_by < 0.2
-    low, middle, high = found.ceiling
+    low, middle, high = result.ceiling
     assert low <= middle <= high
     assert middle == pytest.approx(0.9, abs=0.03)
 
@@ -150,9 +150,9 @@ def test_more_validation_samples_narrow_the_interval():
 
 
 def test_the_largest_size_is_predicted_from_the_others():
-    found = forecast(simulated(4))
-    assert (found.from_n, found.n) == (1280, 2560)
-    assert found.holds
+    result = forecast(simulated(4))
+    assert (result.from_n, result.n) == (1280, 2560)
+    assert result.holds
     assert forecast(simulated(4).up_to(160)) is None
     bent = simulated(4)
     bent.errors[-1] = 0

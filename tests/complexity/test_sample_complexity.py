@@ -87,21 +87,21 @@ def test_median_counts_teachers_that_were_not_recovered():
 
 
 def test_small_networks_are_recovered():
-    found = sample_complexity(2, 2, recipe=QUICK, **SMALL)
-    assert np.all(found.n_opt <= found.n_doubled)
-    assert np.all(found.n_opt > 0.5 * found.n_doubled)
-    at_n = found.trial_samples == found.n_opt[found.trial_teacher]
-    assert np.all(found.trial_probability[at_n] >= 0.5)
-    assert np.all(found.trial_r2 <= 1)
+    result = sample_complexity(2, 2, recipe=QUICK, **SMALL)
+    assert np.all(result.n_opt <= result.n_doubled)
+    assert np.all(result.n_opt > 0.5 * result.n_doubled)
+    at_n = result.trial_samples == result.n_opt[result.trial_teacher]
+    assert np.all(result.trial_probability[at_n] >= 0.5)
+    assert np.all(result.trial_r2 <= 1)
     again = sample_complexity(2, 2, recipe=QUICK, **SMALL)
-    np.testing.assert_array_equal(again.trial_r2, found.trial_r2)
+    np.testing.assert_array_equal(again.trial_r2, result.trial_r2)
 
 
 def test_a_teacher_without_enough_samples_is_not_recovered():
-    found = sample_complexity(8, 4, recipe=QUICK, **{**SMALL, "max_samples": 4})
-    assert found.median == np.inf
-    assert found.n_not_recovered == 2
-    assert set(found.trial_samples.tolist()) == {1, 2, 4}
+    result = sample_complexity(8, 4, recipe=QUICK, **{**SMALL, "max_samples": 4})
+    assert result.median == np.inf
+    assert result.n_not_recovered == 2
+    assert set(result.trial_samples.tolist()) == {1, 2, 4}
 
 
 def test_recovery_r2_is_of_every_student():

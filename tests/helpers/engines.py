@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from datassay.collect import form as forms
+from datassay.collect import choose_form as forms
 from datassay.collect.collection import collect
 from datassay.collect.engine import parcel as parcel_module
 from datassay.score.influence.linear import linear_influence

@@ -28,24 +28,24 @@ SMALL_SET = {"size": 4, "draws": 50}
 
 def test_linear_convolution_reaches_the_margin_of_its_norm():
     pytest.importorskip("cvxpy")
-    found = linear_convolution(**SMALL_LINEAR)
-    assert found.agreement.holds
-    assert found.cross_excess > 3 * found.agreement.limit  # the two norms are told apart
+    result = linear_convolution(**SMALL_LINEAR)
+    assert result.agreement.holds
+    assert result.cross_excess > 3 * result.agreement.limit  # the two norms are told apart
     again = [linear_convolution(**SMALL_LINEAR | {"steps": 20}) for _ in range(2)]
     assert np.array_equal(again[0].convolutional, again[1].convolutional)
 
 
 def test_dense_networks_find_the_same_margin_at_every_depth():
     pytest.importorskip("cvxpy")
-    found = linear_convolution(**SMALL_LINEAR, depth=3)
-    assert found.dense_excess < found.agreement.limit
+    result = linear_convolution(**SMALL_LINEAR, depth=3)
+    assert result.dense_excess < result.agreement.limit
 
 
 def test_linear_convolution_is_dense_at_depth_one():
     pytest.importorskip("cvxpy")
-    found = linear_convolution(**SMALL_LINEAR, depth=1)
-    assert not found.agreement.holds
-    assert found.dense_excess < found.agreement.limit < found.convolutional_excess
+    result = linear_convolution(**SMALL_LINEAR, depth=1)
+    assert not result.agreement.holds
+    assert result.dense_excess < result.agreement.limit < result.convolutional_excess
 
 
 def test_margin_of_least_norm_is_that_of_a_support_vector_machine():
@@ -76,14 +76,14 @@ def test_fourier_margin_is_least_by_duality():
 
 
 def test_circular_convolution_commutes_with_shifts():
-    found = shift_equivariance(**SMALL_SHIFT)
-    assert found.agreement.holds
-    assert found.interior_error == 0  # zeros at the edge do not reach the middle
-    assert found.zero_error.max() > 0.1
-    assert np.all(found.stride_error[::2] < 1e-12)
-    assert np.all(found.stride_error[1::2] > 1e-3)
-    assert found.rotation_error[-1] > 0.3 > 1e-6 > found.isotropic_error[-1]
-    assert np.array_equal(found.images, shift_equivariance(**SMALL_SHIFT).images)
+    result = shift_equivariance(**SMALL_SHIFT)
+    assert result.agreement.holds
+    assert result.interior_error == 0  # zeros at the edge do not reach the middle
+    assert result.zero_error.max() > 0.1
+    assert np.all(result.stride_error[::2] < 1e-12)
+    assert np.all(result.stride_error[1::2] > 1e-3)
+    assert result.rotation_error[-1] > 0.3 > 1e-6 > result.isotropic_error[-1]
+    assert np.array_equal(result.images, shift_equivariance(**SMALL_SHIFT).images)
 
 
 def test_zeros_at_the_edge_break_shift_equivariance():
@@ -91,22 +91,22 @@ def test_zeros_at_the_edge_break_shift_equivariance():
 
 
 def test_only_two_numbers_commute_with_all_permutations():
-    found = permutation_equivariance(**SMALL_SET, seed=2)
-    assert found.agreement.holds
-    assert found.dimension == 2
-    assert found.dense_error > 0.1
+    result = permutation_equivariance(**SMALL_SET, seed=2)
+    assert result.agreement.holds
+    assert result.dimension == 2
+    assert result.dense_error > 0.1
     matrices = [np.eye(4)[list(p)] for p in permutations(range(4))]
-    average = np.mean([p.T @ found.theta @ p for p in matrices], axis=0)
-    assert np.allclose(found.average, average)
+    average = np.mean([p.T @ result.theta @ p for p in matrices], axis=0)
+    assert np.allclose(result.average, average)
     constraints = np.vstack([np.kron(p, np.eye(4)) - np.kron(np.eye(4), p.T) for p in matrices])
-    assert 16 - np.linalg.matrix_rank(constraints) == found.dimension
-    assert np.array_equal(found.average, permutation_equivariance(**SMALL_SET, seed=2).average)
+    assert 16 - np.linalg.matrix_rank(constraints) == result.dimension
+    assert np.array_equal(result.average, permutation_equivariance(**SMALL_SET, seed=2).average)
 
 
 def test_a_smaller_group_leaves_more_numbers():
-    found = permutation_equivariance(**SMALL_SET, group="cyclic")
-    assert found.dimension == 4
-    assert not found.agreement.holds
+    result = permutation_equivariance(**SMALL_SET, group="cyclic")
+    assert result.dimension == 4
+    assert not result.agreement.holds
 
 
 def test_lemma_needs_a_function_that_is_one_to_one():

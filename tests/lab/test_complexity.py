@@ -40,10 +40,10 @@ def fast(run):
 
 @pytest.mark.parametrize("run", FAST, ids=lambda run: run.__name__)
 def test_the_statement_holds_and_is_the_same_again(run):
-    found, again = fast(run), run(**FAST[run], seed=1)
-    assert found.agreement.holds, found.agreement
-    for name in found.__slots__:
-        np.testing.assert_array_equal(getattr(found, name), getattr(again, name))
+    result, again = fast(run), run(**FAST[run], seed=1)
+    assert result.agreement.holds, result.agreement
+    for name in result.__slots__:
+        np.testing.assert_array_equal(getattr(result, name), getattr(again, name))
 
 
 @pytest.mark.parametrize("run", PLOTS, ids=lambda run: run.__name__)
@@ -69,67 +69,66 @@ def test_it_would_notice_where_the_statement_is_false(run, wrong):
 
 
 def test_polynomials_are_the_least_squares_ones():
-    found = polynomial_overfitting(draws=20, penalty=1e-3)
-    x, t = found.samples
-    for row, degree in enumerate(found.degrees):
+    result = polynomial_overfitting(draws=20, penalty=1e-3)
+    x, t = result.samples
+    for row, degree in enumerate(result.degrees):
         expected = np.polyfit(x, t, degree)[::-1]
-        np.testing.assert_allclose(found.coefficients[row, : degree + 1], expected, rtol=1e-5)
+        np.testing.assert_allclose(result.coefficients[row, : degree + 1], expected, rtol=1e-5)
     rows = np.vander(x, 10, increasing=True)
     ridge = Ridge(1e-3, fit_intercept=False, solver="cholesky").fit(rows, t).coef_
-    np.testing.assert_allclose(found.coefficients[-1], ridge, rtol=1e-5, atol=1e-7)
-    assert found.train_error[:, 9].max() < 1e-8  # ten coefficients, ten samples
-    assert np.all(np.diff(found.train_error, axis=1) < 1e-9)
-    assert np.abs(found.coefficients[3]).max() > 100 * np.abs(found.coefficients[4]).max()
+    np.testing.assert_allclose(result.coefficients[-1], ridge, rtol=1e-5, atol=1e-7)
+    assert result.train_error[:, 9].max() < 1e-8  # ten coefficients, ten samples
+    assert np.all(np.diff(result.train_error, axis=1) < 1e-9)
+    assert np.abs(result.coefficients[3]).max() > 100 * np.abs(result.coefficients[4]).max()
 
 
 def test_parts_are_those_of_the_smoother():
-    found = bias_variance(penalties=(0.01, 1.0), draws=4000)
-    np.testing.assert_allclose(found.parts, found.expected, rtol=0.05, atol=2e-4)
-    features = np.exp(-((found.x[:, None] - np.linspace(0, 1, 24)) ** 2) / 2 / 0.01)
-    for place, penalty in enumerate(found.penalties):
+    result = bias_variance(penalties=(0.01, 1.0), draws=4000)
+    np.testing.assert_allclose(result.parts, result.expected, rtol=0.05, atol=2e-4)
+    features = np.exp(-((result.x[:, None] - np.linspace(0, 1, 24)) ** 2) / 2 / 0.01)
+    for place, penalty in enumerate(result.penalties):
         ridge = Ridge(penalty, fit_intercept=False, solver="cholesky")
         smoother = ridge.fit(features, np.eye(25)).predict(features)
-        bias = ((smoother @ found.target - found.target) ** 2).mean()
-        variance = found.noise * np.trace(smoother @ smoother.T) / 25
-        np.testing.assert_allclose(found.expected[:, place], [bias, variance], rtol=1e-6)
+        bias = ((smoother @ result.target - result.target) ** 2).mean()
+        variance = result.noise * np.trace(smoother @ smoother.T) / 25
+        np.testing.assert_allclose(result.expected[:, place], [bias, variance], rtol=1e-6)
         # Tested on the fitted targets, the error lacks 2 σ² tr S / n.
         own = bias_variance(penalties=(0.01, 1.0), draws=4000, targets="training")
-        lacking = 2 * found.noise * np.trace(smoother) / 25
-        gap = found.test_error[place] - own.test_error[place]
+        lacking = 2 * result.noise * np.trace(smoother) / 25
+        gap = result.test_error[place] - own.test_error[place]
         np.testing.assert_allclose(gap, lacking, rtol=0.05)
 
 
 def test_risk_is_the_closed_form_away_from_the_peak():
-    found = double_descent(n_samples=30, ratios=(0.2, 0.5, 1.0, 2.0, 6.0), draws=300, seed=2)
-    assert np.isnan(found.predicted[2])
+    result = double_descent(n_samples=30, ratios=(0.2, 0.5, 1.0, 2.0, 6.0), draws=300, seed=2)
+    assert np.isnan(result.predicted[2])
     away = np.array([0, 1, 3, 4])
-    risk = found.plain.mean(axis=0)
-    np.testing.assert_allclose(risk[away], found.predicted[away], rtol=0.06)
+    risk = result.plain.mean(axis=0)
+    np.testing.assert_allclose(risk[away], result.predicted[away], rtol=0.06)
     # by hand: n = 30, p = 6 of D = 180, σ² = 1/4
-    assert math.isclose(found.predicted[0], (1 - 6 / 180 + 0.25) * (1 + 6 / 23))
+    assert math.isclose(result.predicted[0], (1 - 6 / 180 + 0.25) * (1 + 6 / 23))
 
 
 def test_no_tuned_ridge_has_a_peak():
-    found = fast(double_descent)
-    plain, tuned = np.median(found.errors, axis=1)
-    at = list(found.ratios).index(1.0)
-    assert plain[at] > 3 * tuned[at]
-    assert tuned[at] < 1.05 * tuned[:at].min()
-    assert np.median(found.norms, axis=0).argmax() == at
+    result = fast(double_descent)
+    plain, tuned = np.median(result.errors, axis=1)
+    equal = list(result.ratios).index(1.0)
+    assert plain[equal] > 3 * tuned[equal]
+    assert tuned[equal] < 1.05 * tuned[:equal].min()
+    assert np.median(result.norms, axis=0).argmax() == equal
 
 
 def test_limits_are_the_errors_of_the_best_weights():
-    found = fast(generative_discriminative)
+    result = fast(generative_discriminative)
     mean, half = 1.2 / math.sqrt(40), 20
     along = 40 * mean**2  # wᵀμ of w = μ
     spread = math.sqrt(mean**2 * (40 + 0.1 * half * (half - 1)))
-    assert math.isclose(found.limits[0], math.erfc(along / spread / math.sqrt(2)) / 2)
+    assert math.isclose(result.limits[0], math.erfc(along / spread / math.sqrt(2)) / 2)
     # Σ⁻¹ of the correlated half has row sums 1 / (1 + (half − 1) ρ)
     square = half * mean**2 * (1 + 1 / (1 + (half - 1) * 0.1))
-    assert math.isclose(found.limits[1], math.erfc(math.sqrt(square / 2)) / 2)
-    assert np.all(found.errors[1] > found.limits[1])  # nothing beats Bayes
-    np.testing.assert_allclose(found.errors[:, -1].mean(1), found.limits, atol=0.01)
-    assert 80 < found.crossing < 2560
+    assert math.isclose(result.limits[1], math.erfc(math.sqrt(square / 2)) / 2)
+    assert np.all(result.errors[1] > result.limits[1])  # nothing beats Bayes
+    np.testing.assert_allclose(result.errors[:, -1].mean(1), result.limits, atol=0.01)
 
 
 @pytest.mark.parametrize(

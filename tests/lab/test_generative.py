@@ -100,8 +100,8 @@ def test_gradients_go_through_the_sample(variational):
 
 
 def test_without_the_trick_the_encoder_feels_only_the_prior():
-    found = variational_autoencoder(steps=100, n_digits=12, trick=False)
-    assert not found.agreement.holds
+    result = variational_autoencoder(steps=100, n_digits=12, trick=False)
+    assert not result.agreement.holds
 
 
 def test_the_bound_rises_and_stays_below(variational):
@@ -185,9 +185,9 @@ def test_the_best_discriminators_value_falls_to_its_floor(adversarial):
 
 
 def test_one_inner_step_fools_itself():
-    found = gan(steps=300, inner=1, digit_steps=1)
-    assert not found.agreement.holds
-    assert found.trained[-1] == pytest.approx(-2 * np.log(2), abs=0.05)  # and yet
+    result = gan(steps=300, inner=1, digit_steps=1)
+    assert not result.agreement.holds
+    assert result.trained[-1] == pytest.approx(-2 * np.log(2), abs=0.05)  # and yet
 
 
 @pytest.mark.parametrize("loss", ["saturating", "non-saturating"])

@@ -20,9 +20,9 @@ FEW = {"size": 10, "rank": 1, "observed": (45, 96), "matrices": 2, "steps": 3000
 
 
 def test_descent_from_zero_is_the_least_norm():
-    found = minimum_norm(n_equations=5, n_unknowns=12, seed=2)
-    assert found.agreement.holds
-    assert found.residual < 1e-9
+    result = minimum_norm(n_equations=5, n_unknowns=12, seed=2)
+    assert result.agreement.holds
+    assert result.residual < 1e-9
     # Norms of LAPACK's own least-norm solution and of the start's null-space part.
     rng = np.random.default_rng(2)
     a = rng.normal(size=(5, 12)) / np.sqrt(12)
@@ -30,9 +30,9 @@ def test_descent_from_zero_is_the_least_norm():
     direction = rng.normal(size=12)
     unseen = direction - lstsq(a, a @ direction)[0]
     share = np.linalg.norm(unseen) / np.linalg.norm(direction)
-    assert found.norms[0, -1] == pytest.approx(1, rel=1e-9)
-    assert found.norms[3, -1] == pytest.approx(np.hypot(1, 2 * share), rel=1e-9)
-    assert found.norms[3, 0] == pytest.approx(2)
+    assert result.norms[0, -1] == pytest.approx(1, rel=1e-9)
+    assert result.norms[3, -1] == pytest.approx(np.hypot(1, 2 * share), rel=1e-9)
+    assert result.norms[3, 0] == pytest.approx(2)
     assert least > 0
 
 
@@ -45,12 +45,12 @@ def test_the_least_norm_needs_descent_and_time():
 
 def test_factors_and_nuclear_norm_meet():
     pytest.importorskip("cvxpy")
-    found = matrix_completion(**FEW, seed=1)
-    assert found.agreement.holds
-    assert found.unknowns == 19
-    assert found.error[1, 0] < 0.1 * found.nuclear_error[0]  # three factors need fewer entries
-    assert found.spectrum[-1, 1:].max() < 1e-12
-    assert found.nuclear_error[-1] < 1e-3
+    result = matrix_completion(**FEW, seed=1)
+    assert result.agreement.holds
+    assert result.unknowns == 19
+    assert result.error[1, 0] < 0.1 * result.nuclear_error[0]  # three factors need fewer entries
+    assert result.spectrum[-1, 1:].max() < 1e-12
+    assert result.nuclear_error[-1] < 1e-3
 
 
 def test_too_few_entries_or_a_large_start_part_them():
@@ -74,16 +74,16 @@ def test_nuclear_norm_of_a_known_case():
 
 
 def test_stopping_early_is_weight_decay():
-    found = early_stopping(n_features=15, n_samples=100, steps=(1, 3, 10, 30, 100), seed=1)
-    assert found.agreement.holds
-    assert found.slope == pytest.approx(-1, abs=0.15)
-    assert np.all(found.stopped_risk <= RISK_BOUND * found.ridge_risk)
-    assert found.best_alphas[0] * found.times[0] == pytest.approx(1, abs=0.25)  # τελ ≪ 1
+    result = early_stopping(n_features=15, n_samples=100, steps=(1, 3, 10, 30, 100), seed=1)
+    assert result.agreement.holds
+    assert result.slope == pytest.approx(-1, abs=0.15)
+    assert np.all(result.stopped_risk <= RISK_BOUND * result.ridge_risk)
+    assert result.best_alphas[0] * result.times[0] == pytest.approx(1, abs=0.25)  # τελ ≪ 1
 
 
 def test_stopping_early_finds_the_nearest_decay():
     steps, rng = (10, 20, 40), np.random.default_rng(4)
-    found = early_stopping(n_features=6, n_samples=50, steps=steps, step_size=0.2, seed=4)
+    result = early_stopping(n_features=6, n_samples=50, steps=steps, step_size=0.2, seed=4)
     x = rng.normal(size=(50, 6)) / np.arange(1, 7)
     y = x @ rng.normal(size=6) + rng.normal(size=50)
     hessian, moment = x.T @ x / 50, x.T @ y / 50
@@ -96,7 +96,7 @@ def test_stopping_early_finds_the_nearest_decay():
         return np.linalg.norm(decayed - weights)
 
     best = np.exp(minimize_scalar(distance, bounds=(-6, 4), method="bounded").x)
-    assert found.best_alphas[1] == pytest.approx(best, rel=0.03)
+    assert result.best_alphas[1] == pytest.approx(best, rel=0.03)
 
 
 def test_early_stopping_breaks_once_all_is_learned():
@@ -105,17 +105,17 @@ def test_early_stopping_breaks_once_all_is_learned():
 
 
 def test_descent_follows_the_modified_flow():
-    found = finite_steps(width=3, steps=(40, 80, 160), duration=2.0, seed=1)
-    assert found.agreement.holds
-    assert np.all(found.from_modified < found.from_flow / 4)
-    assert np.all(np.diff(found.from_flow) < 0)
+    result = finite_steps(width=3, steps=(40, 80, 160), duration=2.0, seed=1)
+    assert result.agreement.holds
+    assert np.all(result.from_modified < result.from_flow / 4)
+    assert np.all(np.diff(result.from_flow) < 0)
 
 
 @pytest.mark.parametrize("factor", [0.2, 0.5, -0.25])
 def test_only_a_quarter_gives_the_second_order(factor):
-    found = finite_steps(width=3, steps=(80, 160, 320), duration=2.0, factor=factor, seed=1)
-    assert not found.agreement.holds
-    assert found.modified_exponent == pytest.approx(1, abs=0.3)
+    result = finite_steps(width=3, steps=(80, 160, 320), duration=2.0, factor=factor, seed=1)
+    assert not result.agreement.holds
+    assert result.modified_exponent == pytest.approx(1, abs=0.3)
 
 
 def test_gradient_and_curvature_of_the_network_are_those_of_torch():
@@ -130,8 +130,8 @@ def test_gradient_and_curvature_of_the_network_are_those_of_torch():
         a, b, v = w.reshape(3, 3)
         return 0.5 * ((torch.tanh(rows * a + b) @ v - torch.from_numpy(y)) ** 2).mean()
 
-    at = torch.from_numpy(first)
-    assert _gradient(x, y)(first) == pytest.approx(torch.func.grad(loss)(at).numpy())
+    weights = torch.from_numpy(first)
+    assert _gradient(x, y)(first) == pytest.approx(torch.func.grad(loss)(weights).numpy())
 
     def modified(w):
         return loss(w) + 0.1 * torch.func.grad(loss)(w).square().sum()

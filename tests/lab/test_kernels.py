@@ -63,9 +63,9 @@ def same(first, second):
 
 @pytest.mark.parametrize("run", FAST, ids=lambda run: run.__name__)
 def test_the_statement_holds_and_is_the_same_again(run):
-    found = fast(run)
-    assert found.agreement.holds, found.agreement
-    assert same(found, run(**FAST[run], seed=2))
+    result = fast(run)
+    assert result.agreement.holds, result.agreement
+    assert same(result, run(**FAST[run], seed=2))
 
 
 @pytest.mark.parametrize("run", PLOTS, ids=lambda run: run.__name__)
@@ -140,7 +140,7 @@ def test_watched_training_is_plain_gradient_descent():
 
 
 def test_squares_reach_the_best_quadratic_and_no_more():
-    found = universal_approximation(
+    result = universal_approximation(
         widths=(0.2,), units=(4, 8, 64), n_points=500, repeats=1, activation="square", seed=4
     )
     x = np.random.default_rng(4).random((1000, 2))
@@ -148,28 +148,28 @@ def test_squares_reach_the_best_quadratic_and_no_more():
     terms = np.column_stack([np.ones(1000), x, x**2, x[:, 0] * x[:, 1]])
     v = np.linalg.lstsq(terms[:500], f[:500], rcond=None)[0]
     best = np.sqrt(((terms[500:] @ v - f[500:]) ** 2).mean())
-    np.testing.assert_allclose(found.root[0, 1:], best, rtol=1e-6)
-    np.testing.assert_allclose(found.size[0], np.sqrt((f**2).mean()))
+    np.testing.assert_allclose(result.root[0, 1:], best, rtol=1e-6)
+    np.testing.assert_allclose(result.size[0], np.sqrt((f**2).mean()))
 
 
 def test_barron_bound_is_the_fourier_integral():
-    found = universal_approximation(
+    result = universal_approximation(
         n_inputs=1, widths=(0.3,), units=(4, 8), n_points=100, repeats=1
     )
     w = np.linspace(-60, 60, 400_001)
     density = 0.3 / np.sqrt(2 * np.pi) * np.exp(-((0.3 * w) ** 2) / 2)  # the bump's transform
-    np.testing.assert_allclose(found.bound[0], (np.abs(w) * density).sum() * (w[1] - w[0]))
-    assert np.all(found.root[0] <= found.bound[0] / np.sqrt(found.units))
+    np.testing.assert_allclose(result.bound[0], (np.abs(w) * density).sum() * (w[1] - w[0]))
+    assert np.all(result.root[0] <= result.bound[0] / np.sqrt(result.units))
 
 
 def test_times_are_when_the_spectrum_crosses_a_half():
-    found = spectral_bias(**FAST[spectral_bias] | {"repeats": 1})
-    for k, when in enumerate(found.times[0]):
-        later = found.steps >= when
-        assert np.all(found.amplitudes[later, k] >= 0.5)
-        assert np.all(found.amplitudes[found.steps < when][-1:, k] < 0.5)
-    assert np.all(np.diff(found.predicted) > 0)  # the kernel, too, puts low frequencies first
-    assert np.all(np.abs(found.amplitudes[-1, :3] - 1) < 0.2)
+    result = spectral_bias(**FAST[spectral_bias] | {"repeats": 1})
+    for k, when in enumerate(result.times[0]):
+        later = result.steps >= when
+        assert np.all(result.amplitudes[later, k] >= 0.5)
+        assert np.all(result.amplitudes[result.steps < when][-1:, k] < 0.5)
+    assert np.all(np.diff(result.predicted) > 0)  # the kernel, too, puts low frequencies first
+    assert np.all(np.abs(result.amplitudes[-1, :3] - 1) < 0.2)
 
 
 def test_random_state_of_torch_is_left_alone():

@@ -70,13 +70,13 @@ def only_halves(monkeypatch):
         lab_library("no_such_module", "the second experiment")
 
     second = dataclasses.replace(HALVES, name="lacking", run=lacking)
-    found = {"halves": HALVES, "lacking": second}
-    listed = [("One", e) for e in found.values()]
+    result = {"halves": HALVES, "lacking": second}
+    listed = [("One", e) for e in result.values()]
     for module in (run_module, catalog_module):
-        monkeypatch.setattr(module, "experiment", lambda name: found[name])
+        monkeypatch.setattr(module, "experiment", lambda name: result[name])
     for module in (run_module, __import__("datassay.lab.gallery", fromlist=["gallery"])):
         monkeypatch.setattr(module, "experiments", lambda: iter(listed))
-    return found
+    return result
 
 
 def ran(out, **parameters):
@@ -179,8 +179,8 @@ def test_result_of_something_else_is_not_reused(tmp_path, spoil):
     if spoil == "cut file":
         summary_file.write_text(summary_file.read_text()[:40])
     if spoil == "other code":
-        told = json.loads(summary_file.read_text())
-        summary_file.write_text(json.dumps(told | {"digest": "0"}))
+        stored = json.loads(summary_file.read_text())
+        summary_file.write_text(json.dumps(stored | {"digest": "0"}))
     if spoil == "no file":
         (tmp_path / "halves" / "figures.json").unlink()
     assert kept(HALVES, {"size": 6 if spoil == "other parameters" else 5}, tmp_path) is None
@@ -211,14 +211,14 @@ def test_one_that_cannot_run_stops_alone_and_is_told_among_others(tmp_path, only
         list(run_lab(chosen(["lacking"], [], 0), tmp_path))
     steps = []
     asked = chosen(["all"], [], 0)
-    records = list(run_lab(asked, tmp_path, progress=lambda *told: steps.append(told)))
+    records = list(run_lab(asked, tmp_path, progress=lambda *call: steps.append(call)))
     assert [(r.name, r.holds) for r in records] == [("halves", True), ("lacking", False)]
     assert ("experiments", 0, 2) in steps and ("halves: halving", 1, 1) in steps
     page = write_gallery(records, lab_facts(records, "datassay lab all"), tmp_path).read_text()
     assert "Not run: the second experiment needs no_such_module" in page
     assert "1 of 1 statements hold" in page
-    told = json.loads((tmp_path / "summary.json").read_text())["experiments"]
-    assert [t["problem"] is None for t in told] == [True, False]
+    stored = json.loads((tmp_path / "summary.json").read_text())["experiments"]
+    assert [t["problem"] is None for t in stored] == [True, False]
 
 
 def test_choice_is_checked(only_halves):

@@ -22,44 +22,44 @@ DATA = os.environ.get("DATASSAY_DATA")
 
 
 def test_kdv_carries_its_solitons():
-    found = simulation.kdv(n=256, m=41)
-    exact = simulation.soliton(found.x, 1.0) + simulation.soliton(found.x - 15, 0.5)
-    assert np.abs(found.values[:, -1, 0] - exact).max() < 3e-4  # both moved by c · 20
-    mass, energy = found.values[..., 0].sum(0), (found.values[..., 0] ** 2).sum(0)
+    result = simulation.kdv(n=256, m=41)
+    exact = simulation.soliton(result.x, 1.0) + simulation.soliton(result.x - 15, 0.5)
+    assert np.abs(result.values[:, -1, 0] - exact).max() < 3e-4  # both moved by c · 20
+    mass, energy = result.values[..., 0].sum(0), (result.values[..., 0] ** 2).sum(0)
     np.testing.assert_allclose(mass, mass[0], rtol=1e-9)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-6)
 
 
 def test_burgers_is_cole_hopf():
-    found = simulation.burgers(n=256, m=11)
+    result = simulation.burgers(n=256, m=11)
     fine = np.linspace(-40, 40, 20001)
     step = fine[1] - fine[0]
     potential = np.cumsum(np.exp(-((fine + 2) ** 2))) * step
-    weights = np.exp(-((found.x[:, None] - fine) ** 2) / (4 * 0.1 * 4) - potential / 0.2)
-    exact = ((found.x[:, None] - fine) / 4 * weights).sum(1) / weights.sum(1)
-    assert found.t[4] == 4
-    assert np.abs(found.values[:, 4, 0] - exact).max() < 2e-3  # of the sum for the integral
+    weights = np.exp(-((result.x[:, None] - fine) ** 2) / (4 * 0.1 * 4) - potential / 0.2)
+    exact = ((result.x[:, None] - fine) / 4 * weights).sum(1) / weights.sum(1)
+    assert result.t[4] == 4
+    assert np.abs(result.values[:, 4, 0] - exact).max() < 2e-3  # of the sum for the integral
 
 
 def test_kuramoto_sivashinsky_grows_as_its_linear_part_says():
     x, k = simulation.periodic_grid(0.0, 32 * np.pi, 128)
     start = 1e-6 * np.cos(x / 2)
-    found = simulation.exponential_steps(
+    result = simulation.exponential_steps(
         k**2 - k**4 + 0j, simulation.advection(k), start, np.linspace(0, 4, 3), 20
     )
-    np.testing.assert_allclose(found[-1], start * np.exp(4 * (1 / 4 - 1 / 16)), atol=1e-10)
+    np.testing.assert_allclose(result[-1], start * np.exp(4 * (1 / 4 - 1 / 16)), atol=1e-10)
 
 
 def test_schrodinger_keeps_an_eigenstate():
     x, _ = simulation.periodic_grid(-10.0, 20.0, 256)
     state = np.sqrt(2) * x * np.exp(-(x**2) / 2)  # n = 1, energy 3/2
-    found = simulation.split_steps(x, lambda u: x**2 / 2, state + 0j, np.linspace(0, 2, 3))
-    np.testing.assert_allclose(found[-1], state * np.exp(-1.5j * 2), atol=1e-6)
+    result = simulation.split_steps(x, lambda u: x**2 / 2, state + 0j, np.linspace(0, 2, 3))
+    np.testing.assert_allclose(result[-1], state * np.exp(-1.5j * 2), atol=1e-6)
 
 
 def test_nonlinear_schrodinger_breathes_and_keeps_its_norm():
-    found = simulation.nonlinear_schrodinger(n=256, m=9)
-    density = (found.values**2).sum(-1)
+    result = simulation.nonlinear_schrodinger(n=256, m=9)
+    density = (result.values**2).sum(-1)
     np.testing.assert_allclose(density.sum(0), density[:, 0].sum(), rtol=1e-9)
     assert density[:, 2].max() == pytest.approx(16, abs=0.05)  # |u| from 2 to 4 at t = π/4
     np.testing.assert_allclose(density[:, 4], density[:, 0], atol=0.05)  # back at π/2
@@ -69,22 +69,22 @@ def test_nonlinear_schrodinger_breathes_and_keeps_its_norm():
 
 
 def test_reaction_diffusion_follows_the_uniform_solution():
-    found = simulation.reaction_diffusion(n=32, m=81)
-    radius = np.hypot(*np.moveaxis(found.values, -1, 0))
+    result = simulation.reaction_diffusion(n=32, m=81)
+    radius = np.hypot(*np.moveaxis(result.values, -1, 0))
     assert 0.9 < np.median(radius[..., -1]) < 1.0  # near the circle, less what diffusion takes
-    rates = np.diff(found.values, axis=2)[8:-8, 8:-8] / np.diff(found.t)[:, None]
-    middle = (found.values[:, :, 1:] + found.values[:, :, :-1])[8:-8, 8:-8] / 2
+    rates = np.diff(result.values, axis=2)[8:-8, 8:-8] / np.diff(result.t)[:, None]
+    middle = (result.values[:, :, 1:] + result.values[:, :, :-1])[8:-8, 8:-8] / 2
     u, v = np.moveaxis(middle, -1, 0)
     square = u**2 + v**2
-    laplace = 0.1 * _laplacian(found)[8:-8, 8:-8]
+    laplace = 0.1 * _laplacian(result)[8:-8, 8:-8]
     expected = (1 - square) * u + square * v + (laplace[..., 1:, 0] + laplace[..., :-1, 0]) / 2
     assert np.abs(rates[..., 0] - expected)[:, :, 2:].max() < 0.02  # of the midpoint rule
 
 
-def _laplacian(found):
-    _, k = simulation.periodic_grid(found.x[0], 20.0, len(found.x))
+def _laplacian(result):
+    _, k = simulation.periodic_grid(result.x[0], 20.0, len(result.x))
     squares = (k[:, None] ** 2 + k**2)[..., None, None]
-    return np.fft.ifft2(-squares * np.fft.fft2(found.values, axes=(0, 1)), axes=(0, 1)).real
+    return np.fft.ifft2(-squares * np.fft.fft2(result.values, axes=(0, 1)), axes=(0, 1)).real
 
 
 @pytest.mark.real_data
@@ -107,11 +107,11 @@ def test_the_sparsest_law_is_the_cheapest_subset():
     rng = np.random.default_rng(0)
     terms = rng.normal(size=(60, 6)) * 10.0 ** np.arange(6)  # of any unit
     target = 2 * terms[:, 1] - 3e-3 * terms[:, 4] + 0.01 * rng.normal(size=60)
-    found = sparsest(terms, target, 0.003)
-    assert set(np.flatnonzero(found)) == {1, 4}
+    result = sparsest(terms, target, 0.003)
+    assert set(np.flatnonzero(result)) == {1, 4}
     exact = np.linalg.lstsq(terms[:, [1, 4]], target, rcond=None)[0]
-    np.testing.assert_allclose(found[[1, 4]], exact, rtol=1e-6)
-    np.testing.assert_allclose(sparsest(terms, 7 * target, 0.003), 7 * found, rtol=1e-9)
+    np.testing.assert_allclose(result[[1, 4]], exact, rtol=1e-6)
+    np.testing.assert_allclose(sparsest(terms, 7 * target, 0.003), 7 * result, rtol=1e-9)
     assert not sparsest(terms, target, 2.0).any()  # no term is worth that
 
 
@@ -134,9 +134,9 @@ def discovery():
 @pytest.mark.skipif(DATA is None, reason="DATASSAY_DATA is not set")
 def test_pde_discovery_finds_all_three_in_the_papers_data():
     pytest.importorskip("pysindy")
-    found = pde_discovery(n_windows=300)
-    assert found.data == "Rudy et al. (2017)"
-    assert found.agreement.holds
+    result = pde_discovery(n_windows=300)
+    assert result.data == "Rudy et al. (2017)"
+    assert result.agreement.holds
 
 
 def test_pde_discovery_finds_all_three(discovery):
@@ -163,9 +163,9 @@ def test_a_term_that_costs_too_much_is_not_found(monkeypatch):
     pytest.importorskip("pysindy")
     monkeypatch.setattr("datassay.lab.laws.pde_discovery.LAWS", LAWS[:1])
     monkeypatch.setattr("datassay.lab.laws.pde_discovery.FILES", (("burgers.mat", "usol", "t"),))
-    found = pde_discovery(n_windows=100, weight=0.6)
-    assert not found.agreement.holds
-    assert found.agreement.value == 100
+    result = pde_discovery(n_windows=100, weight=0.6)
+    assert not result.agreement.holds
+    assert result.agreement.value == 100
 
 
 @pytest.mark.parametrize(
@@ -185,12 +185,12 @@ def test_pde_discovery_refuses(wrong, said):
 
 def test_simulated_laws_finds_both_fields_of_each():
     pytest.importorskip("pysindy")
-    found = simulated_laws(n_windows=200, seed=1)
-    assert found.agreement.holds
-    assert found.right.all()
-    assert (found.error < found.published).all()  # S2's table, without and with noise
-    assert "v_t = − 1 u V + 0.5 u_xx" in found.laws[0]
-    errors, laws, seen = simulated_laws_plots(found)
+    result = simulated_laws(n_windows=200, seed=1)
+    assert result.agreement.holds
+    assert result.right.all()
+    assert (result.error < result.published).all()  # S2's table, without and with noise
+    assert "v_t = − 1 u V + 0.5 u_xx" in result.laws[0]
+    errors, laws, seen = simulated_laws_plots(result)
     assert any(trace.line.dash == "dash" for trace in errors.figure.data)
     assert len(laws.figure.data[0].cells["values"][1]) == 12
     assert len(seen.figure.data) == 3
@@ -236,16 +236,16 @@ def test_network_dictionary_finds_what_differences_do_not(monkeypatch):
     pytest.importorskip("pysindy")
     only(monkeypatch, "Heat", "Wave")
     state = torch.get_rng_state()
-    found = network_dictionary(iterations=500, seed=1)
-    assert found.agreement.holds
-    assert found.right[:, 0].all()
-    assert found.error[:, 1].min() > 20  # the differences' laws are far off
-    assert (found.fit < found.noise / 2).all()  # the network has averaged the noise away
-    exact = np.linalg.norm(found.exact)
-    assert np.linalg.norm(found.by_network - found.exact) < 0.3 * exact
-    assert np.linalg.norm(found.by_differences - found.exact) > 2 * exact
+    result = network_dictionary(iterations=500, seed=1)
+    assert result.agreement.holds
+    assert result.right[:, 0].all()
+    assert result.error[:, 1].min() > 20  # the differences' laws are far off
+    assert (result.fit < result.noise / 2).all()  # the network has averaged the noise away
+    exact = np.linalg.norm(result.exact)
+    assert np.linalg.norm(result.by_network - result.exact) < 0.3 * exact
+    assert np.linalg.norm(result.by_differences - result.exact) > 2 * exact
     assert torch.equal(torch.get_rng_state(), state)
-    figure, laws = network_dictionary_plots(found)
+    figure, laws = network_dictionary_plots(result)
     assert any(trace.line.dash == "dash" for trace in figure.figure.data)
     assert len(laws.figure.data[0].cells["values"][1]) == 4
 

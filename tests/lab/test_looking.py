@@ -23,11 +23,11 @@ SMALL_TREES = {"leaves": (10, 20), "draws": 2}
 
 
 def test_map_lies_on_the_digit_and_its_mean_is_the_logit():
-    found = class_activation(**SMALL_MAP)
-    assert found.agreement.holds
-    assert found.inside.mean() > 1.5 * found.area > found.untrained.mean()
-    assert found.identity_error < 1e-4
-    assert found.maps.shape == (4, 14, 14)
+    result = class_activation(**SMALL_MAP)
+    assert result.agreement.holds
+    assert result.inside.mean() > 1.5 * result.area > result.untrained.mean()
+    assert result.identity_error < 1e-4
+    assert result.maps.shape == (4, 14, 14)
     again = [class_activation(**SMALL_MAP | {"steps": 3}) for _ in range(2)]
     assert np.array_equal(again[0].maps, again[1].maps)
 
@@ -46,19 +46,19 @@ def test_share_inside_the_box_by_hand():
 
 
 def test_mask_finds_the_frequencies_that_matter():
-    found = fourier_mask(**SMALL_MASK)
-    assert found.agreement.holds
-    assert found.learned[-1] == pytest.approx(found.full)  # all 34 pairs
-    assert found.random[-1] == pytest.approx(found.full)
-    assert found.kept_accuracy > found.full - 0.1
-    assert np.allclose(found.mask[1:, 1:], found.mask[1:, 1:][::-1, ::-1])  # M(k) = M(−k)
-    assert np.array_equal(found.mask, fourier_mask(**SMALL_MASK).mask)
+    result = fourier_mask(**SMALL_MASK)
+    assert result.agreement.holds
+    assert result.learned[-1] == pytest.approx(result.full)  # all 34 pairs
+    assert result.random[-1] == pytest.approx(result.full)
+    assert result.kept_accuracy > result.full - 0.1
+    assert np.allclose(result.mask[1:, 1:], result.mask[1:, 1:][::-1, ::-1])  # M(k) = M(−k)
+    assert np.array_equal(result.mask, fourier_mask(**SMALL_MASK).mask)
 
 
 def test_mask_without_training_keeps_all():
-    found = fourier_mask(steps=1)
-    assert found.kept == 34
-    assert not found.agreement.holds
+    result = fourier_mask(steps=1)
+    assert result.kept == 34
+    assert not result.agreement.holds
 
 
 def test_masked_digits_are_real_and_lose_what_is_masked():
@@ -72,13 +72,13 @@ def test_masked_digits_are_real_and_lose_what_is_masked():
 
 
 def test_trained_filters_are_smooth():
-    found = first_filters(**SMALL_FILTERS)
-    assert found.agreement.holds
-    assert abs(found.random.mean()) < 0.08
-    assert abs(found.shuffled.mean()) < 0.1
-    assert found.spectrum.sum() == pytest.approx(1)
-    assert found.mirrored_asymmetry < 0.2 < 0.6 < found.asymmetry
-    assert np.array_equal(found.filters, first_filters(**SMALL_FILTERS).filters)
+    result = first_filters(**SMALL_FILTERS)
+    assert result.agreement.holds
+    assert abs(result.random.mean()) < 0.08
+    assert abs(result.shuffled.mean()) < 0.1
+    assert result.spectrum.sum() == pytest.approx(1)
+    assert result.mirrored_asymmetry < 0.2 < 0.6 < result.asymmetry
+    assert np.array_equal(result.filters, first_filters(**SMALL_FILTERS).filters)
 
 
 @pytest.mark.parametrize("variant", [{"shuffle_pixels": True}, {"start": 10.0}])
@@ -96,11 +96,11 @@ def test_smoothness_is_a_correlation_of_neighbours():
 
 
 def test_random_textures_move_a_network_to_shapes():
-    found = texture_shape(**SMALL_CUES)
-    assert found.agreement.holds
-    assert found.texture[1] > 0.9  # small patches cannot see a shape
-    assert found.accuracy.min() > 0.5
-    assert np.all(found.shape + found.texture <= 1)
+    result = texture_shape(**SMALL_CUES)
+    assert result.agreement.holds
+    assert result.texture[1] > 0.9  # small patches cannot see a shape
+    assert result.accuracy.min() > 0.5
+    assert np.all(result.shape + result.texture <= 1)
     again = [texture_shape(n_train=40, steps=3, seed=5) for _ in range(2)]
     assert np.array_equal(again[0].shape, again[1].shape)
 
@@ -119,13 +119,13 @@ def test_conflicts_never_agree():
 
 
 def test_small_trees_gain_from_wavelets():
-    found = wavelets_trees(**SMALL_TREES)
-    assert found.agreement.holds
-    assert found.parseval_error < 1e-12
-    assert found.tenth > 0.7 > 0.5 > found.pixel_energy[5]
-    assert found.rules.count("class:") == 10
-    assert found.network > found.tree.max()
-    assert np.array_equal(found.tree, wavelets_trees(**SMALL_TREES).tree)
+    result = wavelets_trees(**SMALL_TREES)
+    assert result.agreement.holds
+    assert result.parseval_error < 1e-12
+    assert result.tenth > 0.7 > 0.5 > result.pixel_energy[5]
+    assert result.rules.count("class:") == 10
+    assert result.network > result.tree.max()
+    assert np.array_equal(result.tree, wavelets_trees(**SMALL_TREES).tree)
 
 
 def test_a_random_basis_gains_nothing():

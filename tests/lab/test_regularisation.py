@@ -17,11 +17,11 @@ from datassay.lab.regularisation.weight_decay import weight_decay
 
 
 def test_weight_decay_shrinks_by_the_eigenvalue():
-    found = weight_decay(n_features=8, n_samples=40, seed=3)
-    assert found.agreement.holds
-    assert found.predicted.shape == (3, 8)
-    assert np.all(np.diff(found.shrinking, axis=0) < 0)  # a larger α leaves less
-    assert np.all(np.diff(found.shrinking, axis=1) < 1e-9)  # and flat directions least
+    result = weight_decay(n_features=8, n_samples=40, seed=3)
+    assert result.agreement.holds
+    assert result.predicted.shape == (3, 8)
+    assert np.all(np.diff(result.shrinking, axis=0) < 0)  # a larger α leaves less
+    assert np.all(np.diff(result.shrinking, axis=1) < 1e-9)  # and flat directions least
 
 
 def test_weight_decay_would_notice_too_few_steps():
@@ -43,10 +43,10 @@ def test_weight_decay_refuses(wrong, said):
 
 
 def test_noisy_inputs_are_ridge():
-    found = input_noise(copies=(1, 10, 100, 1000), seed=2)
-    assert found.agreement.holds
-    assert found.distance[-1] < found.distance[0] / 5
-    assert found.kept[0] > 0.7 > 0.4 > found.kept[-1]  # σ = 0 keeps its weight, σ = 1.5 loses it
+    result = input_noise(copies=(1, 10, 100, 1000), seed=2)
+    assert result.agreement.holds
+    assert result.distance[-1] < result.distance[0] / 5
+    assert result.kept[0] > 0.7 > 0.4 > result.kept[-1]  # σ = 0 keeps its weight, σ = 1.5 loses it
 
 
 def test_one_noisy_copy_is_not_ridge():
@@ -54,20 +54,20 @@ def test_one_noisy_copy_is_not_ridge():
 
 
 def test_noise_on_a_network_is_second_order_in_its_slope():
-    found = input_noise(copies=(1,), network_noise=(0.01, 0.02, 0.04, 0.08), seed=1)
-    rest = np.abs(found.increase - found.second_order)
-    assert exponent(found.network_deviations, rest) == pytest.approx(4, abs=0.1)
+    result = input_noise(copies=(1,), network_noise=(0.01, 0.02, 0.04, 0.08), seed=1)
+    rest = np.abs(result.increase - result.second_order)
+    assert exponent(result.network_deviations, rest) == pytest.approx(4, abs=0.1)
     # The curvature term is real: without it the rest is of second order.
-    rest = np.abs(found.increase - found.slope_term)
-    assert exponent(found.network_deviations, rest) == pytest.approx(2, abs=0.1)
+    rest = np.abs(result.increase - result.slope_term)
+    assert exponent(result.network_deviations, rest) == pytest.approx(2, abs=0.1)
 
 
 def test_dropout_is_an_ensemble_and_ridge():
-    found = dropout(width=4, depth=2, n_features=6, train_steps=60, seed=1)
-    assert found.agreement.holds
-    assert found.geometric[1] > 1e-3  # two layers: an approximation only
-    assert np.all(found.arithmetic > 1e-3)
-    assert list(found.masks) == [16, 256]
+    result = dropout(width=4, depth=2, n_features=6, train_steps=60, seed=1)
+    assert result.agreement.holds
+    assert result.geometric[1] > 1e-3  # two layers: an approximation only
+    assert np.all(result.arithmetic > 1e-3)
+    assert list(result.masks) == [16, 256]
 
 
 def test_dropout_of_any_share_and_without_scaling():
@@ -88,11 +88,11 @@ def test_dropout_ridge_is_what_sampled_masks_reach():
 
 
 def test_normalised_data_need_fewer_steps():
-    found = normalization(spreads=(1.0, 4.0, 16.0), seed=1)
-    assert found.agreement.holds
-    assert found.normal_condition == pytest.approx(found.normal_condition[0])  # scale is gone
-    assert exponent(found.raw_condition, found.raw_steps) == pytest.approx(1, abs=0.05)
-    assert np.linalg.cond(found.raw_hessian) > 4 * np.linalg.cond(found.normal_hessian)
+    result = normalization(spreads=(1.0, 4.0, 16.0), seed=1)
+    assert result.agreement.holds
+    assert result.normal_condition == pytest.approx(result.normal_condition[0])  # scale is gone
+    assert exponent(result.raw_condition, result.raw_steps) == pytest.approx(1, abs=0.05)
+    assert np.linalg.cond(result.raw_hessian) > 4 * np.linalg.cond(result.normal_hessian)
 
 
 def test_normalization_would_notice_another_step_size():
@@ -103,14 +103,14 @@ QUICK = {"trained": (0.0, 0.1), "attacks": (0.0, 0.05, 0.1), "width": 8, "steps"
 
 
 def test_attacked_training_is_a_margin_less_the_norm():
-    found = adversarial_training(**QUICK, seed=1)
-    assert found.agreement.holds
-    assert found.linear_accuracy == pytest.approx(found.linear_predicted)
-    for accuracy in (found.linear_accuracy, found.network_accuracy):
+    result = adversarial_training(**QUICK, seed=1)
+    assert result.agreement.holds
+    assert result.linear_accuracy == pytest.approx(result.linear_predicted)
+    for accuracy in (result.linear_accuracy, result.network_accuracy):
         assert np.all(np.diff(accuracy, axis=1) <= 0)
         assert accuracy[1, -1] > accuracy[0, -1] + 0.1  # robust under the attack it trained on
-    assert found.linear_accuracy[1, 0] < found.linear_accuracy[0, 0]  # the price
-    assert found.norms[1] < found.norms[0]
+    assert result.linear_accuracy[1, 0] < result.linear_accuracy[0, 0]  # the price
+    assert result.norms[1] < result.norms[0]
 
 
 def test_another_attack_has_another_closed_form():

@@ -35,10 +35,10 @@ def fast(run):
 @pytest.mark.parametrize("run", FAST, ids=lambda run: run.__name__)
 def test_the_statement_holds_and_is_the_same_again(run):
     before = torch.get_rng_state()
-    found, again = fast(run), run(**FAST[run], seed=1)
-    assert found.agreement.holds, found.agreement
-    for name in found.__slots__:
-        np.testing.assert_array_equal(getattr(found, name), getattr(again, name))
+    result, again = fast(run), run(**FAST[run], seed=1)
+    assert result.agreement.holds, result.agreement
+    for name in result.__slots__:
+        np.testing.assert_array_equal(getattr(result, name), getattr(again, name))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -61,12 +61,12 @@ def test_it_would_notice_where_the_statement_is_false(run, wrong):
 
 
 def test_the_deep_network_is_the_composition():
-    found = fast(depth_compositionality)
-    np.testing.assert_array_equal(found.pieces, [2, 4, 8, 16])
-    np.testing.assert_array_equal(found.deep_units, [2, 4, 6, 8])
-    assert found.deep_error < 1e-12
-    assert found.n_parameters[0] == 20 + 3 * 110 + 11
-    assert abs(found.n_parameters[0] - found.n_parameters[1]) < 3
+    result = fast(depth_compositionality)
+    np.testing.assert_array_equal(result.pieces, [2, 4, 8, 16])
+    np.testing.assert_array_equal(result.deep_units, [2, 4, 6, 8])
+    assert result.deep_error < 1e-12
+    assert result.n_parameters[0] == 20 + 3 * 110 + 11
+    assert abs(result.n_parameters[0] - result.n_parameters[1]) < 3
 
 
 def test_no_three_lines_come_close_to_four_pieces():
@@ -98,23 +98,23 @@ def test_dimension_of_a_flat_and_of_a_curved_manifold(dimension):
 
 
 def test_dimension_of_digits():
-    found = fast(out_of_distribution)
+    result = fast(out_of_distribution)
     digits = load_digits().data
     near = np.sort(cdist(digits, digits), axis=0)[1:3]
     ratio = np.log(near[1] / near[0])  # maximum likelihood: 1 / mean
-    assert abs(found.dimensions[0] * ratio.mean() - 1) < 0.1
-    assert found.dimensions[1] > 2 * found.dimensions[0]
-    assert found.n_pixels == 64
+    assert abs(result.dimensions[0] * ratio.mean() - 1) < 0.1
+    assert result.dimensions[1] > 2 * result.dimensions[0]
+    assert result.n_pixels == 64
 
 
 def test_far_away_the_network_is_its_affine_piece():
-    found = fast(out_of_distribution)
-    assert found.accuracy > 0.9
-    np.testing.assert_allclose(found.confidence[:, -1], found.predicted[:, -1], atol=1e-3)
-    gaps = np.abs(found.confidence - found.predicted).mean(axis=0)
-    assert gaps[found.distances >= 10].max() < 0.05
-    assert np.abs(found.confidence - found.predicted)[:, 0].max() > 0.1  # and not near the data
-    assert found.confidence.mean(axis=0).min() < found.on_data
+    result = fast(out_of_distribution)
+    assert result.accuracy > 0.9
+    np.testing.assert_allclose(result.confidence[:, -1], result.predicted[:, -1], atol=1e-3)
+    gaps = np.abs(result.confidence - result.predicted).mean(axis=0)
+    assert gaps[result.distances >= 10].max() < 0.05
+    assert np.abs(result.confidence - result.predicted)[:, 0].max() > 0.1  # and not near the data
+    assert result.confidence.mean(axis=0).min() < result.on_data
 
 
 @pytest.mark.parametrize(

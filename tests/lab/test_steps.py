@@ -21,12 +21,12 @@ REST = {"n_features": 2, "n_samples": 20, "step_sizes": (0.05, 0.2), "runs": 150
 
 
 def test_floors_and_schedules():
-    found = step_size(**SHORT, seed=1)
-    assert found.agreement.holds
-    assert found.loss == pytest.approx(found.expected, rel=0.4)
-    assert found.growth > 10  # beyond 2 / λ₁
-    assert found.decay == pytest.approx(-1, abs=0.25)
-    small, large, *decaying = found.loss[:, -1]
+    result = step_size(**SHORT, seed=1)
+    assert result.agreement.holds
+    assert result.loss == pytest.approx(result.expected, rel=0.4)
+    assert result.growth > 10  # beyond 2 / λ₁
+    assert result.decay == pytest.approx(-1, abs=0.25)
+    small, large, *decaying = result.loss[:, -1]
     assert small < large / 5
     assert max(decaying) < large / 5
     # One feature, by hand: ε = 0.8, λ = 1, σ = 2 → ½ · 0.8 · 4 / 1.2.
@@ -48,14 +48,14 @@ def test_schedules_start_large_and_fall():
 
 
 def test_signals_follow_the_recursion():
-    found = xavier(width=200, depth=6, networks=15, seed=1)
-    assert found.agreement.holds
-    gains, layers = found.gains[:, None], found.layers
-    assert found.predicted[0] == pytest.approx(gains ** (2 * layers + 2))  # linear
-    assert found.predicted[1] == pytest.approx(gains**2 * (gains**2 / 2) ** layers)  # ReLU
+    result = xavier(width=200, depth=6, networks=15, seed=1)
+    assert result.agreement.holds
+    gains, layers = result.gains[:, None], result.layers
+    assert result.predicted[0] == pytest.approx(gains ** (2 * layers + 2))  # linear
+    assert result.predicted[1] == pytest.approx(gains**2 * (gains**2 / 2) ** layers)  # ReLU
     z = np.random.default_rng(0).standard_normal(400_000)
     first = 1.0 * (np.tanh(z) ** 2).mean()
-    assert found.predicted[2, 1, 1] == pytest.approx(first, rel=0.01)
+    assert result.predicted[2, 1, 1] == pytest.approx(first, rel=0.01)
 
 
 def test_weights_in_common_break_the_derivation():
@@ -64,11 +64,11 @@ def test_weights_in_common_break_the_derivation():
 
 
 def test_small_batches_end_flatter():
-    found = flat_minima(**TINY, seed=1)
-    assert found.agreement.holds
-    assert np.all(found.trace[0] < found.trace[-1])
-    assert np.all(found.top < found.edge)
-    assert list(found.batch_sizes) == [4, 16, 100]
+    result = flat_minima(**TINY, seed=1)
+    assert result.agreement.holds
+    assert np.all(result.trace[0] < result.trace[-1])
+    assert np.all(result.top < result.edge)
+    assert list(result.batch_sizes) == [4, 16, 100]
 
 
 def test_small_learning_rates_do_not():
@@ -79,23 +79,23 @@ def test_sharpness_is_that_of_the_whole_hessian():
     from datassay.lab.steps.flat_minima import _digits, _largest, _starts, _trace
 
     samples, _ = _digits(30, 0.0, 0)
-    at = loss_at(_starts(samples, 2, 1, 0)[0], samples, "mse")
-    values = torch.linalg.eigvalsh(hessian(at))
-    assert _trace(at, 0) == pytest.approx(float(values.sum()), rel=0.1)
-    assert _largest(at, 0) == pytest.approx(float(values[-1]), rel=0.02)
+    here = loss_at(_starts(samples, 2, 1, 0)[0], samples, "mse")
+    values = torch.linalg.eigvalsh(hessian(here))
+    assert _trace(here, 0) == pytest.approx(float(values.sum()), rel=0.1)
+    assert _largest(here, 0) == pytest.approx(float(values[-1]), rel=0.02)
 
 
 def test_sgd_rests_with_the_lyapunov_covariance():
     from datassay.lab.steps.stationary_covariance import _problem
 
-    found = stationary_covariance(**REST, seed=1)
-    assert found.error[0] < 0.12  # a short run; the step is 2.5 times the default's smallest
-    assert found.error[1] > found.error[0]
-    assert found.exact_distance.max() < 0.12
+    result = stationary_covariance(**REST, seed=1)
+    assert result.error[0] < 0.12  # a short run; the step is 2.5 times the default's smallest
+    assert result.error[1] > result.error[0]
+    assert result.exact_distance.max() < 0.12
     x, residual, values = _problem(np.random.default_rng(1), 2, 20)
     gradients = x * residual[:, None]
     noise = 0.05 / values[0] / 5 * gradients.T @ gradients / 20
-    assert found.predicted == pytest.approx(solve_continuous_lyapunov(np.diag(values), noise))
+    assert result.predicted == pytest.approx(solve_continuous_lyapunov(np.diag(values), noise))
 
 
 def test_rest_by_hand_for_one_kind_of_sample():
@@ -103,8 +103,8 @@ def test_rest_by_hand_for_one_kind_of_sample():
 
     # Inputs ±1: the Hessian of every batch is 1, so v = (1 − η)² v + η² Λ / b exactly.
     x, rate, batch = np.array([[1.0], [-1.0]]), 0.3, 4
-    found = _fixed_point(x, np.array([1.0]), np.array([[2.0]]), rate, batch)
-    assert found[0, 0] == pytest.approx(rate * 2 / batch / (2 - rate))
+    result = _fixed_point(x, np.array([1.0]), np.array([[2.0]]), rate, batch)
+    assert result[0, 0] == pytest.approx(rate * 2 / batch / (2 - rate))
 
 
 def test_large_steps_leave_the_limit():

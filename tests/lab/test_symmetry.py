@@ -29,11 +29,11 @@ def test_pixel_orders_form_a_group(group, size):
 
 @pytest.mark.parametrize("group", ["shifts", "rotations"])
 def test_gradient_is_equivariant_on_full_orbits(group):
-    found = augmented_gradient(**SMALL_GRADIENT, group=group)
-    assert found.agreement.holds
-    assert found.half.max() > 0.01
-    assert found.subgroup[::2].max() < 1e-12 < 0.01 < found.subgroup[1::2].max()
-    assert np.array_equal(found.errors, augmented_gradient(**SMALL_GRADIENT, group=group).errors)
+    result = augmented_gradient(**SMALL_GRADIENT, group=group)
+    assert result.agreement.holds
+    assert result.half.max() > 0.01
+    assert result.subgroup[::2].max() < 1e-12 < 0.01 < result.subgroup[1::2].max()
+    assert np.array_equal(result.errors, augmented_gradient(**SMALL_GRADIENT, group=group).errors)
 
 
 def test_gradient_is_not_equivariant_on_half_orbits():
@@ -54,12 +54,12 @@ def test_gradient_of_augmented_digits_is_that_of_autograd():
 
 @pytest.mark.parametrize("group", ["rotations", "shifts"])
 def test_symmetric_weights_stay_symmetric(group):
-    found = symmetric_weights(**SMALL_WEIGHTS, group=group)
-    assert found.agreement.holds
-    assert found.no_orbits[-1] > 0.05
-    assert found.random_start[-1] > 0.05  # the corollary needs its start
-    assert found.random_gradient > 0.01  # and its proof as printed would make this 0
-    assert np.array_equal(found.filters, symmetric_weights(**SMALL_WEIGHTS, group=group).filters)
+    result = symmetric_weights(**SMALL_WEIGHTS, group=group)
+    assert result.agreement.holds
+    assert result.no_orbits[-1] > 0.05
+    assert result.random_start[-1] > 0.05  # the corollary needs its start
+    assert result.random_gradient > 0.01  # and its proof as printed would make this 0
+    assert np.array_equal(result.filters, symmetric_weights(**SMALL_WEIGHTS, group=group).filters)
 
 
 def test_symmetric_filters_look_the_same_after_a_quarter_turn():
@@ -74,14 +74,14 @@ def test_half_orbits_lose_the_symmetry():
 
 
 def test_averaging_over_shifts_is_a_low_pass():
-    found = shift_averaging()
-    assert found.agreement.holds
-    assert found.transfer.shape == (3, 40)
-    a, k = found.half_widths[:, None], found.frequencies
+    result = shift_averaging()
+    assert result.agreement.holds
+    assert result.transfer.shape == (3, 40)
+    a, k = result.half_widths[:, None], result.frequencies
     t = np.linspace(-1, 1, 20001)
     brute = trapezoid(np.cos(k[:, None] * a[2] * t), t, axis=1) * a[2]  # ∫ e^{ikt} dt
-    assert np.allclose(found.transfer[2], brute, atol=1e-4)
-    assert np.array_equal(found.signal, shift_averaging().signal)
+    assert np.allclose(result.transfer[2], brute, atol=1e-4)
+    assert np.array_equal(result.signal, shift_averaging().signal)
 
 
 def test_averaging_refutes_the_printed_argument():
@@ -89,15 +89,15 @@ def test_averaging_refutes_the_printed_argument():
 
 
 def test_invariant_losses_have_no_slope_along_their_symmetry():
-    found = invariant_loss(**SMALL_LOSS)
-    assert found.agreement.holds
-    assert found.rotation_slope[0] > 0.1
-    assert found.drift_exponent == pytest.approx(1, abs=0.1)
-    across = np.array([-found.path[0, 1], found.path[0, 0]])  # of the ray of the start
+    result = invariant_loss(**SMALL_LOSS)
+    assert result.agreement.holds
+    assert result.rotation_slope[0] > 0.1
+    assert result.drift_exponent == pytest.approx(1, abs=0.1)
+    across = np.array([-result.path[0, 1], result.path[0, 0]])  # of the ray of the start
     assert (
-        np.abs(found.path @ across).max() < 1e-10 < 1e-2 < np.abs(found.plain_path @ across).max()
+        np.abs(result.path @ across).max() < 1e-10 < 1e-2 < np.abs(result.plain_path @ across).max()
     )
-    assert np.array_equal(found.drift, invariant_loss(**SMALL_LOSS).drift)
+    assert np.array_equal(result.drift, invariant_loss(**SMALL_LOSS).drift)
 
 
 def test_three_angles_are_no_full_orbit():
@@ -112,8 +112,8 @@ def test_invariant_loss_gradients_are_those_of_autograd():
     first, second = (torch.tensor(w, requires_grad=True) for w in (w1, w2))
     out = torch.relu(torch.tensor(x) @ first.T) @ second
     (0.5 * (out - torch.tensor(y)).square().mean()).backward()
-    found = _relu_gradients(w1, w2, x, y)
-    assert np.allclose(found[0], first.grad) and np.allclose(found[1], second.grad)
+    result = _relu_gradients(w1, w2, x, y)
+    assert np.allclose(result[0], first.grad) and np.allclose(result[1], second.grad)
     plane = torch.tensor(w1[0, :2], requires_grad=True)
     loss = 0.0
     for angle in 2 * np.pi * np.arange(5) / 5:

@@ -15,10 +15,10 @@ def density(u):
 
 def half_moments(h, most):
     """∫_0^h u^j φ du by parts, from erf on."""
-    found = [erf(h / np.sqrt(2)) / 2, density(0.0) - density(h)]
+    result = [erf(h / np.sqrt(2)) / 2, density(0.0) - density(h)]
     for j in range(2, most + 1):
-        found.append((j - 1) * found[j - 2] - h ** (j - 1) * density(h))
-    return np.array(found)
+        result.append((j - 1) * result[j - 2] - h ** (j - 1) * density(h))
+    return np.array(result)
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 6])
@@ -39,33 +39,33 @@ def test_l2_by_adaptive_quadrature(name):
 
     gram = [[integral(lambda u, r=r, s=s: u ** (r + s)) for s in powers] for r in powers]
     right = [integral(lambda u, r=r: f(np.array(u)) * u**r) for r in powers]
-    found = l2_activation(name, 3, half_width=2.0, scale=scale)
-    np.testing.assert_allclose(found.coef, np.linalg.solve(gram, right), atol=1e-9)
-    square = integral(lambda u: (f(np.array(u)) - found.values(np.array(u))) ** 2)
-    assert found.rms_error == pytest.approx(np.sqrt(square / integral(lambda u: 1.0)), rel=1e-7)
+    result = l2_activation(name, 3, half_width=2.0, scale=scale)
+    np.testing.assert_allclose(result.coef, np.linalg.solve(gram, right), atol=1e-9)
+    square = integral(lambda u: (f(np.array(u)) - result.values(np.array(u))) ** 2)
+    assert result.rms_error == pytest.approx(np.sqrt(square / integral(lambda u: 1.0)), rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["relu", "sigmoid", "tanh"])
 @pytest.mark.parametrize("degree", [2, 3])
 def test_minimax_error_alternates(name, degree):
-    found = minimax_activation(name, degree)
+    result = minimax_activation(name, degree)
     u = np.linspace(-3, 3, 6001)
-    error = density(u) * (ACTIVATIONS[name](u) - found.values(u))
-    extreme = np.flatnonzero(np.abs(error) > (1 - 1e-4) * found.max_error)
+    error = density(u) * (ACTIVATIONS[name](u) - result.values(u))
+    extreme = np.flatnonzero(np.abs(error) > (1 - 1e-4) * result.max_error)
     signs = np.sign(error[extreme])
     alternations = 1 + int((np.diff(signs) != 0).sum())
     assert alternations >= degree + 2  # Chebyshev: then no polynomial is better
-    assert found.max_error == pytest.approx(np.abs(error).max(), rel=1e-5)
-    assert found.excess <= 1e-8
+    assert result.max_error == pytest.approx(np.abs(error).max(), rel=1e-5)
+    assert result.excess <= 1e-8
 
 
 def test_a_polynomial_is_its_own_approximation():
     def cubic(u):
         return 1 - 2 * u + 0.25 * u**3
 
-    for found in (l2_activation(cubic, 4), minimax_activation(cubic, 4)):
-        np.testing.assert_allclose(found.coef, [1, -2, 0, 0.25, 0], atol=1e-8)
-        assert found.max_error < 1e-8
+    for result in (l2_activation(cubic, 4), minimax_activation(cubic, 4)):
+        np.testing.assert_allclose(result.coef, [1, -2, 0, 0.25, 0], atol=1e-8)
+        assert result.max_error < 1e-8
 
 
 @pytest.mark.parametrize("fit", [l2_activation, minimax_activation])
@@ -90,9 +90,9 @@ def test_s3_polynomials_of_relu():
 
 
 def test_relu_under_the_whole_normal_law():
-    found = l2_activation("relu", 2, half_width=8.0)
+    result = l2_activation("relu", 2, half_width=8.0)
     half = 1 / np.sqrt(8 * np.pi)
-    np.testing.assert_allclose(found.coef, [half, 0.5, half], atol=1e-9)
+    np.testing.assert_allclose(result.coef, [half, 0.5, half], atol=1e-9)
 
 
 @pytest.mark.parametrize("fit", [l2_activation, minimax_activation])

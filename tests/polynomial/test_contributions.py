@@ -23,30 +23,30 @@ CASES = [all_monomials(4, 1), all_monomials(4, 3), local_monomials((6, 5), 2, 3)
 @pytest.mark.parametrize("monomials", CASES, ids=["linear", "cubic", "image"])
 def test_they_sum_to_the_output(monomials):
     polynomial, x = some(monomials)
-    found, outputs = contributions(polynomial, x), polynomial.outputs(x)
-    np.testing.assert_allclose(found.outputs, outputs, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(found.by_degree.sum(1), outputs, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(found.by_degree[0, 0], found.constant)
-    divided = found.shares.sum(1) + found.constant
+    result, outputs = contributions(polynomial, x), polynomial.outputs(x)
+    np.testing.assert_allclose(result.outputs, outputs, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(result.by_degree.sum(1), outputs, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(result.by_degree[0, 0], result.constant)
+    divided = result.shares.sum(1) + result.constant
     np.testing.assert_allclose(divided, outputs, rtol=0, atol=1e-10)
 
 
 def test_they_sum_to_the_output_on_mnist_sized_images():
     polynomial, _ = some(local_monomials((28, 28), 2, 3), q=10)
     x = np.random.default_rng(1).uniform(size=(2, 784))
-    found = contributions(polynomial, x)
-    np.testing.assert_allclose(found.outputs, polynomial.outputs(x), rtol=0, atol=1e-10)
-    divided = found.shares.sum(1) + found.constant
+    result = contributions(polynomial, x)
+    np.testing.assert_allclose(result.outputs, polynomial.outputs(x), rtol=0, atol=1e-10)
+    divided = result.shares.sum(1) + result.constant
     np.testing.assert_allclose(divided, polynomial.outputs(x), rtol=0, atol=1e-10)
 
 
 def test_each_is_coefficient_times_product():
     polynomial, x = some(all_monomials(3, 3))
-    found = contributions(polynomial, x)
+    result = contributions(polynomial, x)
     for place, term in enumerate(polynomial.monomials.terms.tolist()):
         product = np.prod([x[:, i] for i in term if i >= 0], axis=0)
         expected = np.outer(product * np.ones(3), polynomial.monomial_coef[place])
-        np.testing.assert_allclose(found.value[:, place], expected, rtol=1e-12)
+        np.testing.assert_allclose(result.value[:, place], expected, rtol=1e-12)
 
 
 def test_shares_are_shapley_values_where_a_missing_input_is_zero():
@@ -59,8 +59,8 @@ def test_shares_are_shapley_values_where_a_missing_input_is_zero():
             before = polynomial.outputs(x * present)[:, 0]
             present[:, i] = 1
             expected[:, i] += (polynomial.outputs(x * present)[:, 0] - before) / len(orders)
-    found = contributions(polynomial, x).shares[:, :, 0]
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    result = contributions(polynomial, x).shares[:, :, 0]
+    np.testing.assert_allclose(result, expected, atol=1e-10)
 
 
 def test_units_they_scale_as_the_target():
@@ -75,11 +75,11 @@ def test_the_top_products_are_the_largest_and_never_the_constant():
     monomials = all_monomials(3, 2)
     coef = np.zeros((10, 1))
     coef[[0, 2, 5, 9]] = [[99], [1], [-3], [2]]
-    found = contributions(Polynomial(monomials, coef), np.ones((1, 3)))
-    assert found.top(0, 0).tolist() == [5, 9, 2]  # -3 √2 is of x₀x₁; six others add nothing
-    assert found.top(0, 0, 1).tolist() == [5]
+    result = contributions(Polynomial(monomials, coef), np.ones((1, 3)))
+    assert result.top(0, 0).tolist() == [5, 9, 2]  # -3 √2 is of x₀x₁; six others add nothing
+    assert result.top(0, 0, 1).tolist() == [5]
     with pytest.raises(SettingError, match=r"n_top must be at least 1; got 0"):
-        found.top(0, 0, 0)
+        result.top(0, 0, 0)
 
 
 def test_other_data():

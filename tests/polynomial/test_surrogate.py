@@ -29,13 +29,13 @@ def some(monomials=None, names=("no", "yes")):
 
 
 def test_inputs_are_scaled_and_images_are_views():
-    found, x = some(), np.random.default_rng(1).normal(size=(4, 3))
-    scaled = (x - found.center) / found.spread
-    np.testing.assert_allclose(found.outputs(x), found.polynomial.outputs(scaled))
-    plain = Surrogate(found.polynomial, np.zeros(3), np.ones(3), ("no", "yes"))
+    result, x = some(), np.random.default_rng(1).normal(size=(4, 3))
+    scaled = (x - result.center) / result.spread
+    np.testing.assert_allclose(result.outputs(x), result.polynomial.outputs(scaled))
+    plain = Surrogate(result.polynomial, np.zeros(3), np.ones(3), ("no", "yes"))
     assert np.shares_memory(plain.inputs(x.reshape(4, 1, 3)), x)
     with pytest.raises(DataError, match=r"takes 3 values a sample; got 2"):
-        found.outputs(x[:, :2])
+        result.outputs(x[:, :2])
 
 
 @pytest.mark.parametrize("monomials", [all_monomials(3, 2), local_monomials((4, 3), 2, 3)])

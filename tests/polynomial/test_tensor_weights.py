@@ -32,24 +32,24 @@ def test_the_polynomial_is_the_network(with_biases):
     c = c if with_biases else np.zeros(5)
     x = np.random.default_rng(1).normal(size=(30, 4))
     monomials = all_monomials(4, 3)
-    found = tensor_weights(w, b, A, monomials, biases=c if with_biases else None)
-    polynomial = Polynomial(monomials, found / monomials.scale[:, None])
+    result = tensor_weights(w, b, A, monomials, biases=c if with_biases else None)
+    polynomial = Polynomial(monomials, result / monomials.scale[:, None])
     np.testing.assert_allclose(polynomial.outputs(x), polyval(x @ w + c, A) @ b, rtol=1e-10)
-    np.testing.assert_allclose(polynomial.monomial_coef, found)
+    np.testing.assert_allclose(polynomial.monomial_coef, result)
 
 
 def test_without_multiplicities_as_s3_prints_it():
     w, b, _ = layer()
     monomials = all_monomials(4, 3)
-    found = tensor_weights(w, b, A, monomials, multiplicities=False)
+    result = tensor_weights(w, b, A, monomials, multiplicities=False)
     written = [
         A[t] * sum(b[i] * prod(w[j, i] for j in term) for i in range(5))
         for t in range(4)
         for term in combinations_with_replacement(range(4), t)
     ]
-    np.testing.assert_allclose(found, written, rtol=1e-10)
+    np.testing.assert_allclose(result, written, rtol=1e-10)
     both = tensor_weights(w, b, A, monomials)
-    np.testing.assert_allclose(both, found * monomials.scale[:, None] ** 2, rtol=1e-10)
+    np.testing.assert_allclose(both, result * monomials.scale[:, None] ** 2, rtol=1e-10)
 
 
 def test_a_window_has_some_of_the_weights():
@@ -70,8 +70,8 @@ def test_posterior_finds_the_activation(with_biases, multiplicities):
     monomials = all_monomials(4, 3)
     how = {"biases": c if with_biases else None, "multiplicities": multiplicities}
     tensor = tensor_weights(w, b, A, monomials, **how)
-    found = posterior_activation(tensor, w, b, monomials, **how)
-    np.testing.assert_allclose(found, A, rtol=1e-9)
+    result = posterior_activation(tensor, w, b, monomials, **how)
+    np.testing.assert_allclose(result, A, rtol=1e-9)
 
 
 def test_posterior_is_one_ratio_a_degree():
@@ -93,13 +93,15 @@ def test_match_is_that_of_scikit_learn():
     monomials = all_monomials(3, 3)
     beta, network = np.random.default_rng(3).normal(size=(2, 20, 2))
     network = beta + 0.2 * network
-    found = weight_match(beta, network, monomials)
-    assert found.n_weights.tolist() == [6, 12, 20]
-    for i, t in enumerate(found.degree):
+    result = weight_match(beta, network, monomials)
+    assert result.n_weights.tolist() == [6, 12, 20]
+    for i, t in enumerate(result.degree):
         y, x = beta[monomials.degree == t].ravel(), network[monomials.degree == t].ravel()
-        assert found.determination[i] == pytest.approx(r2_score(y, x))
-        assert found.squared_correlation[i] == pytest.approx(np.corrcoef(y, x)[0, 1] ** 2)
-        assert found.determination_from_zero[i] == pytest.approx(1 - ((y - x) ** 2).sum() / (y @ y))
+        assert result.determination[i] == pytest.approx(r2_score(y, x))
+        assert result.squared_correlation[i] == pytest.approx(np.corrcoef(y, x)[0, 1] ** 2)
+        assert result.determination_from_zero[i] == pytest.approx(
+            1 - ((y - x) ** 2).sum() / (y @ y)
+        )
     nothing = weight_match(beta, 0 * beta, monomials)
     np.testing.assert_allclose(nothing.determination_from_zero, 0, atol=1e-12)
     assert np.isnan(nothing.squared_correlation).all()

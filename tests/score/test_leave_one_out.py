@@ -1,13 +1,12 @@
 """leave_one_out against its definition: delete the sample, decompose again, train again."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datassay.collect import form as form_module
 from datassay.errors import SettingError
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.linear.dynamics import check_dynamics
@@ -177,7 +176,7 @@ def test_chunks_do_not_matter(monkeypatch):
     phi, r, val = random_jacobians(25, 2, 1, 40, 6, seed=5, decay=0.3)
     lin = linearization(phi, r, val, dual=True)
     whole = leave_one_out(lin)
-    monkeypatch.setattr(import_module("datassay.score.leave_one_out"), "CHUNK_VALUES", 600)
+    monkeypatch.setattr(form_module, "REMOVAL_VALUES", 600)
     pieces = leave_one_out(lin)
     np.testing.assert_allclose(pieces.prediction_change, whole.prediction_change, rtol=1e-11)
 

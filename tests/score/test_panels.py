@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from datassay.collect.form import ProductSettings
 from datassay.errors import SettingError
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
@@ -173,6 +174,7 @@ def test_panels_cover_everything_once():
 @pytest.mark.parametrize(("products", "least"), [("float32", 0.9999), ("bfloat16", 0.98)])
 def test_less_precise_products_keep_the_ranks(products, least):
     exact, less = problem(), problem()
-    object.__setattr__(less, "form", replace(less.form, products=products))
+    form = replace(less.form, products=ProductSettings(products))
+    object.__setattr__(less, "form", form)
     for ours, oracle in zip(scores(less), scores(exact), strict=True):
         assert spearmanr(ours.ravel(), oracle.ravel())[0] > least

@@ -1,6 +1,7 @@
 """How well projected scores rank samples, and the smallest projection for a target."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 
 import datassay as da
-from datassay.collect import form as form_module
+from datassay.collect import choose_form as form_module
 from datassay.collect.collection import sample_layers
 from datassay.commands.run.job import run
 from datassay.commands.run.page import render_page
@@ -147,7 +148,9 @@ def test_bad_targets():
 
 
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
-    monkeypatch.setattr("datassay.commands.run.steps.projection.N_FEATURES", (8, 64, 131))
+    monkeypatch.setattr(
+        import_module("datassay.commands.run.steps.projection"), "N_FEATURES", (8, 64, 131)
+    )
     settings = replace(SETTINGS, rank_correlation=0.5)
     found = run(TRAIN, VAL, settings)
     chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
@@ -164,7 +167,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
 
 
 def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
-    monkeypatch.setattr("datassay.commands.run.steps.projection.N_FEATURES", (8,))
+    monkeypatch.setattr(import_module("datassay.commands.run.steps.projection"), "N_FEATURES", (8,))
     chosen = chosen_projection(
         MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=1.0), lambda *_: None
     )

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.arguments import check_kind, checks_arguments
+from datassay.collect.choose_form import choose_form
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.form import Form, available_memory, choose_form
+from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.kernel import kernel
@@ -26,8 +26,10 @@ from datassay.collect.jacobian.suitable import check_apart, probability_warning
 from datassay.collect.jacobian.trained import initial_fit_warning
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 
 if TYPE_CHECKING:  # imported where a store is asked for: Zarr takes a second
@@ -59,8 +61,8 @@ def collect(
     Args:
         model: any module mapping [n, *input_shape] to [n, k], at initial weights or at weights
             pretrained on OTHER data; copied and evaluated in evaluation mode.
-        train: n samples, at least 2. k must be the number of classes (or 1 for two classes), or the
-            number of regression targets.
+        train: n samples, at least 2: a SampleSet, (x, y) arrays or a Dataset. k must be
+            the number of classes (or 1 for two classes), or of regression targets.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
@@ -103,7 +105,7 @@ def collect(
     by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _memory_warning(form, memory)
-    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.device)
+    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     work = JacobianPass(frozen, layers, sets, form, to)
@@ -174,22 +176,21 @@ def _plan(
     store: str | Path | None = None,
 ) -> tuple[Layers, Tensor, Form]:
     device = check_device(settings.get("device", "cpu"))
+    chosen: dict[str, Any] = settings | {"device": device}
     check_sets(train, val)
     layers = sample_layers(model, train)
     targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    chosen = {name: value for name, value in settings.items() if name != "device"}
-    form = replace(choose_form(layers, sizes, **chosen), device=device)
+    form = choose_form(layers, sizes, **chosen)
     if store is not None:
         from datassay.collect.resume import stored_form
 
-        # How to score is not of what was collected: it is this call's to say.
-        kept = stored_form(store, settings) or form
-        now = {"products": form.products, "memory": form.memory, "device": device}
-        form = replace(kept, in_store=False, **now)
-        free = available_memory() if form.memory is None else form.memory
+        # The store says what was collected, this call how to score it.
+        form = replace(stored_form(store, settings) or form, products=form.products)
+        memory = form.products.memory
+        free = available_memory() if memory is None else memory
         stays = form.representation == "features" and form.peak_bytes > free
-        form = replace(form, in_store=stays)
+        form = replace(form, products=replace(form.products, in_store=stays))
     return layers, targets, form
 
 
@@ -297,7 +298,7 @@ def _pass(
     """Outputs and (projected) Jacobian blocks of all samples, chunk by chunk."""
     n_all, done = sum(work.sizes.values()), 0
     outputs, blocks = work.template()
-    wanted = {} if work.form.in_store else blocks
+    wanted = {} if work.form.products.in_store else blocks
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     if kept is None:
@@ -318,19 +319,19 @@ def _kernel_or_features(
     train = {name: take(b, slice(0, n)) for name, b in blocks.items()}
     val = {name: take(b, slice(n, None)) for name, b in blocks.items()} if with_val else None
     if form.representation == "kernel":
-        theta = kernel(train, train, form.outputs, device=form.device)
+        theta = kernel(train, train, form.outputs, device=form.products.device)
         val_theta = None
         if val is not None:
-            val_theta = kernel(val, train, form.outputs, device=form.device)
+            val_theta = kernel(val, train, form.outputs, device=form.products.device)
         return {"kernel": theta, "val_kernel": val_theta, "features": None, "val_features": None}
-    if form.in_store:
+    if form.products.in_store:
         return dict.fromkeys(("kernel", "val_kernel", "features", "val_features"))
     phi, val_phi = (None if part is None else _features(part) for part in (train, val))
     return {"kernel": None, "val_kernel": None, "features": phi, "val_features": val_phi}
 
 
 def _left_in(kept: KeptPass | None, form: Form) -> dict[str, Any]:
-    if kept is None or not form.in_store:
+    if kept is None or not form.products.in_store:
         return {}
     return {"features": kept.features("train"), "val_features": kept.features("val")}
 

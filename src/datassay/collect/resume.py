@@ -64,7 +64,8 @@ class KeptPass:
             for part, ids in _encoded({p: s.ids for p, s in work.sets.items()}).items()
         }
         run = _manifest(work, model, seed)
-        free = {"form": asdict(work.form), "threads": torch.get_num_threads()}
+        form = {name: v for name, v in asdict(work.form).items() if name != "products"}
+        free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
         survey = self.store.survey()
         self._there = set(survey.found)

@@ -67,7 +67,7 @@ def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
         inputs.data_option if inputs.data is None else inputs.data,
         target=inputs.target,
         ids=inputs.ids,
-        sources=inputs.source,
+        source=inputs.source,
         task=inputs.task,
         val_fraction=inputs.val_fraction,
         seed=inputs.seed,

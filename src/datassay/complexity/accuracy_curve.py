@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from datassay.collect.store.manifest import digest
 from datassay.collect.store.results import ResultStore
 from datassay.complexity.learners import Learner
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, part_of, silent
@@ -62,6 +63,7 @@ class AccuracyCurve:
         })
 
 
+@checks_arguments
 def accuracy_curve(
     learner: Learner,
     train: SampleSet,
@@ -107,12 +109,12 @@ def accuracy_curve(
     cause = learner.identity(train, val) | {"validation targets": digest({"y": val.y})}
     kept, total = ResultStore(store, cause | {"seed of the subsets": seed}), len(chosen) * repeats
     for k, n in enumerate(chosen):
-        told = part_of(progress, STEP, k * repeats, total)
+        report = part_of(progress, STEP, k * repeats, total)
         if f"size-{n}" not in kept:
-            found = learner.errors(train, val, np.sort(orders[:, :n], 1), told)
-            kept.put(f"size-{n}", {"errors": found})
+            fit_errors = learner.errors(train, val, np.sort(orders[:, :n], 1), report)
+            kept.put(f"size-{n}", {"errors": fit_errors})
         else:
-            told(STEP, repeats, repeats)
+            report(STEP, repeats, repeats)
     errors = [kept.get(f"size-{n}")["errors"] for n in chosen]
     metric = "accuracy" if train.is_classification else "R²"
     return AccuracyCurve(chosen, np.stack(errors), start, metric)

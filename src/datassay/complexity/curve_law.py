@@ -120,17 +120,17 @@ def fit_curve_laws(
     floor = np.zeros(len(errors))
     one = np.ones(len(errors))
     if kind == "power":
-        found, (floor, drop), misfit = _search(
+        best, (floor, drop), misfit = _search(
             lambda c: _power(sizes / reference, errors, weights, c[..., 0]),
             [EXPONENTS], 60, len(errors),
         )  # fmt: skip
-        exponent, bend = found[:, 0], one
+        exponent, bend = best[:, 0], one
     else:
         bounds = [(sizes[0] * BENDS[0], sizes[-1] * BENDS[1]), EXPONENTS]
-        found, (floor,), misfit = _search(
+        best, (floor,), misfit = _search(
             lambda p: _start(sizes, errors, weights, start, p), bounds, 30, len(errors)
         )
-        (bend, exponent), drop = found.T, 0 * one
+        (bend, exponent), drop = best.T, 0 * one
     kinds = np.full(len(errors), kind)
     return CurveLaws(kinds, floor, drop, bend, exponent, reference, start, misfit)
 

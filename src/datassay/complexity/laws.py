@@ -209,8 +209,8 @@ def _power(
 def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
     best = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
     rows = np.arange(len(best))
-    before, at, after = (explained[rows, best + k] for k in (-1, 0, 1))
-    bend = before - 2 * at + after
+    before, peak, after = (explained[rows, best + k] for k in (-1, 0, 1))
+    bend = before - 2 * peak + after
     shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, 1), 0.0)
     return EXPONENTS[best] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
 

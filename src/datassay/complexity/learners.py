@@ -55,8 +55,8 @@ class Networks:
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
         """What decides the errors, as plain JSON values, one entry a cause."""
         recipe = self.recipe or network_recipe(train)
-        found = fingerprint(self.models[0], train, val, recipe)
-        return found | {"repeats": self.repeats, "seed of the fits": self.seed}
+        causes = fingerprint(self.models[0], train, val, recipe)
+        return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
 
     def errors(
         self,
@@ -67,7 +67,7 @@ class Networks:
     ) -> Float[np.ndarray, "R m"]:
         """1 − what each validation sample adds to the score, of every network."""
         recipe = self.recipe or network_recipe(train.subset(subsets[0]))
-        found, at_once = [], _at_once(self.models[0])
+        errors, at_once = [], _at_once(self.models[0])
         for start in range(0, len(subsets), at_once):
             part = slice(start, start + at_once)
             networks = train_networks(
@@ -76,9 +76,9 @@ class Networks:
             )  # fmt: skip
             x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
             outputs = torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)
-            found.append(1 - sample_scores(outputs, val).numpy())
+            errors.append(1 - sample_scores(outputs, val).numpy())
             progress("fit", min(part.stop, len(subsets)), len(subsets))
-        return np.concatenate(found)
+        return np.concatenate(errors)
 
 
 class Estimators:
@@ -130,16 +130,16 @@ class Estimators:
     ) -> Float[np.ndarray, "R m"]:
         """1 − what each validation sample adds to the score, of every fit."""
         rows, queries = _rows(train), _rows(val)
-        found = []
+        errors = []
         for r, chosen in enumerate(subsets):
             said = self._said(r, rows[chosen], train.y[chosen], queries)
             if val.is_classification:
-                found.append((said != val.y).astype(np.float64))
+                errors.append((said != val.y).astype(np.float64))
             else:
                 outputs = torch.as_tensor(np.asarray(said, np.float64).reshape(len(val), -1))
-                found.append(1 - sample_scores(outputs, val).numpy())
+                errors.append(1 - sample_scores(outputs, val).numpy())
             progress("fit", r + 1, len(subsets))
-        return np.stack(found)
+        return np.stack(errors)
 
     def _said(self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
         one: Any = clone(self.estimator)
@@ -187,17 +187,17 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
 def _estimator(name: str) -> Any:
     """The estimator of that name; None where it is something else, for `build_model` to judge."""
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
-    found = imported_reference(name, rule)
-    if callable(found) and not isinstance(found, nn.Module):
+    candidate = imported_reference(name, rule)
+    if callable(candidate) and not isinstance(candidate, nn.Module):
         try:
-            found = found()
+            candidate = candidate()
         except Exception as error:  # whatever the user's function raises
             raise ModelError(
                 f"model {name!r} must be a network, an estimator, or a function without arguments "
                 f"that returns one; calling it raised {brief(error)}"
             ) from error
-    fits = hasattr(found, "fit") and hasattr(found, "predict") and hasattr(found, "get_params")
-    return found if fits and not isinstance(found, nn.Module) else None
+    fits = all(hasattr(candidate, name) for name in ("fit", "predict", "get_params"))
+    return candidate if fits and not isinstance(candidate, nn.Module) else None
 
 
 def _at_once(model: nn.Module) -> int:

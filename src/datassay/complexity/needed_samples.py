@@ -182,8 +182,8 @@ def extrapolate(
     errors = _resampled(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
     groups = 1 + _most_left_out(len(sizes))
     parts = [
-        fit_curve_laws(kind, sizes[out:], errors[at :: 2 * groups, out:], weights[out:], **settings)
-        for at, (out, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
+        fit_curve_laws(kind, sizes[out:], errors[i :: 2 * groups, out:], weights[out:], **settings)
+        for i, (out, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
     ]
     law = fit_curve_laws("power", sizes, mean[None], weights, **settings)
     return Extrapolation(curve, law, joined(parts), level)
@@ -208,8 +208,8 @@ def forecast(
     if len(part.sizes) < FEWEST_SIZES:
         return None
     n = int(curve.sizes[-1])
-    found = extrapolate(part, level=level, resample_validation=False, seed=seed)
-    low, median, high = found.score(np.array([float(n)]))[:, 0]
+    earlier = extrapolate(part, level=level, resample_validation=False, seed=seed)
+    low, median, high = earlier.score(np.array([float(n)]))[:, 0]
     measured = float(curve.score[-1].mean())
     return Forecast(int(part.sizes[-1]), n, float(low), float(median), float(high), measured)
 
@@ -232,7 +232,7 @@ def _resampled(
     """Mean errors over repeats and validation samples, both drawn with replacement."""
     k, repeats, m = curve.errors.shape
     flat = curve.errors.reshape(k * repeats, m)
-    found = []
+    means = []
     for start in range(0, draws, CHUNK):
         d = min(CHUNK, draws - start)
         if validation:
@@ -240,8 +240,8 @@ def _resampled(
         else:
             by_fit = np.broadcast_to(flat.mean(1), (d, k * repeats))
         share = rng.multinomial(repeats, np.full(repeats, 1 / repeats), d) / repeats
-        found.append(np.einsum("dkr,dr->dk", by_fit.reshape(d, k, repeats), share))
-    return np.concatenate(found)
+        means.append(np.einsum("dkr,dr->dk", by_fit.reshape(d, k, repeats), share))
+    return np.concatenate(means)
 
 
 def _shared_luck(

@@ -241,12 +241,12 @@ def recovery_r2(
 
 
 Trial = Callable[[list[int], int], tuple[np.ndarray, np.ndarray]]
-Found = tuple[int, int, float, float]
+TrialRow = tuple[int, int, float, float]
 
 
 def bisect(
     trial: Trial, search: Search, progress: Progress = silent
-) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[Found]]:
+) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[TrialRow]]:
     """Algorithms 2 and 4 on any probability of recovery; teachers at the same N share a trial.
 
     Args:
@@ -259,7 +259,7 @@ def bisect(
         teacher, N, share, R².
     """
     doubled = np.full(search.n_teachers, np.inf)
-    trials: list[Found] = []
+    trials: list[TrialRow] = []
     total = search.n_teachers * (search.n_doublings + search.depth)
 
     def decided(which: list[int], n: int) -> np.ndarray:

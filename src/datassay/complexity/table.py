@@ -104,13 +104,13 @@ def complexity_table(
         check_size(d, m)
     kept = ResultStore(store, search.manifest())
     units = search.n_teachers * (search.n_doublings + search.depth)
-    found = []
+    rows = []
     for i, (d, m) in enumerate(sizes):
         name = f"inputs-{d}-width-{m}"
         if name not in kept:
             part = part_of(progress, STEP, i * units, len(sizes) * units)
             result = search_samples(d, m, search, progress=part)
             kept.put(name, {key: getattr(result, key) for key in KEPT})
-        found.append(SampleComplexity(d, m, **kept.get(name), search=search))
+        rows.append(SampleComplexity(d, m, **kept.get(name), search=search))
         progress(STEP, (i + 1) * units, len(sizes) * units)
-    return ComplexityTable(tuple(found), search)
+    return ComplexityTable(tuple(rows), search)

@@ -10,7 +10,7 @@ from datassay.data.arrays import to_numpy
 from datassay.data.samples import Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
-from datassay.data.targets import encode_targets
+from datassay.data.targets import encode_like, encode_targets
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
 
@@ -66,6 +66,31 @@ def sample_sets(
         train, val = with_tfidf(train, val)
     _check_pair(train, val)
     return train, val
+
+
+def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
+    """All samples of a source without a validation part, checked.
+
+    Args:
+        source: as read.
+        like: the training samples, whose task and classes y follows; None: y decides.
+
+    Returns:
+        The set.
+
+    Raises:
+        DataError: the samples are not usable, or texts.
+    """
+    if like is None:
+        y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
+    else:
+        y, names = encode_like(source.train.y, like.class_names), like.class_names
+    samples = _samples(source, source.train, y, names)
+    if samples.texts is not None:
+        raise DataError(
+            "x must hold numbers here; got texts. load((x, y)) turns texts into word weights."
+        )
+    return samples
 
 
 def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:

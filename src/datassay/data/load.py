@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from datassay.arguments import checks_arguments
-from datassay.data.arrays import read_arrays
+from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import sample_sets
+from datassay.data.convert import read_in_memory
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
-from datassay.data.files.tables import read_table
-from datassay.data.files.torch_dataset import is_dataset, read_datasets
+from datassay.data.files.tables import frame_table, read_table, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.data.source import Source, Task
@@ -46,8 +45,9 @@ def load(
         data: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
             and x_val, y_val, ids, class_names, source, source_val if there), .csv, .tsv or
-            .parquet; a folder of IDX files, or of class-named folders of images; (x, y) or
-            (x, y, x_val, y_val) arrays; a torch Dataset of (x, y), or (train, val) Datasets.
+            .parquet; a folder of IDX files, or of class-named folders of images; a data frame of
+            pandas, polars or Arrow; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of
+            (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: row numbers, or the paths of image files.
@@ -83,23 +83,21 @@ def load(
 def _read(data: Any, target: str | None, ids: Any, source: Any) -> Source:
     if isinstance(data, str | Path):
         return _read_named(data, target, ids, source)
+    if (frame := frame_table(data)) is not None:
+        return table_source(frame, "data", target, ids, source)
     if target is not None or isinstance(ids, str) or isinstance(source, str):
         raise DataError(
             "target, ids and source name columns of a table; got a "
             f"{type(data).__name__}. Pass the targets as y, ids and source as arrays."
         )
-    parts = list(data) if isinstance(data, tuple | list) else []
-    if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
-        return read_datasets(*parts, ids=ids, source=source)
-    if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
-        return read_arrays(parts, ids, source)
-    if isinstance(data, list) or is_dataset(data):
-        return read_datasets(data, ids=ids, source=source)
-    raise DataError(
-        "data must be a built-in name, a path, (x, y) arrays or a Dataset with __len__ and "
-        f"__getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), and a "
-        "DataLoader as its .dataset."
-    )
+    read = read_in_memory(data, ids, source)
+    if read is None:
+        raise DataError(
+            "data must be a built-in name, a path, a data frame, (x, y) arrays or a Dataset with "
+            f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
+            "and a DataLoader as its .dataset."
+        )
+    return read
 
 
 def _read_named(data: str | Path, target: str | None, ids: Any, source: Any) -> Source:

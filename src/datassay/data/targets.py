@@ -53,6 +53,30 @@ def encode_targets(
     return indices, None if y_val is None else _indices(y_val, classes, names, "y_val"), names
 
 
+def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
+    """Targets coded as those of a set that is there already.
+
+    Args:
+        y: [n], [n, 1] or [n, k], as read. Labels are names of classes; numbers are so too where the
+            names are numbers, and otherwise index them.
+        class_names: of that set; empty: a regression.
+
+    Returns:
+        [n] int64 indices, or [n] or [n, k] float64.
+
+    Raises:
+        DataError: targets of a wrong shape or type, missing ones, or labels of no class.
+    """
+    y = _column(y, "y")
+    if not class_names:
+        return _numbers(y, "y")
+    if y.ndim > 1:
+        raise DataError(f"classification needs one label a sample; y has shape {y.shape}.")
+    if y.dtype.kind == "b" or all(map(_is_number, class_names)):
+        y = np.array([_label_name(value) for value in y])
+    return _indices(y, np.arange(len(class_names)), class_names, "y")
+
+
 def guess_task(y: np.ndarray) -> Task:
     """Whether targets are labels or quantities.
 
@@ -121,6 +145,14 @@ def _numbers(y: np.ndarray, name: str) -> np.ndarray:
             "task='classification' or name another target."
         )
     return y.astype(np.float64, copy=False)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _label_name(value: np.generic) -> str:

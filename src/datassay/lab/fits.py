@@ -37,11 +37,11 @@ def exponent(x: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
-    """‖found − expected‖ / ‖expected‖, Frobenius.
+def relative_error(estimate: np.ndarray, expected: np.ndarray) -> float:
+    """‖estimate − expected‖ / ‖expected‖, Frobenius.
 
     Args:
-        found: any shape.
+        estimate: any shape.
         expected: the same shape, not all 0.
 
     Returns:
@@ -49,4 +49,4 @@ def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
 
     Cost: negligible.
     """
-    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+    return float(np.linalg.norm(estimate - expected) / np.linalg.norm(expected))

@@ -38,7 +38,7 @@ def parsed(experiment: Experiment, texts: Iterable[str]) -> dict[str, Any]:
     Raises:
         SettingError: no such parameter, or the value is of another type.
     """
-    known, found = defaults(experiment), {}
+    known, values = defaults(experiment), {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or name not in known:
@@ -47,8 +47,8 @@ def parsed(experiment: Experiment, texts: Iterable[str]) -> dict[str, Any]:
                 f"set must be NAME=VALUE with a parameter of {experiment.name} ({offered}); "
                 f"got {text!r}."
             )
-        found[name] = _value(name, value, known[name])
-    return found
+        values[name] = _value(name, value, known[name])
+    return values
 
 
 def kind_of(default: Any) -> str:

@@ -134,17 +134,17 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
         Its record; None where there is none, or one of other code, parameters or version.
     """
     try:
-        told = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
+        stored = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
         drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
-        if told["digest"] != digest(experiment, parameters):
+        if stored["digest"] != digest(experiment, parameters):
             return None
         return Record(
             name=experiment.name,
-            parameters=told["parameters"],
-            agreement=_agreement(told["agreement"]),
-            seconds=told["seconds"],
-            digest=told["digest"],
-            values=told["result"],
+            parameters=stored["parameters"],
+            agreement=_agreement(stored["agreement"]),
+            seconds=stored["seconds"],
+            digest=stored["digest"],
+            values=stored["result"],
             plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -208,9 +208,9 @@ def _sources(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
 
 
-def _agreement(told: dict[str, Any]) -> Agreement:
-    value = math.nan if told["value"] is None else told["value"]  # JSON has no NaN
-    return Agreement(**{**told, "value": value})
+def _agreement(stored: dict[str, Any]) -> Agreement:
+    value = math.nan if stored["value"] is None else stored["value"]  # JSON has no NaN
+    return Agreement(**{**stored, "value": value})
 
 
 def _kept_plot(plot: Plot) -> KeptPlot:

@@ -102,11 +102,11 @@ def lab_facts(records: Sequence[Record], command: str) -> dict[str, str]:
 def _run_one(
     e: Experiment, parameters: dict[str, Any], out: Path, alone: bool, progress: Progress
 ) -> Record:
-    def told(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int) -> None:
         progress(f"{e.name}: {step}", done, total)
 
     try:
-        return run_experiment(e, parameters, out, told)
+        return run_experiment(e, parameters, out, report)
     except SettingError as error:
         if alone:
             raise

@@ -180,8 +180,8 @@ def _described(
     weight = width * _density(nodes / scale)
     square = (_values(f, nodes) - chebyshev.chebval(nodes / half_width, chebyshev_coef)) ** 2
     powers = np.zeros(len(chebyshev_coef))  # cheb2poly drops trailing zeros
-    found = chebyshev.cheb2poly(chebyshev_coef)
-    powers[: len(found)] = found
+    coef = chebyshev.cheb2poly(chebyshev_coef)
+    powers[: len(coef)] = coef
     return ActivationPolynomial(
         coef=powers / half_width ** np.arange(len(powers)),
         half_width=half_width,

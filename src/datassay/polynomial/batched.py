@@ -118,8 +118,8 @@ def batched_fit(
         "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows]),
     }
     if val is not None:
-        at = rng.permutation(len(val[0]))[:CURVE_ROWS]
-        views["val"] = _View(features(val[0][at]), val[1][at])
+        val_rows = rng.permutation(len(val[0]))[:CURVE_ROWS]
+        views["val"] = _View(features(val[0][val_rows]), val[1][val_rows])
     total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
     for b, batch in enumerate(batches):
         coef, rank = _fit(features(x[batch]), targets[batch])

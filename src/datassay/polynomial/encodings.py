@@ -166,11 +166,11 @@ def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n
     d = coef.shape[1]
     number = max(1, round(share * d))
     size = np.abs(coef)
-    found = size > 0
+    kept = size > 0
     if number < d:
         small = np.argpartition(size, d - number, axis=1)[:, : d - number]
-        np.put_along_axis(found, small, False, axis=1)
-    return found
+        np.put_along_axis(kept, small, False, axis=1)
+    return kept
 
 
 def _check_settings(share: float, min_frequency: float, n_coordinates: int | None) -> None:

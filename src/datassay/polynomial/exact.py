@@ -22,7 +22,9 @@ STEP = "polynomial: ridges"
 
 @result
 class RidgePath:
-    """Leave-one-out errors of many ridges.
+    """Leave-one-out errors of many ridges, on the rows that the normal equations keep.
+
+    r_i = (y_i − f_i) / (1 − h_i),  h_i = 1/n + φ̃_iᵀ (G + λ I)⁻¹ φ̃_i,  φ̃ = φ minus its mean
 
     Attributes:
         ridge: [r], ascending.
@@ -87,7 +89,8 @@ def exact_fit(
     Cost: p'³/3 operations a factor and 2 p'² s for s rows; "auto" takes three factors or more. With
     at most `SPECTRUM` features, or ridge 0, all eigenvalues are found: about 9 p'³ operations.
     Source: S3 eq. (3.9); the ridge and its choice are ours (METHODS §6). Allen (1974), PRESS, for
-    held-out residuals in closed form.
+    held-out residuals in closed form; with many features those of ridges between the poles are
+    interpolated (`ridge_solvers.Poles`).
     """
     if normal.n_samples < 2:
         raise DataError(f"a fit needs at least 2 samples; got {normal.n_samples} sample.")
@@ -101,38 +104,8 @@ def exact_fit(
     return ExactFit(_coef(system, float(ridge)), float(ridge), None, None, ())
 
 
-def ridge_path(
-    normal: NormalEquations,
-    ridges: Float[np.ndarray, " r"] | None = None,
-    *,
-    progress: Progress = silent,
-) -> RidgePath:
-    """Leave-one-out errors of many ridges on the rows that the normal equations keep.
-
-    r_i = (y_i − f_i) / (1 − h_i),  h_i = 1/n + φ̃_iᵀ (G + λ I)⁻¹ φ̃_i,  φ̃ = φ minus its mean
-
-    Args:
-        normal: the sums over the samples.
-        ridges: [r], each above 0; None: `PER_DECADE` a decade, over all eigenvalues for few
-            features, around the smallest error for many.
-        progress: called after each factor.
-
-    Returns:
-        Both errors of each ridge.
-
-    Raises:
-        SettingError: a ridge is not above 0.
-        DataError: every ridge leaves a row with a leverage of 1 within rounding.
-
-    Cost: as `exact_fit`.
-    Source: Allen (1974). With many features the ridges between the poles are interpolated
-    (`ridge_solvers.Poles`).
-    """
-    return _path(centred(normal), ridges, progress)[0]
-
-
 def _automatic(system: Centred, progress: Progress) -> ExactFit:
-    path, spectrum = _path(system, None, progress)
+    path, spectrum = _path(system, progress)
     ridge = float(path.ridge[path.chosen])
     coef = _coef(system, ridge) if spectrum is None else system.with_constant(spectrum.coef(ridge))
     notes = []
@@ -173,25 +146,13 @@ def _minimum_norm(system: Centred) -> ExactFit:
     return ExactFit(system.with_constant(coef), 0.0, None, rank, (note,))
 
 
-def _path(
-    system: Centred, ridges: np.ndarray | None, progress: Progress
-) -> tuple[RidgePath, Spectrum | None]:
-    if ridges is not None and not (len(ridges) and (ridges > 0).all()):
-        raise SettingError("each ridge of a path must be above 0, so that leverages are below 1.")
-    if system.n_features <= SPECTRUM:
-        spectrum = Spectrum(system)
-        if ridges is None:
-            ridges = _grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
-        progress(STEP, 1, 1)
-        return _errors(system, spectrum, np.sort(ridges), ()), spectrum
-    if ridges is not None:
-        low, high = float(ridges.min()), float(ridges.max())
-        poles = Poles(system)
-        for ridge in _grid(low, max(high, 1.001 * low), per_decade=1):
-            poles.add(float(ridge))
-            progress(STEP, len(poles.ridges), len(poles.ridges))
-        return _errors(system, poles, np.sort(ridges), tuple(poles.ridges)), None
-    return _searched(system, progress), None
+def _path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
+    if system.n_features > SPECTRUM:
+        return _searched(system, progress), None
+    spectrum = Spectrum(system)
+    ridges = _grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
+    progress(STEP, 1, 1)
+    return _errors(system, spectrum, ridges, ()), spectrum
 
 
 def _searched(system: Centred, progress: Progress) -> RidgePath:
@@ -214,28 +175,26 @@ def _searched(system: Centred, progress: Progress) -> RidgePath:
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
 
 
-def _grid(low: float, high: float, per_decade: int = PER_DECADE) -> Float[np.ndarray, " r"]:
+def _grid(low: float, high: float) -> Float[np.ndarray, " r"]:
     if not low > 0:
         raise DataError(
             "some feature must differ between samples; got none. Add samples or features."
         )
-    return np.geomspace(low, high, 1 + max(1, round(per_decade * np.log10(high / low))))
+    return np.geomspace(low, high, 1 + max(1, round(PER_DECADE * np.log10(high / low))))
 
 
 def _errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
     label = system.normal.row_targets.argmax(axis=1)
-    found = np.array([_held_out(system, solver, float(r), label) for r in ridges])
-    if np.isnan(found[:, 0]).all():
+    errors = np.array([_held_out(system, solver, float(r), label) for r in ridges])
+    squared, wrong = errors.T
+    if np.isnan(squared).all():
         raise DataError(
             "some ridge must leave every sample a leverage below 1; none does. Add samples, or "
             "give a ridge."
         )
-    squared = found[:, 0]
-    return RidgePath(
-        ridges, squared, found[:, 1], len(system.rows), poles, int(np.nanargmin(squared))
-    )
+    return RidgePath(ridges, squared, wrong, len(system.rows), poles, int(np.nanargmin(squared)))
 
 
 def _held_out(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.batched import BatchCurve, batched_fit
 from datassay.polynomial.exact import RidgePath, exact_fit
@@ -114,7 +114,7 @@ def fit_polynomial(
             "them out."
         )
     live = live_features(x, monomials, chosen_dtype(precision, monomials))
-    found = batched_fit(
+    average = batched_fit(
         x,
         targets,
         monomials,
@@ -126,9 +126,9 @@ def fit_polynomial(
         val=val,
         progress=progress,
     )
-    polynomial = _polynomial(monomials, live, found.coef)
-    notes = (*_dead(monomials, live), *found.notes)
-    return PolynomialFit(polynomial, solver, None, None, found.curve, live, None, notes)
+    polynomial = _polynomial(monomials, live, average.coef)
+    notes = (*_dead(monomials, live), *average.notes)
+    return PolynomialFit(polynomial, solver, None, None, average.curve, live, None, notes)
 
 
 @checks_arguments
@@ -156,17 +156,17 @@ def fit_normal_equations(
     rows = normal.row_targets
     if (spread <= 1e-14 * normal.target_squares).all() and (rows == rows[:1]).all():
         _refuse_constant(normal.n_samples)
-    found = exact_fit(normal, ridge, progress=progress)
+    solution = exact_fit(normal, ridge, progress=progress)
     precision = f"{normal.gram.dtype} sums: up to {normal.gram_error:.1g} from float64"
     notes = (
         *_dead(normal.monomials, normal.live),
         f"Products of features are {precision}, relative to the features' sums of squares.",
         *unlike_sizes(normal),
-        *found.notes,
+        *solution.notes,
     )
-    polynomial = _polynomial(normal.monomials, normal.live, found.coef)
+    polynomial = _polynomial(normal.monomials, normal.live, solution.coef)
     return PolynomialFit(
-        polynomial, "exact", found.ridge, found.path, None, normal.live, found.rank, notes
+        polynomial, "exact", solution.ridge, solution.path, None, normal.live, solution.rank, notes
     )
 
 

@@ -10,7 +10,7 @@ from math import comb, factorial
 import numpy as np
 from jaxtyping import Float, Int
 
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 

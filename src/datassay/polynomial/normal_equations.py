@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import get_blas_funcs
 
-from datassay.collect.form import available_memory
 from datassay.errors import DataError, SettingError
+from datassay.machine import available_memory
 from datassay.polynomial.monomials import Monomials
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -163,10 +163,10 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
     n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
     last = np.argsort(order)[-n_rows:]
     for part in (first, second):
-        at = np.searchsorted(live, part.live)
-        sums.gram[np.ix_(at, at)] += part.gram
-        sums.cross[at] += part.cross
-        sums.feature_sum[at] += part.feature_sum
+        places = np.searchsorted(live, part.live)
+        sums.gram[np.ix_(places, places)] += part.gram
+        sums.cross[places] += part.cross
+        sums.feature_sum[places] += part.feature_sum
     return NormalEquations(
         first.monomials,
         live,
@@ -285,16 +285,16 @@ class _Sums:
         mean = targets.mean(axis=0, dtype=np.float64)
         far = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
         right = np.column_stack([targets - far, np.ones(len(targets))]).astype(features.dtype)
-        found = features.T @ right
-        self.cross += found[:, :-1] + np.outer(found[:, -1], far)
-        self.feature_sum += found[:, -1]
+        products = features.T @ right
+        self.cross += products[:, :-1] + np.outer(products[:, -1], far)
+        self.feature_sum += products[:, -1]
 
 
 def _add(gram: np.ndarray, features: np.ndarray) -> None:
     """Add featuresᵀ features to gram in place, upper triangle."""
     (update,) = get_blas_funcs(("syrk",), (gram,))
-    found = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
-    assert np.shares_memory(found, gram)
+    updated = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
+    assert np.shares_memory(updated, gram)
 
 
 def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
@@ -321,8 +321,8 @@ class _Probes:
 
     def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
         n = min(PROBES, len(live))
-        self.at = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
-        self.monomials, self.keep = monomials, live[self.at]
+        self.places = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
+        self.monomials, self.keep = monomials, live[self.places]
         self.sums = np.zeros((n, n))
 
     def add(self, x: np.ndarray) -> None:
@@ -331,8 +331,8 @@ class _Probes:
 
     def error(self, gram: np.ndarray) -> float:
         norm = np.sqrt(np.diag(self.sums))
-        found = gram[np.ix_(self.at, self.at)]
-        difference = np.triu(found - self.sums) / np.outer(norm, norm)
+        products = gram[np.ix_(self.places, self.places)]
+        difference = np.triu(products - self.sums) / np.outer(norm, norm)
         return float(np.abs(difference).max())
 
 
@@ -361,11 +361,11 @@ def _resumed(kept, sums: _Sums, probes: _Probes) -> int:
     """How many samples the store's sums hold, and those sums."""
     if "sums" not in kept:
         return 0
-    found = kept.get("sums")
-    sums.gram = np.asfortranarray(found["gram"])
-    sums.cross, sums.feature_sum = found["cross"], found["feature_sum"]
-    probes.sums = found["probes"]
-    return int(found["done"])
+    stored = kept.get("sums")
+    sums.gram = np.asfortranarray(stored["gram"])
+    sums.cross, sums.feature_sum = stored["cross"], stored["feature_sum"]
+    probes.sums = stored["probes"]
+    return int(stored["done"])
 
 
 def _check_sums(sums: _Sums) -> None:

@@ -53,11 +53,11 @@ class Centred:
         self, ridge: float = 0.0, dtype: type[np.floating] = np.float64
     ) -> Float[np.ndarray, "k k"]:
         """G + ridge · I, upper triangle, in new memory."""
-        found = np.array(self.normal.gram[1:, 1:], dtype=dtype, order="F")
-        (update,) = get_blas_funcs(("syr",), (found,))
-        update(-float(self.normal.n_samples), self.mean.astype(dtype), a=found, overwrite_a=1)
-        found.flat[:: len(found) + 1] += ridge
-        return found
+        gram = np.array(self.normal.gram[1:, 1:], dtype=dtype, order="F")
+        (update,) = get_blas_funcs(("syr",), (gram,))
+        update(-float(self.normal.n_samples), self.mean.astype(dtype), a=gram, overwrite_a=1)
+        gram.flat[:: len(gram) + 1] += ridge
+        return gram
 
     def with_constant(self, coef: Float[np.ndarray, "k q"]) -> Float[np.ndarray, "k1 q"]:
         """The constant's coefficient above the others."""
@@ -194,15 +194,15 @@ class Poles:
         ]
         return (self._right * weights).sum(axis=1), np.stack(fitted, axis=1)
 
-    def _grow(self, found: np.ndarray, rows: np.ndarray) -> None:
-        self._solutions.append(found)
+    def _grow(self, solution: np.ndarray, rows: np.ndarray) -> None:
+        self._solutions.append(solution)
         m = len(self._solutions)
         inner = np.zeros((len(self._inner), m, m))
         inner[:, :-1, :-1] = self._inner
-        last = [np.einsum("ps,ps->s", u, found) for u in self._solutions]
+        last = [np.einsum("ps,ps->s", u, solution) for u in self._solutions]
         inner[:, -1, :] = inner[:, :, -1] = np.stack(last, axis=1)
         self._inner = inner
-        self._right = np.hstack([self._right, np.einsum("ps,ps->s", found, rows)[:, None]])
+        self._right = np.hstack([self._right, np.einsum("ps,ps->s", solution, rows)[:, None]])
 
     def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
         """For each target QᵀGQ, Qᵀb and the rows times Q, Q an orthonormal basis of its space."""
@@ -214,10 +214,10 @@ class Poles:
         seen = self._system.rows @ joined
         self._fits = []
         for j in range(q):
-            at = slice(j * m, (j + 1) * m)
-            basis = joined[:, at]
+            columns = slice(j * m, (j + 1) * m)
+            basis = joined[:, columns]
             right = basis.T @ self._system.right[:, j]
-            self._fits.append((basis.T @ product[:, at], right, seen[:, at]))
+            self._fits.append((basis.T @ product[:, columns], right, seen[:, columns]))
 
 
 def cholesky(

@@ -124,10 +124,10 @@ def posterior_activation(
     whole = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
     known = size > ROUNDING * np.linalg.norm(whole.reshape(-1, n_coef), axis=0)
-    found = np.zeros(n_coef)
+    coef = np.zeros(n_coef)
     scaled = design[:, known] / size[known]
-    found[known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[known]
-    return found
+    coef[known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[known]
+    return coef
 
 
 def weight_match(

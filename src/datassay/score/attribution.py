@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result

@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
-from datassay.collect.form import LARGEST_EIGENPROBLEM
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
+from datassay.collect.form import N_RIDGES
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -19,7 +20,7 @@ from datassay.score.linear.panels import Products, Rows, gram, operand, panels, 
 from datassay.score.linear.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
-RIDGES = torch.logspace(-8, 0, 33, dtype=torch.float64)
+RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
 # Beyond this many samples the [n, n] kernel gives way to the features.
@@ -205,8 +206,8 @@ def _weighted_primal(
     """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
     assert lin.features is not None
     n, b, _ = target.shape
-    features, products, device = lin.features, lin.form.products, lin.form.device
-    each, engine = weight.repeat_interleave(b), lin.engine
+    features, each, engine = lin.features, weight.repeat_interleave(b), lin.engine
+    products, device = lin.form.products.precision, lin.form.products.device
     told = {"progress": progress, "step": "multiply weighted", "engine": engine}
     system = gram(features, products, weight=each, device=device, **told)
     system.diagonal().add_(ridge)

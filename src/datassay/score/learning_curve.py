@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics, filter_values
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis

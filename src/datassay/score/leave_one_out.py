@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.arguments import checks_arguments
+from datassay.collect.form import removal_chunk
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics
@@ -27,8 +28,6 @@ from datassay.score.linear.removal import (
 from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import TrainingRun, training_run
 
-# Values that one chunk of removals may hold, 256 MiB in float64.
-CHUNK_VALUES = 2**25
 # Columns of p values that a sample holds while its removal is taken by blocks of modes.
 MODE_COLUMNS = 16
 
@@ -123,13 +122,12 @@ def leave_one_out(
         progress=progress,
     )
     basis = training.basis
-    n, b, c = training.residual.shape
+    c = training.residual.shape[2]
     record = RemovalRecord(lin, training)
     one_run = training.without(1) == training.run  # a mean loss trains the others by larger steps
     if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
         return record.leave_one_out(record.keep_modes(progress).numpy())
-    # A chunk holds W [p, chunk, c], the sum over resolvents [p, chunk, b, c] and two copies.
-    chunk = max(1, min(n, CHUNK_VALUES // (len(basis.eigenvalues) * c * (b + 2))))
+    chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     measure = basis.squared_predictions()
     changed = [measure(part.coordinates) for part in record.keep(chunk, progress)]
     return record.leave_one_out(torch.cat(changed).numpy())

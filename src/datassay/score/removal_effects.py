@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent

@@ -15,6 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output, vectorized
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
@@ -68,6 +69,7 @@ class TrainedNetworks:
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
 
+@checks_arguments
 def train_networks(
     models: Sequence[nn.Module],
     train: SampleSet,

@@ -12,12 +12,14 @@ from datassay.act.partition.blocks import Partition, gate_inputs
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.mixture import Problem, log_densities, log_prior
 from datassay.collect.curvature.output_geometry import output_geometry
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 
 FOLDS = 10
 
 
+@checks_arguments
 def agreement(found: Partition, train: SampleSet) -> float:
     """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
 
@@ -39,6 +41,7 @@ def agreement(found: Partition, train: SampleSet) -> float:
     return float(adjusted_rand_score(source, found.block))
 
 
+@checks_arguments
 def oracle_agreement(
     model: nn.Module,
     train: SampleSet,

@@ -14,10 +14,10 @@ from datassay.act.partition.block_count import Choice, choose_blocks, is_better
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, Problem
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.progress import Progress, silent

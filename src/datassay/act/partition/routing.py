@@ -15,9 +15,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from datassay.act.partition.blocks import Partition, geometry_partition
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
-from datassay.arguments import checks_arguments
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.results import result
 

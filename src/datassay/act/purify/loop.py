@@ -19,10 +19,10 @@ from datassay.act.purify.stopping import (
     inflection_stop,
     validation_stop,
 )
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_losses, output_score, task_loss
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent

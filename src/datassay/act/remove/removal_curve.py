@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_loss import output_score
 from datassay.collect.jacobian.per_sample import frozen_copy
@@ -23,6 +22,7 @@ from datassay.collect.store.manifest import (
     model_fingerprint,
 )
 from datassay.collect.store.results import ResultStore
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
@@ -168,6 +168,7 @@ def _check_choices(
             )
 
 
+@checks_arguments
 def train_all(
     models: Sequence[nn.Module],
     train: SampleSet,

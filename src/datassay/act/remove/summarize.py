@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from datassay.arguments import checks_arguments
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result

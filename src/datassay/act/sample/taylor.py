@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from datassay.act.sample.density import Density, fit_density, truncated_draws
 from datassay.act.sample.domain import check_count, checked_domain, initial_points
 from datassay.act.sample.taylor_index import checked_epsilon, taylor_terms
-from datassay.arguments import checks_arguments
 from datassay.collect.curvature.derivatives import derivatives as derivatives_of
 from datassay.collect.curvature.point_function import point_function
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent

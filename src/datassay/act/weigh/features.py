@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
@@ -66,6 +67,7 @@ def network_recipe(train: SampleSet) -> Recipe:
     return Recipe(steps=steps, batch_size=BATCH)
 
 
+@checks_arguments
 def trained_network(
     model: nn.Module,
     train: SampleSet,

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from datassay.act.weigh.reweight import HeadProblem
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
@@ -132,6 +133,7 @@ def head_gain(
     return _gain(names, outputs, val)
 
 
+@checks_arguments
 def network_gain(
     starts: Sequence[nn.Module],
     train: SampleSet,

@@ -11,6 +11,7 @@ from torch import nn
 
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.weights import scaled_variance
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -62,6 +63,7 @@ class Weightings:
         return scaled_variance(neighbor_variance(self.index[:, :n_neighbors], self.y), max_ratio)
 
 
+@checks_arguments
 def weighting_grid(
     model: nn.Module,
     train: SampleSet,

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.act.weigh.weights import local_variance_weights
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.output_loss import output_score, task_loss
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
@@ -141,6 +141,7 @@ class HeadProblem:
         return "accuracy" if self.loss == "cross_entropy" else "−½ squared error"
 
 
+@checks_arguments
 def head_problem(
     model: nn.Module,
     train: SampleSet,

@@ -12,6 +12,7 @@ from torch import nn
 
 from datassay.act.weigh.grid import Weightings
 from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices
 from datassay.errors import SettingError
@@ -53,6 +54,7 @@ class WeightSearch:
         return self.trials
 
 
+@checks_arguments
 def search_weights(
     model: nn.Module,
     train: SampleSet,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
 from datassay.results import result

@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import output_losses, task_loss
-from datassay.collect.form import LARGEST_EIGENPROBLEM
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.jacobian.suitable import vectorized
 from datassay.data.samples import SampleSet

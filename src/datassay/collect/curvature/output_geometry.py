@@ -9,15 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_features import DenseFeatures, OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
-from datassay.collect.form import LARGEST_EIGENPROBLEM, available_memory
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 

@@ -32,7 +32,7 @@ from datassay.errors import DataError, SettingError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 ATTRIBUTE = "datassay"
 DIGESTS = "digests"
 # What Zarr and the file systems raise on files that are not what they should be.

@@ -318,9 +318,9 @@ def _left_out(settings: RunSettings, attributed: str) -> dict[str, str]:
 
 
 def _precision(lin: Linearization) -> str:
-    if lin.form.products == "float64" or lin.form.representation == "kernel":
+    if lin.form.products.precision == "float64" or lin.form.representation == "kernel":
         return "float64"
-    return f"float64; products over all rows in {lin.form.products}"
+    return f"float64; products over all rows in {lin.form.products.precision}"
 
 
 def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction
 from datassay.errors import DataError
@@ -32,6 +33,7 @@ class AdversarialSamples:
     success: float
 
 
+@checks_arguments
 def add_adversarial(
     samples: SampleSet, model: nn.Module, fraction: float, *, epsilon: float = 0.01, seed: int = 0
 ) -> AdversarialSamples:

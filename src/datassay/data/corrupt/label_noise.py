@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed, is_fraction

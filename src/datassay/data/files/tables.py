@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
+from pyarrow.interchange import from_dataframe
 
 from datassay.data.files.columns import features, plain
 from datassay.data.source import Part, Source, reading
@@ -41,21 +42,59 @@ def read_table(
     """
     with reading(path):
         table = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path, ids)
-        names = table.column_names
+    return table_source(table, str(path), target, ids, source)
+
+
+def frame_table(data: object) -> pa.Table | None:
+    """A data frame of any library as an Arrow table, without its row labels.
+
+    Args:
+        data: maybe a data frame, by the Arrow or the data frame interchange protocol.
+
+    Returns:
+        The table; None where it is no data frame.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if not hasattr(data, "columns") or not hasattr(data, "__dataframe__"):
+        return None
+    table = pa.table(data) if hasattr(data, "__arrow_c_stream__") else from_dataframe(data)
+    return _without_row_labels(table)
+
+
+def table_source(
+    table: pa.Table, name: str, target: str | None, ids: str | None, source: str | None
+) -> Source:
+    """A source from a table in memory.
+
+    Args:
+        table: one row a sample.
+        name: the file's path, or what to call the table.
+        target: as for `read_table`, and so for the rest.
+        ids: the column that names the rows.
+        source: the column that names where each row came from.
+
+    Returns:
+        The source.
+
+    Raises:
+        DataError: as `read_table`.
+    """
+    names = table.column_names
     if not table.num_rows:
         raise DataError(
-            f"{path} must hold one sample a row; it holds column names alone. Add its rows."
+            f"{name} must hold one sample a row; it holds column names alone. Add its rows."
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(
-            f"column names must differ; {', '.join(repeated)} occur more than once in {path}. "
+            f"column names must differ; {', '.join(repeated)} occur more than once in {name}. "
             "Rename them."
         )
     for role, column in (("target", target), ("ids", ids), ("source", source)):
         if column is not None and column not in names:
             raise DataError(
-                f"{role} must name a column of {path}; got {column!r}. Its columns are "
+                f"{role} must name a column of {name}; got {column!r}. Its columns are "
                 f"{', '.join(names)}."
             )
     inputs = [name for name in names if name not in {ids, source}]
@@ -63,26 +102,30 @@ def read_table(
     inputs = [name for name in inputs if name != target]
     if "" in inputs:
         raise DataError(
-            f"every feature column must have a name; one of {path} has none. If it numbers the "
+            f"every feature column must have a name; one of {name} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
     if target is None or not inputs or target in {ids, source}:
         raise DataError(
-            f"{path} must hold a target column and at least one feature beside ids and source; "
+            f"{name} must hold a target column and at least one feature beside ids and source; "
             "got "
             f"{', '.join(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
         )
-    x, feature_names, texts = features({name: plain(table[name], name) for name in inputs})
+    x, feature_names, texts = features({column: plain(table[column], column) for column in inputs})
     row_ids = None if ids is None else plain(table[ids], ids)
     origins = None if source is None else plain(table[source], source)
     train = Part(x, plain(table[target], target), row_ids, texts, origins)
-    return Source(path.stem, train, feature_names=feature_names)
+    return Source(Path(name).stem, train, feature_names=feature_names)
 
 
 def _parquet(path: Path) -> pa.Table:
     with parquet.ParquetFile(path) as file:
         table = file.read()
+    return _without_row_labels(table)
+
+
+def _without_row_labels(table: pa.Table) -> pa.Table:
     return table.drop_columns([c for c in table.column_names if _PANDAS_INDEX.fullmatch(c)])
 
 

@@ -243,8 +243,8 @@ def _trained_error(
     inputs = 2 * x[:, None] - 1
     recipe = Recipe("adam", 5e-3, steps, None, "mse")
     all_of_them = torch.arange(len(x)).expand(starts, -1)
-    found = train_networks(models, regression(inputs, y), all_of_them, recipe, progress=progress)
-    outputs = found.outputs(torch.from_numpy(inputs).float())[:, :, 0].double().numpy()
+    networks = train_networks(models, regression(inputs, y), all_of_them, recipe, progress=progress)
+    outputs = networks.outputs(torch.from_numpy(inputs).float())[:, :, 0].double().numpy()
     return float(np.sqrt(((outputs - y) ** 2).mean(axis=1)).min() / y.std())
 
 

@@ -165,9 +165,9 @@ def linear_convolution_plots(result: LinearConvolution) -> tuple[Plot, ...]:
             "least ‖β̂‖<sub>1</sub>",
         ),
     )
-    for place, (name, found, expected, rule) in enumerate(networks):
-        k = np.arange(len(found) // 2 + 1)
-        measured(spectrum, k, np.abs(np.fft.rfft(found)), name, place=place, mode="markers")
+    for place, (name, weights, expected, rule) in enumerate(networks):
+        k = np.arange(len(weights) // 2 + 1)
+        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, place=place, mode="markers")
         theory(
             spectrum, k, np.abs(np.fft.rfft(expected)), rule, colour=("#0072b2", "#d55e00")[place]
         )

@@ -174,8 +174,8 @@ def _network(
 
 
 def _moved_errors(outputs: list[np.ndarray]) -> Float[np.ndarray, " s"]:
-    pairs = ((found, np.roll(outputs[0], s, axis=-1)) for s, found in enumerate(outputs))
-    return np.array([relative_error(found, expected) for found, expected in pairs])
+    pairs = ((output, np.roll(outputs[0], s, axis=-1)) for s, output in enumerate(outputs))
+    return np.array([relative_error(output, expected) for output, expected in pairs])
 
 
 def _each_error(pooled: list[np.ndarray]) -> Float[np.ndarray, " s"]:
@@ -193,8 +193,8 @@ def _interior_error(still: np.ndarray, moved: np.ndarray, shift: int) -> float:
 
 
 def _rotation_error(x: np.ndarray, angle: float, filters: list[Tensor]) -> float:
-    found = _network(_turned(x, angle), filters, "circular")
-    return relative_error(found, _turned(_network(x, filters, "circular"), angle))
+    output = _network(_turned(x, angle), filters, "circular")
+    return relative_error(output, _turned(_network(x, filters, "circular"), angle))
 
 
 def _turned(x: np.ndarray, angle: float) -> Float[np.ndarray, "n c h w"]:

@@ -193,23 +193,23 @@ def _gaussian(
     """Risk of least squares on the first p of D independent features that all count alike."""
     features = rng.normal(size=(n, counts[-1]))
     beta = np.full(counts[-1], counts[-1] ** -0.5)
-    t, found = features @ beta + noise * rng.normal(size=n), np.empty(len(counts))
+    t, risk = features @ beta + noise * rng.normal(size=n), np.empty(len(counts))
     for place, p in enumerate(counts):
         w = np.linalg.lstsq(features[:, :p], t, rcond=None)[0]
-        found[place] = ((w - beta[:p]) ** 2).sum() + (beta[p:] ** 2).sum() + noise**2
-    return found
+        risk[place] = ((w - beta[:p]) ** 2).sum() + (beta[p:] ** 2).sum() + noise**2
+    return risk
 
 
 def _risk(counts: np.ndarray, n: int, noise: float) -> Float[np.ndarray, " p"]:
-    found = np.full(len(counts), np.nan)
+    risk = np.full(len(counts), np.nan)
     for place, p in enumerate(counts):
         used = p / counts[-1]
         rest = 1 - used + noise**2
         if p < n - 1:
-            found[place] = rest * (1 + p / (n - p - 1))
+            risk[place] = rest * (1 + p / (n - p - 1))
         elif p > n + 1:
-            found[place] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
-    return found
+            risk[place] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
+    return risk
 
 
 EXPERIMENT = Experiment(

@@ -33,17 +33,6 @@ class GenerativeDiscriminative:
     limits: Float[np.ndarray, " two"]
 
     @property
-    def crossing(self) -> float:
-        """Samples at which logistic regression overtakes, interpolated; NaN if it does not."""
-        ahead = np.diff(self.errors.mean(axis=2), axis=0)[0]  # > 0: naive Bayes is better
-        turns = np.flatnonzero((ahead[:-1] > 0) & (ahead[1:] <= 0))
-        if not len(turns):
-            return float("nan")
-        k = turns[0]
-        share = ahead[k] / (ahead[k] - ahead[k + 1])
-        return float(self.sizes[k] * (self.sizes[k + 1] / self.sizes[k]) ** share)
-
-    @property
     def agreement(self) -> Agreement:
         """The smaller of two margins: naive Bayes' on the fewest samples, the other's on most."""
         ahead = np.diff(self.errors.mean(axis=2), axis=0)[0]

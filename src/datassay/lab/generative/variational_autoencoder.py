@@ -208,12 +208,12 @@ def _drawn_gradients(
     model: Variational, x: Tensor, noise: Tensor, trick: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives of the bounds by μ and ln σ², through the sample and by the score function."""
-    at = torch.cat([part.detach() for part in model.encode(x)], -1).requires_grad_()
-    mean, log_variance = at.chunk(2, -1)
+    codes = torch.cat([part.detach() for part in model.encode(x)], -1).requires_grad_()
+    mean, log_variance = codes.chunk(2, -1)
     z = mean + (log_variance / 2).exp() * noise
     z = z if trick else z.detach()
     bound = model.log_likelihood(x, z).mean(0) - kl_to_standard(mean, log_variance)
-    (through,) = torch.autograd.grad(bound.sum(), at, retain_graph=True)
+    (through,) = torch.autograd.grad(bound.sum(), codes, retain_graph=True)
     with torch.no_grad():
         likelihood = model.log_likelihood(x, z)[..., None]
         deviation = (log_variance / 2).exp()
@@ -229,15 +229,15 @@ def _exact_gradients(model: Variational, x: Tensor) -> Float[np.ndarray, " g"]:
     grid = torch.cartesian_prod(torch.tensor(nodes), torch.tensor(nodes))[:, None]  # [q, 1, 2]
     mass = torch.tensor(np.outer(weights, weights).ravel() / (2 * np.pi))[:, None]
 
-    def bound(at: Tensor) -> Tensor:
-        mean, log_variance = at.chunk(2, -1)
+    def bound(codes: Tensor) -> Tensor:
+        mean, log_variance = codes.chunk(2, -1)
         likelihood = model.log_likelihood(x, mean + (log_variance / 2).exp() * grid)
         return (mass * likelihood).sum(0) - kl_to_standard(mean, log_variance)
 
     with torch.no_grad():
-        at = torch.cat(model.encode(x), -1)
-        shifts = STEP * torch.eye(2 * CODES, dtype=at.dtype)
-        slopes = [(bound(at + shift) - bound(at - shift)) / (2 * STEP) for shift in shifts]
+        codes = torch.cat(model.encode(x), -1)
+        shifts = STEP * torch.eye(2 * CODES, dtype=codes.dtype)
+        slopes = [(bound(codes + shift) - bound(codes - shift)) / (2 * STEP) for shift in shifts]
     return torch.stack(slopes, -1).numpy().ravel()
 
 

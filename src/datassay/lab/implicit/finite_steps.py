@@ -130,12 +130,12 @@ def finite_steps_plots(result: FiniteSteps) -> tuple[Plot, ...]:
     """
     by_size = axes("step size ε", "largest distance from the flow", log="xy")
     share = result.step_sizes / result.step_sizes[-1]
-    for place, (found, power, name) in enumerate((
+    for place, (errors, power, name) in enumerate((
         (result.from_flow, 1, "flow of C"),
         (result.from_modified, 2, "flow of C + (ε/4)‖∇C‖²"),
     )):
-        measured(by_size, result.step_sizes, found, name, place=1 - place, mode="markers")
-        theory(by_size, result.step_sizes, found[-1] * share**power, f"∝ ε<sup>{power}</sup>")
+        measured(by_size, result.step_sizes, errors, name, place=1 - place, mode="markers")
+        theory(by_size, result.step_sizes, errors[-1] * share**power, f"∝ ε<sup>{power}</sup>")
     way = axes("time kε", "distance from the flow", log="y")
     measured(way, result.times, result.path_from_flow, "flow of C", place=1, mode="lines")
     name = "flow of C + (ε/4)‖∇C‖²"
@@ -186,10 +186,10 @@ def _flow(
         return -slope - 2 * weight * bent
 
     moments = size * np.arange(1, steps + 1)
-    found = solve_ivp(
+    solution = solve_ivp(
         speed, (0, moments[-1]), first, "DOP853", t_eval=moments, rtol=1e-12, atol=1e-13
     )
-    return found.y.T
+    return solution.y.T
 
 
 EXPERIMENT = Experiment(

@@ -104,18 +104,18 @@ def matrix_completion(
     for depth in range(2, deepest + 1):
         factors = _start(depth, size, start, len(targets), generator)
         products.append(_descend(factors, targets, seen, steps, progress))
-    found = torch.stack(products)  # [l, matrices · c, d, d]
-    _check_finite(found)
+    estimates = torch.stack(products)  # [l, matrices · c, d, d]
+    _check_finite(estimates)
     by_count = (len(products), matrices, len(observed))
     middle = (len(observed) - 1) // 3
-    shown = torch.stack([*found[:, middle], convex[middle], targets[middle]])
+    shown = torch.stack([*estimates[:, middle], convex[middle], targets[middle]])
     return MatrixCompletion(
         np.array(observed, float),
         float(rank * (2 * size - rank)),
         np.arange(2.0, deepest + 1),
-        _relative(found - targets, targets).reshape(by_count).median(1).values.numpy(),
+        _relative(estimates - targets, targets).reshape(by_count).median(1).values.numpy(),
         _relative(convex - targets, targets).reshape(by_count[1:]).median(0).values.numpy(),
-        _relative(found - convex, convex).reshape(by_count).amax(1).numpy(),
+        _relative(estimates - convex, convex).reshape(by_count).amax(1).numpy(),
         torch.linalg.svdvals(shown).numpy(),
     )
 
@@ -229,8 +229,8 @@ def _relative(difference: Tensor, reference: Tensor) -> Tensor:
     return torch.linalg.matrix_norm(difference) / torch.linalg.matrix_norm(reference)
 
 
-def _check_finite(found: Tensor) -> None:
-    if not torch.isfinite(found).all():
+def _check_finite(values: Tensor) -> None:
+    if not torch.isfinite(values).all():
         raise SettingError(
             "start must be so small that descent stays finite; it did not. Lower it."
         )

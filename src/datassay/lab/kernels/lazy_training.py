@@ -52,8 +52,8 @@ class LazyTraining:
     @property
     def agreement(self) -> Agreement:
         """How far the fitted exponent is from −1/2."""
-        found = self.exponents[SCALINGS.index(self.scaling)]
-        return Agreement("distance of the fitted exponent from −1/2", abs(found + 0.5), 0.06)
+        slope = self.exponents[SCALINGS.index(self.scaling)]
+        return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.06)
 
 
 def lazy_training(

@@ -56,8 +56,8 @@ class LinearizedTraining:
     @property
     def agreement(self) -> Agreement:
         """How far the exponent of the largest gap on training inputs is from −1/2."""
-        found = exponent(self.widths, self.largest[0])
-        return Agreement("distance of the fitted exponent from −1/2", abs(found + 0.5), 0.12)
+        slope = exponent(self.widths, self.largest[0])
+        return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.12)
 
 
 def linearized_training(

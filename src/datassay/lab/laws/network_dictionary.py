@@ -280,8 +280,8 @@ def _law(
         for power in powers
     }
     left = "t" * order
-    found = sparsest(np.stack(list(terms.values()), 1), inner[left], weight)
-    kept = {name: float(value) for name, value in zip(terms, found, strict=True) if value}
+    coef = sparsest(np.stack(list(terms.values()), 1), inner[left], weight)
+    kept = {name: float(value) for name, value in zip(terms, coef, strict=True) if value}
     error = max(100 * abs(kept.get(name, 0.0) / value - 1) for name, value in truth.items())
     return error, set(kept) == set(truth), law_text(f"u_{left}", kept)
 

@@ -122,23 +122,23 @@ def pde_discovery(
         for law, file in zip(LAWS, FILES, strict=True)
     ]
     levels = (0.0, noise)
-    found = []
+    discovered = []
     for law, solution in zip(LAWS, solutions, strict=True):
         versions = [noisy(solution, level, seed) for level in levels]
         weak = weak_form(law, versions, n_windows, seed)
         for dictionary in weak + [differences(law, version) for version in versions]:
-            found.append(found_law(law, dictionary, weight))
-            progress("laws", len(found), 4 * len(LAWS))
+            discovered.append(found_law(law, dictionary, weight))
+            progress("laws", len(discovered), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
     return PdeDiscovery(
         data="our simulation" if place is None else "Rudy et al. (2017)",
         equations=tuple(law.name for law in LAWS),
         forms=FORMS,
         noise=np.array(levels),
-        error=np.array([law.error for law in found]).reshape(shape),
-        spread=np.array([law.spread for law in found]).reshape(shape),
-        right=np.array([law.right for law in found]).reshape(shape),
-        laws=tuple(law.text for law in found),
+        error=np.array([law.error for law in discovered]).reshape(shape),
+        spread=np.array([law.spread for law in discovered]).reshape(shape),
+        right=np.array([law.right for law in discovered]).reshape(shape),
+        laws=tuple(law.text for law in discovered),
         published=np.array([law.published for law in LAWS]),
         published_spread=np.array([law.published_spread for law in LAWS]),
         fields=np.array([field_picture(s.values[..., 0], PICTURE) for s in solutions]),

@@ -244,7 +244,7 @@ def exponential_steps(
     inner, first, middle, last = (step * part for part in _phi(step * linear))
     back = np.fft.ifftn if np.iscomplexobj(start) else lambda v: np.fft.ifftn(v).real
     hat = np.fft.fftn(start)
-    found = [start]
+    states = [start]
     for _ in range(len(times) - 1):
         for _ in range(steps):
             n0 = nonlinear(hat)
@@ -253,8 +253,8 @@ def exponential_steps(
             nb = nonlinear(half * hat + inner * na)
             nc = nonlinear(half * a + inner * (2 * nb - n0))
             hat = whole * hat + first * n0 + 2 * middle * (na + nb) + last * nc
-        found.append(back(hat))
-    return np.array(found)
+        states.append(back(hat))
+    return np.array(states)
 
 
 def split_steps(
@@ -282,14 +282,14 @@ def split_steps(
     steps = max(1, round(between * SPLIT_STEPS))
     parts = [between / steps * c for c in (YOSHIDA, 1 - 2 * YOSHIDA, YOSHIDA)]
     kinetic = [np.exp(-0.5j * k**2 * part) for part in parts]
-    found, u = [start], start
+    states, u = [start], start
     for _ in range(len(times) - 1):
         for part, move in list(zip(parts, kinetic, strict=True)) * steps:
             u = u * np.exp(-0.5j * part * potential(u))
             u = np.fft.ifft(move * np.fft.fft(u))
             u = u * np.exp(-0.5j * part * potential(u))
-        found.append(u)
-    return np.array(found)
+        states.append(u)
+    return np.array(states)
 
 
 def complex_solution(

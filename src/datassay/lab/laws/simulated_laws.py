@@ -109,23 +109,23 @@ def simulated_laws(
     check_count("n_windows", n_windows, 50)
     check_positive("weight", weight)
     lab_library("pysindy", "simulated-laws")
-    levels, found, fields = (0.0, noise), [], []
+    levels, discovered, fields = (0.0, noise), [], []
     for law in LAWS:
         solution = law.simulate()
         field = solution.values[..., 0]
         fields.append(field_picture(field if field.ndim == 2 else field[..., -1], PICTURE))
         versions = [noisy(solution, level, seed) for level in levels]
         for dictionary in weak_form(law, versions, n_windows, seed):
-            found.append(found_law(law, dictionary, weight))
-            progress("laws", len(found), 2 * len(LAWS))
+            discovered.append(found_law(law, dictionary, weight))
+            progress("laws", len(discovered), 2 * len(LAWS))
     shape = (len(LAWS), len(levels))
     return SimulatedLaws(
         equations=tuple(law.name for law in LAWS),
         noise=np.array(levels),
-        error=np.array([law.error for law in found]).reshape(shape),
-        spread=np.array([law.spread for law in found]).reshape(shape),
-        right=np.array([law.right for law in found]).reshape(shape),
-        laws=tuple(law.text for law in found),
+        error=np.array([law.error for law in discovered]).reshape(shape),
+        spread=np.array([law.spread for law in discovered]).reshape(shape),
+        right=np.array([law.right for law in discovered]).reshape(shape),
+        laws=tuple(law.text for law in discovered),
         published=np.array([law.published for law in LAWS]),
         published_spread=np.array([law.published_spread for law in LAWS]),
         fields=np.array(fields),

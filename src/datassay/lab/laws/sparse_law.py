@@ -211,10 +211,10 @@ def sparsest(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a threshold that leaves no term is no news here
             optimizer.fit(terms / lengths, target[:, None] / size)
-        found = optimizer.coef_[0] / lengths * size
-        price = np.linalg.norm(target - terms @ found) / size + weight * np.count_nonzero(found)
+        coef = optimizer.coef_[0] / lengths * size
+        price = np.linalg.norm(target - terms @ coef) / size + weight * np.count_nonzero(coef)
         if price < least:
-            best, least = found, price
+            best, least = coef, price
     return best
 
 
@@ -237,11 +237,11 @@ def found_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> FoundLaw:
     for place, truth in enumerate(law.truth):
         coefficients = sparsest(dictionary.terms, dictionary.target[:, place], weight)
         pairs = zip(dictionary.names, coefficients, strict=True)
-        found = {name: float(value) for name, value in pairs if value}
-        errors += [100 * abs(found.get(name, 0) / value - 1) for name, value in truth.items()]
-        right = right and set(found) == set(truth)
+        kept = {name: float(value) for name, value in pairs if value}
+        errors += [100 * abs(kept.get(name, 0) / value - 1) for name, value in truth.items()]
+        right = right and set(kept) == set(truth)
         third = "V" if law.potential else "w"
-        written = {readable(name, third): value for name, value in found.items()}
+        written = {readable(name, third): value for name, value in kept.items()}
         lines.append(law_text(f"{'uv'[place]}_t", written))
     return FoundLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
 
@@ -258,9 +258,9 @@ def readable(name: str, third: str = "w") -> str:
 
     Cost: negligible.
     """
-    name = re.sub(r"\^(\d)", lambda found: found[1].translate(SUPERSCRIPTS), name)
+    name = re.sub(r"\^(\d)", lambda match: match[1].translate(SUPERSCRIPTS), name)
     name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
-    name = re.sub(r"_(\d+)", lambda found: "_" + found[1].translate({49: "x", 50: "y"}), name)
+    name = re.sub(r"_(\d+)", lambda match: "_" + match[1].translate({49: "x", 50: "y"}), name)
     return name.replace("w", third)
 
 

@@ -150,14 +150,14 @@ def eigenmodes_plots(result: Eigenmodes) -> tuple[Plot, ...]:
 
 def _half_times(result: Eigenmodes) -> Float[np.ndarray, " n"]:
     """When the share first falls below a half; NaN where it does not."""
-    shares, found = result.shares, np.full(len(result.eigenvalues), np.nan)
-    for mode in range(len(found)):
+    shares, times = result.shares, np.full(len(result.eigenvalues), np.nan)
+    for mode in range(len(times)):
         below = np.flatnonzero(shares[:, mode] < 0.5)
         if len(below):
             k = below[0]
             pair, when = shares[k - 1 : k + 1, mode], result.times[k - 1 : k + 1]
-            found[mode] = when[0] + (pair[0] - 0.5) / (pair[0] - pair[1]) * (when[1] - when[0])
-    return found
+            times[mode] = when[0] + (pair[0] - 0.5) / (pair[0] - pair[1]) * (when[1] - when[0])
+    return times
 
 
 EXPERIMENT = Experiment(

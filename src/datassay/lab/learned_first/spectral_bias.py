@@ -112,7 +112,7 @@ def spectral_bias(
     if inputs == "waves":
         x = np.hstack([np.cos(angles), np.sin(angles)])
     looks = spread_steps(steps - 1, 150)
-    found = np.empty((repeats, len(looks), n_frequencies))
+    amplitudes = np.empty((repeats, len(looks), n_frequencies))
     rates = np.zeros(n_frequencies)
     recipe = Recipe("adam", lr, steps, None, "mse")
     for repeat in range(repeats):
@@ -121,10 +121,10 @@ def spectral_bias(
         rates += _rates(tangent_kernel(model, x)[0], angles) / repeats
         part = part_of(progress, "train networks", repeat * steps, repeats * steps)
         outputs = watch(model, regression(x, y), recipe, looks, progress=part).outputs
-        found[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
-    times = np.array([_times(a, looks + 1) for a in found])
+        amplitudes[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
+    times = np.array([_times(a, looks + 1) for a in amplitudes])
     scale = np.exp((np.log(times).mean(axis=0) + np.log(rates)).mean())
-    mean = np.exp(np.log(found.clip(1e-6)).mean(axis=0))
+    mean = np.exp(np.log(amplitudes.clip(1e-6)).mean(axis=0))
     return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
 
 

@@ -46,8 +46,8 @@ def trained(
     with seeded(seed):
         model = build()
     everything = torch.arange(n)[None]
-    found = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)
-    return taken_network(model, found).eval().requires_grad_(False)
+    networks = train_networks([model], samples, everything, recipe, seed=seed, progress=progress)
+    return taken_network(model, networks).eval().requires_grad_(False)
 
 
 def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:

@@ -183,14 +183,14 @@ def _confidence(logits: np.ndarray) -> np.ndarray:
 
 def _dimensions(x: Float[np.ndarray, "n d"], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Lines and slopes of the samples, and of the same columns each in an order of its own."""
-    found: list[IntrinsicDimension] = [
+    dimensions: list[IntrinsicDimension] = [
         intrinsic_dimension(values) for values in (x, rng.permuted(x, axis=0))
     ]
-    m = min(len(f.log_ratio) for f in found)
+    m = min(len(f.log_ratio) for f in dimensions)
     return (
-        np.array([f.log_ratio[:m] for f in found]),
-        np.array([f.log_left[:m] for f in found]),
-        np.array([f.dimension for f in found]),
+        np.array([f.log_ratio[:m] for f in dimensions]),
+        np.array([f.log_left[:m] for f in dimensions]),
+        np.array([f.dimension for f in dimensions]),
     )
 
 

@@ -92,17 +92,17 @@ def texture_shape(
     kinds = ("agreeing", "agreeing", "agreeing", remedy)
     builds = (_network, _patches, _dense_head, _network)
     conflict, shapes, textures = _images(rng, CONFLICTS, "conflict")
-    found, right = [], []
+    rows, right = [], []
     for place, (kind, build) in enumerate(zip(kinds, builds, strict=True)):
         x, labels, _ = _images(rng, n_train, kind)
         report = part_of(progress, "train", place * steps, len(kinds) * steps)
         recipe = Recipe(lr=5e-3, steps=steps)
         model = trained(build, x, labels, recipe, seed=seed + place, progress=report)
         answers = outputs(model, conflict).argmax(axis=1)
-        found.append([(answers == shapes).mean(), (answers == textures).mean()])
+        rows.append([(answers == shapes).mean(), (answers == textures).mean()])
         fresh, truth, _ = _images(rng, CONFLICTS, kind)
         right.append(accuracy(model, fresh, truth))
-    shares = np.array(found)
+    shares = np.array(rows)
     agreeing = _images(np.random.default_rng(seed), 4, "agreeing")[0]
     pairs = zip(shapes[:4], textures[:4], strict=True)
     titles = (*SHAPES, *(f"{SHAPES[s]}, stripes of {SHAPES[t]}" for s, t in pairs))
@@ -122,15 +122,15 @@ def texture_shape_plots(result: TextureShape) -> tuple[Plot, ...]:
         Two plots.
     """
     figure = axes("", "share of answers on cue conflicts")
-    at = np.arange(len(result.networks))
+    places = np.arange(len(result.networks))
     for name, share, colour in (
         ("texture's class", result.texture, VERMILION),
         ("shape's class", result.shape, BLUE),
     ):
-        figure.add_bar(x=at, y=share, name=name, marker_color=colour)
-    theory(figure, [-0.5, len(at) - 0.5], [0.25, 0.25], "chance")
+        figure.add_bar(x=places, y=share, name=name, marker_color=colour)
+    theory(figure, [-0.5, len(places) - 0.5], [0.25, 0.25], "chance")
     labels = [name.replace(", ", ",<br>") for name in result.networks]
-    figure.update_xaxes(tickvals=at, ticktext=labels, range=[-0.5, len(at) - 0.5])
+    figure.update_xaxes(tickvals=places, ticktext=labels, range=[-0.5, len(places) - 0.5])
     figure.update_layout(bargap=0.4)
     shown = pictures(result.images, result.titles, columns=4, side=150)
     return (

@@ -94,14 +94,14 @@ def adversarial_training(
     """
     _check(trained, attacks, width, steps, learning_rate, attack)
     train, held_out = (_even_or_odd(part) for part in load("digits", seed=seed))
-    found = []
+    rows = []
     for place, size in enumerate(trained):
         unit, exact, network = _starts(train[0].shape[1], width, seed)
         attacked = _attacked_loss(size, attack)
         _train(unit, train, attacked, steps, learning_rate)
         _train(exact, train, _closed_form(size), steps, learning_rate)
         _train(network, train, attacked, steps, learning_rate)
-        found.append((
+        rows.append((
             _accuracies(unit, held_out, attacks, attack),
             _predicted(unit, held_out, attacks),
             _accuracies(network, held_out, attacks, attack),
@@ -109,7 +109,7 @@ def adversarial_training(
             float(np.abs(_weights(unit)).sum()),
         ))
         progress("training", place + 1, len(trained))
-    columns = [np.array(part) for part in zip(*found, strict=True)]
+    columns = [np.array(part) for part in zip(*rows, strict=True)]
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
 
 

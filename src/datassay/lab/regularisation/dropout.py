@@ -98,13 +98,13 @@ def dropout(
     rng = np.random.default_rng(seed)
     shrinking, ridge = _regression(rng, n_features, n_samples, keep, scale_weights)
     x, labels = _three_groups(rng, n_samples)
-    found = []
+    ensembles = []
     for layers in range(1, depth + 1):
         generator = torch.Generator().manual_seed(1000 * seed + layers)
         weights = _train(x, labels, [2, *[width] * layers, CLASSES], keep, train_steps, generator)
-        found.append(_ensemble(weights, x[:ROWS], keep, scale_weights))
+        ensembles.append(_ensemble(weights, x[:ROWS], keep, scale_weights))
         progress("networks with dropout", layers, depth)
-    geometric, arithmetic, scaled = (np.stack(part) for part in zip(*found, strict=True))
+    geometric, arithmetic, scaled = (np.stack(part) for part in zip(*ensembles, strict=True))
     depths = np.arange(1.0, depth + 1)
     return Dropout(
         depths,
@@ -240,8 +240,8 @@ def _ensemble(
         plain_sum += torch.tensordot(chance, logs.exp(), 1)
     factor = keep if scale else 1.0
     one = _forward(weights, x, [torch.full((1,), factor, dtype=torch.float64)] * len(sizes))
-    found = torch.softmax(log_sum, -1), plain_sum, torch.softmax(one, -1)
-    return found[0].numpy(), found[1].numpy(), found[2].numpy()
+    distributions = torch.softmax(log_sum, -1), plain_sum, torch.softmax(one, -1)
+    return distributions[0].numpy(), distributions[1].numpy(), distributions[2].numpy()
 
 
 EXPERIMENT = Experiment(

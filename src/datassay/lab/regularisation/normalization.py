@@ -107,16 +107,16 @@ def normalization(
     mixing = np.eye(n_features) + 0.25 * rng.normal(size=(n_features, n_features))
     base = rng.normal(size=(n_samples, n_features)) @ mixing
     base /= base.std(0)
-    found, drawn = [], []
+    counts, drawn = [], []
     for place, spread in enumerate(spreads):
         scales = np.geomspace(1, spread, n_features)
         x = (base + mean) * scales
         for data in (x, (x - x.mean(0)) / x.std(0)):
             hessian = _hessian(np.column_stack([data, np.ones(n_samples)]))
-            found.append(_steps(hessian, tolerance, step_scale, starts, rng))
+            counts.append(_steps(hessian, tolerance, step_scale, starts, rng))
             drawn.append(_hessian(data[:, [0, -1]]))
         progress("normalisation", place + 1, len(spreads))
-    table, middle = np.array(found).reshape(len(spreads), 2, 2), len(spreads) // 2
+    table, middle = np.array(counts).reshape(len(spreads), 2, 2), len(spreads) // 2
     return Normalization(
         np.array(spreads, float),
         *(table[:, 0, 0].copy(), table[:, 0, 1].copy()),

@@ -77,14 +77,14 @@ def weight_decay(
     values, vectors = np.linalg.eigh(hessian)
     values, vectors = values[::-1], vectors[:, ::-1]
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
-    found = []
+    ratios = []
     for place, alpha in enumerate(alphas):
         weights = _descend(hessian + alpha * np.eye(n_features), moment, steps)
-        found.append(vectors.T @ weights / minimum)
+        ratios.append(vectors.T @ weights / minimum)
         progress("weight decay", place + 1, len(alphas))
     penalties = np.array(alphas, float)
     return WeightDecay(
-        values.copy(), penalties, np.array(found), values / (values + penalties[:, None])
+        values.copy(), penalties, np.array(ratios), values / (values + penalties[:, None])
     )
 
 

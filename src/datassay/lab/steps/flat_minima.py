@@ -99,16 +99,16 @@ def flat_minima(
     starts = _starts(samples, width, networks, seed)
     sizes = (*batch_sizes, n_samples)
     rows = torch.arange(n_samples).repeat(networks, 1)
-    found = []
+    measures = []
     for place, size in enumerate(sizes):
         recipe = Recipe(
             "sgd", learning_rate, updates, size if size < n_samples else None, "mse",
             precision="float64",
         )  # fmt: skip
         trained = train_networks(starts, samples, rows, recipe, seed=seed)
-        found.append(_measure(trained, samples, held_out, recipe, seed))
+        measures.append(_measure(trained, samples, held_out, recipe, seed))
         progress("batch sizes", place + 1, len(sizes))
-    trace, top, loss, accuracy = (np.array(part) for part in zip(*found, strict=True))
+    trace, top, loss, accuracy = (np.array(part) for part in zip(*measures, strict=True))
     return FlatMinima(
         np.array(sizes, float),
         *(trace, top, loss, accuracy),
@@ -189,30 +189,30 @@ def _measure(
     losses = sample_losses(outputs, samples, recipe).mean(1)
     guessed = trained.outputs(torch.as_tensor(held_out.x).double()).argmax(2)
     right = (guessed == torch.as_tensor(held_out.y)).double().mean(1)
-    at = loss_at(trained.template, samples, "mse")
+    loss = loss_at(trained.template, samples, "mse")
     traces, tops = [], []
     for network in range(len(outputs)):
-        here = replace(at, weights={n: trained.state[n][network] for n in at.weights})
+        here = replace(loss, weights={n: trained.state[n][network] for n in loss.weights})
         traces.append(_trace(here, seed))
         tops.append(_largest(here, seed))
     return traces, tops, losses.tolist(), right.tolist()
 
 
-def _signs(at: LossAt, many: int, seed: int) -> Float[Tensor, "s d"]:
+def _signs(loss: LossAt, many: int, seed: int) -> Float[Tensor, "s d"]:
     generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(0, 2, (many, at.n_parameters), generator=generator)
+    signs = torch.randint(0, 2, (many, loss.n_parameters), generator=generator)
     return 2 * signs.double() - 1
 
 
-def _trace(at: LossAt, seed: int) -> float:
-    probes = _signs(at, PROBES, seed)
-    return float((probes * hessian_products(at, probes)).sum(1).mean())
+def _trace(loss: LossAt, seed: int) -> float:
+    probes = _signs(loss, PROBES, seed)
+    return float((probes * hessian_products(loss, probes)).sum(1).mean())
 
 
-def _largest(at: LossAt, seed: int) -> float:
-    vector = _signs(at, 1, seed)
+def _largest(loss: LossAt, seed: int) -> float:
+    vector = _signs(loss, 1, seed)
     for _ in range(POWER_STEPS):
-        vector = hessian_products(at, vector / vector.norm())
+        vector = hessian_products(loss, vector / vector.norm())
     return float(vector.norm())
 
 

@@ -28,7 +28,7 @@ class StationaryCovariance:
         error: [s], relative distance of the sample covariance from the Lyapunov equation's.
         exact_error: [s], relative distance of the finite-step fixed point from the same.
         exact_distance: [s], relative distance of the sample covariance from that fixed point.
-        found: [d, d], sample covariance at the smallest step.
+        sampled: [d, d], sample covariance at the smallest step.
         predicted: [d, d], Σ of H Σ + Σ H = (η/b) Λ there.
     """
 
@@ -36,7 +36,7 @@ class StationaryCovariance:
     error: Float[np.ndarray, " s"]
     exact_error: Float[np.ndarray, " s"]
     exact_distance: Float[np.ndarray, " s"]
-    found: Float[np.ndarray, "d d"]
+    sampled: Float[np.ndarray, "d d"]
     predicted: Float[np.ndarray, "d d"]
 
     @property
@@ -93,21 +93,21 @@ def stationary_covariance(
     rng = np.random.default_rng(seed)
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
-    found, limits, exact = [], [], []
+    sampled, limits, exact = [], [], []
     for place, share in enumerate(step_sizes):
         rate = share / values[0]
         curvature = torch.from_numpy(values)
         limits.append(steady_state_covariance(noise, curvature, rate / batch_size).numpy())
         exact.append(_fixed_point(x, values, noise.numpy(), rate, batch_size))
-        found.append(_sample(x, residual, values, rate, batch_size, runs, records, rng))
+        sampled.append(_sample(x, residual, values, rate, batch_size, runs, records, rng))
         progress("step sizes", place + 1, len(step_sizes))
-    pairs = list(zip(found, limits, exact, strict=True))
+    pairs = list(zip(sampled, limits, exact, strict=True))
     return StationaryCovariance(
         np.array(step_sizes, float),
         np.array([relative_error(f, limit) for f, limit, _ in pairs]),
         np.array([relative_error(e, limit) for _, limit, e in pairs]),
         np.array([relative_error(f, e) for f, _, e in pairs]),
-        found[0],
+        sampled[0],
         limits[0],
     )
 
@@ -122,15 +122,17 @@ def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...
         Three plots.
     """
     entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
-    order = np.triu_indices(len(result.found))
-    measured(entries, result.predicted[order], result.found[order], "entries of Σ", mode="markers")
+    order = np.triu_indices(len(result.sampled))
+    measured(
+        entries, result.predicted[order], result.sampled[order], "entries of Σ", mode="markers"
+    )
     ends = np.array([result.predicted.min(), result.predicted.max()])
     theory(entries, ends, ends, "equal")
     size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
     measured(size, result.shares, result.error, "SGD", mode="markers")
     theory(size, result.shares, result.exact_error, "exact for finite steps")
     finish(size).update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
-    both = np.stack([result.found, result.predicted])
+    both = np.stack([result.sampled, result.predicted])
     titles = ("SGD", "Lyapunov equation")
     return (
         Plot(f"Smallest step, ηλ₁ = {result.shares[0]:g}: entry by entry", finish(entries),

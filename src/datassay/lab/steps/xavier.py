@@ -150,12 +150,12 @@ def _moments(
     """Mean squares of the pre-activations of one network under every gain."""
     signal = np.concatenate([first] * len(gains), 1)  # the gains side by side
     factor = np.repeat(gains, SAMPLES)
-    found = []
+    squares = []
     for matrix in weights:
         before = (matrix @ signal) * factor
-        found.append((before**2).mean(0).reshape(len(gains), SAMPLES).mean(1))
+        squares.append((before**2).mean(0).reshape(len(gains), SAMPLES).mean(1))
         signal = activation(before)
-    return np.array(found).T
+    return np.array(squares).T
 
 
 def _recursion(activation: Activation, gain: float, depth: int) -> Float[np.ndarray, " l"]:

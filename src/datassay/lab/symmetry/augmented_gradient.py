@@ -93,16 +93,16 @@ def augmented_gradient(
         there = (_gradient(w[:, order], v, augmented, signs) for order in orders)
         return np.array([relative_error(g, here[:, o]) for g, o in zip(there, orders, strict=True)])
 
-    whole, found = len(orders), []
+    whole, by_count = len(orders), []
     shuffled = rng.permutation(whole)
     used = max(1, round(share * whole))
     counts = sorted({max(1, round(used * part)) for part in PARTS})
     for place, count in enumerate(counts):
-        found.append(errors(shuffled[:count]))
+        by_count.append(errors(shuffled[:count]))
         progress("parts of the orbit", place + 1, len(counts))
     half = errors(shuffled[: whole // 2])
     return AugmentedGradient(
-        np.array(counts) / whole, np.array([f.max() for f in found]), found[-1],
+        np.array(counts) / whole, np.array([f.max() for f in by_count]), by_count[-1],
         half, errors(np.arange(0, whole, 2)),
     )  # fmt: skip
 
@@ -120,11 +120,11 @@ def augmented_gradient_plots(result: AugmentedGradient) -> tuple[Plot, ...]:
     measured(share, result.shares, result.largest, "random part of the orbit")
     theory(share, [result.shares[0], 1], [0, 0], "full orbit")
     member = axes("member g of the group, in order", "error of ∇L(gW) = g∇L(W)")
-    at = np.arange(len(result.errors))
-    measured(member, at, result.half, "random half", place=1, mode="markers")
-    measured(member, at, result.subgroup, "subgroup: every second", place=2, mode="markers")
-    measured(member, at, result.errors, "as set", mode="markers")
-    theory(member, at, np.zeros(len(at)), "full orbit")
+    positions = np.arange(len(result.errors))
+    measured(member, positions, result.half, "random half", place=1, mode="markers")
+    measured(member, positions, result.subgroup, "subgroup: every second", place=2, mode="markers")
+    measured(member, positions, result.errors, "as set", mode="markers")
+    theory(member, positions, np.zeros(len(positions)), "full orbit")
     return (
         Plot("Only the full orbit is equivariant", finish(share), "Error by share of the orbit"),
         Plot("Member by member", finish(member), "Error by member: a subgroup serves its own"),

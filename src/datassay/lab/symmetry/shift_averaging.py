@@ -87,13 +87,13 @@ def shift_averaging(
     phase = rng.uniform(0, 2 * np.pi, n_frequencies)
     w = np.linspace(0, 2 * np.pi, 8 * n_frequencies, endpoint=False)
 
-    def signal(at: np.ndarray) -> np.ndarray:
-        return np.cos(np.multiply.outer(at, k) + phase) @ size
+    def signal(points: np.ndarray) -> np.ndarray:
+        return np.cos(np.multiply.outer(points, k) + phase) @ size
 
-    at, weight = np.polynomial.legendre.leggauss(nodes)
+    points, weight = np.polynomial.legendre.leggauss(nodes)
     before, means, transfer = np.fft.rfft(signal(w))[k], [], []
     for place, a in enumerate(half_widths):
-        after = np.tensordot(signal(w[:, None] - a * at), a * weight, axes=1)
+        after = np.tensordot(signal(w[:, None] - a * points), a * weight, axes=1)
         means.append(after / (2 * a))
         transfer.append((np.fft.rfft(after)[k] / before).real)
         progress("average", place + 1, len(half_widths))

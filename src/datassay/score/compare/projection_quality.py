@@ -16,15 +16,18 @@ from jaxtyping import Float, Int
 from scipy.stats import rankdata
 from torch import Tensor, nn
 
+from datassay.collect.choose_form import choose_form, coordinates_for
 from datassay.collect.collection import collect, plan_collection, sample_layers
-from datassay.collect.form import Form, available_memory, choose_form, coordinates_for
+from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian_pass import JacobianPass
 from datassay.collect.linearization import Linearization
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence.linear import linear_influence
@@ -100,6 +103,7 @@ def check_correlation(target: float) -> None:
         raise SettingError(f"rank_correlation must be in (0, 1]; got {target}. Try 0.95.")
 
 
+@checks_arguments
 def projection_quality(
     model: nn.Module,
     train: SampleSet,

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.form import MOST_PARTNERS
 from datassay.collect.linearization import Linearization
-from datassay.collect.step_bytes import MOST_PARTNERS
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.arguments import checks_arguments
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
 from datassay.collect.curvature.output_loss import task_loss
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent

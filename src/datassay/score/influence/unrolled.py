@@ -30,6 +30,7 @@ from datassay.collect.curvature.hessian import (
     with_weights,
 )
 from datassay.collect.curvature.output_loss import task_loss
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -40,6 +41,7 @@ from datassay.train.retrain import positions
 STEP = "differentiate the training run"
 
 
+@checks_arguments
 def unrolled(
     model: nn.Module,
     train: SampleSet,

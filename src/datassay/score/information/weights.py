@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from datassay.collect.form import removal_chunk
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -26,8 +27,6 @@ from datassay.score.linear.training_run import TrainingRun
 # n tr Λ beside Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding, or
 # all have one gradient.
 INTERPOLATED = 1e-20
-# Values of one chunk of removals, 256 MiB in float64.
-CHUNK_VALUES = 2**25
 
 
 @result
@@ -69,8 +68,8 @@ def weight_changes(
     Cost: that of `removals`.
     """
     basis = training.basis
-    n, b, c = training.residual.shape
-    chunk = max(1, min(n, CHUNK_VALUES // (len(basis.eigenvalues) * c * (b + 2))))
+    n = len(training.residual)
+    chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     moves = basis.eigenvalues > 0
     scale = basis.metric[moves].sqrt()[:, None, None]
     for part in removals(basis, training.residual, training.run, training.without(1), chunk):

@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
-from datassay.collect.form import available_memory
 from datassay.collect.linearization import Linearization
 from datassay.errors import ModelError, SettingError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.linear.panels import (
@@ -263,7 +263,7 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     n, b = len(lin), lin.rows_per_sample
-    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.device
+    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.products.device
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
         features = all_rows(lin.features)
@@ -275,7 +275,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
-    products, memory = lin.form.products, lin.form.memory
+    products, memory = lin.form.products.precision, lin.form.products.memory
     told = {"progress": progress, "engine": lin.engine}
     total = gram(lin.features, products, device=device, **told)
     eigenvalues, vectors = _eigh(total, device, progress)

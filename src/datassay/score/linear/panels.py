@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.form import PANEL_BYTES
 from datassay.collect.form import ProductPrecision as Products
-from datassay.collect.step_bytes import PANEL_BYTES
 from datassay.progress import Progress, silent
 
 # Rows of a symmetric product that are computed together, each block from its diagonal on.

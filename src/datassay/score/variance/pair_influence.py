@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -94,6 +95,7 @@ class PairInfluence:
         return Partners(helped, harmed, effect[helped], effect[harmed])
 
 
+@checks_arguments
 def pair_influence(
     model: nn.Module,
     train: SampleSet,

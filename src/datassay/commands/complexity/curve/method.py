@@ -1,4 +1,4 @@
-"""The last section of a learning curve's page: equations, where they are from, what we decided."""
+"""The method section of a learning curve's page: equations, sources and our choices."""
 
 from __future__ import annotations
 
@@ -19,15 +19,11 @@ INTERVAL = (
     "middle {level} of the draws is the interval. It is not symmetric, and has no upper end where "
     "too many draws level off below the score wanted; their share is in the table."
 )
-# bench/learning_curves.py, "learning_curves/all" in bench/results.jsonl.
 COVERAGE = (
-    "Checked on 38 curves of digits, MNIST and Fashion-MNIST (networks, nearest neighbours and a "
-    "forest, 400 to 2,000 samples each), against fits to more samples than the curve had: 90 % "
-    "intervals held the truth in 92, 95 and 100 % of the curves at about 2, 4 and 8 times the "
-    "samples (digits: 1.5 to 3.25 times), so far ahead they are wider than they have to be. The "
-    "median error was off by 18, 23 and 27 % of itself, a little more often too high. In 9 of 10 "
-    "curves the samples needed had no upper end: a floor can seldom be ruled out. Farther ahead "
-    "nothing was checked."
+    "The intervals were checked against fits to more samples than each curve had. Far ahead they "
+    "are wider than they have to be, and they seldom have an upper end for the samples needed, "
+    "because a floor can seldom be ruled out. The numbers, and how far ahead they reach, are in "
+    "the documentation, on the page Measured."
 )
 
 
@@ -40,9 +36,9 @@ def curve_notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
     Returns:
         (term, meaning) pairs, plain text.
     """
-    found, curve = findings.found, findings.found.curve
-    law = found.law
-    repeats = count(curve.errors.shape[1], "fit")
+    extrapolation = findings.found
+    law = extrapolation.law
+    repeats = count(extrapolation.curve.errors.shape[1], "fit")
     what = "1 − accuracy" if findings.metric == "accuracy" else "1 − R²"
     return (
         (
@@ -60,7 +56,7 @@ def curve_notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
             f"(n/{findings.n:,})^(−{number(float(law.exponent[0]))}). Only the interval says how "
             "well these three are known: floor and exponent trade places easily.",
         ),
-        ("Interval", INTERVAL.format(level=f"{100 * found.level:.0f} %")),
+        ("Interval", INTERVAL.format(level=f"{100 * extrapolation.level:.0f} %")),
         ("How often it holds", COVERAGE),
         (
             "Samples needed",

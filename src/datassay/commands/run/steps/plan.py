@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from datassay.collect.collection import plan_collection
-from datassay.collect.form import Form, available_memory
+from datassay.collect.form import Form
 from datassay.collect.store.location import FEATURES, inside
 from datassay.commands.run.settings import RunSettings, check_settings
 from datassay.commands.run.steps.plan_costs import LOADED_BYTES, PlanStep, plan_steps
 from datassay.commands.run.steps.scores import attribution_of
 from datassay.data.samples import SampleSet
-from datassay.machine import held_bytes, matrix_rate
+from datassay.machine import available_memory, held_bytes, matrix_rate
 from datassay.models.build import build_model
 
 

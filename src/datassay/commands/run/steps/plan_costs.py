@@ -11,9 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.collection import plan_collection
-from datassay.collect.form import Form
+from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.step_bytes import MOST_PARTNERS, removal_bytes, step_bytes
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
@@ -220,7 +219,7 @@ def _score_steps(
     p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
     rate = rates["float64"]
     # Products over all rows of features, in their own precision; each reading of the rows is one.
-    fast = rates["float64" if form.products == "float64" else "float32"]
+    fast = rates["float64" if form.products.precision == "float64" else "float32"]
     eigen = EIGEN_WORK * p**3
     products = 2.0 * m * b * p**2 if dual else SYMMETRIC_WORK * (n + m) * b * p**2
     pairs = n * min(n, MOST_PARTNERS)

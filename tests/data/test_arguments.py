@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import datassay
-from datassay.arguments import checks_arguments
+from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 
@@ -62,8 +62,9 @@ def test_what_is_a_number_a_path_or_not_ours_passes(values):
         (
             {"samples": np.zeros(3)},
             DataError,
-            "samples must be a SampleSet or None; got a ndarray. load((x, y)) makes one of arrays, "
-            "load(path) or load(dataset) of those.",
+            "samples must be a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs or "
+            "None; got a ndarray. load(path), or load(frame, target=...), makes one of anything "
+            "else.",
         ),
     ],
 )

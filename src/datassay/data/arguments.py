@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, told in one line where they are passed."""
+"""Arguments of public functions: samples are converted, the wrong kind is refused in one line."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,15 +32,18 @@ MAKERS = {
     "Linearization": "collect(model, train, val) makes one.",
     "LeaveOneOut": "leave_one_out(lin) makes one.",
     "LabelIssues": "label_issues(lin) makes one.",
-    "SampleSet": "load((x, y)) makes one of arrays, load(path) or load(dataset) of those.",
+    "SampleSet": "load(path), or load(frame, target=...), makes one of anything else.",
 }
+WORDS = {"SampleSet": "a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs"}
 
 
 def checks_arguments(function: F) -> F:
-    """Refuse arguments that are plainly not what the function's annotations name.
+    """Convert samples, and refuse arguments that are plainly not what the annotations name.
 
-    Numbers, names, True or False, None, paths and our own classes are checked, and unions of them;
-    arrays, networks, callables and sequences are left to the function, which knows their rules.
+    An argument annotated as a SampleSet is converted by `as_samples`; later ones are coded with the
+    classes of the first. Numbers, names, True or False, None, paths, our own classes and unions of
+    them are checked. Arrays, networks, callables and sequences are left to the function, which
+    knows their rules.
 
     Args:
         function: annotated.
@@ -59,17 +63,30 @@ def checks_arguments(function: F) -> F:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            bound = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)  # Python says best which argument is missing
+        given, first = bound.arguments, None
         for name, members in kinds().items():
+            if name in given and SampleSet in members:
+                given[name] = _converted(name, given[name], first)
+                first = given[name] if first is None else first
             if name in given:
                 each = given[name] if name == rest else {name: given[name]}
                 for argument, value in each.items():
                     check_kind(argument, value, *members)
-        return function(*args, **kwargs)
+        return function(*bound.args, **bound.kwargs)
 
     return checked  # pyright: ignore[reportReturnType]
+
+
+def _converted(name: str, value: Any, first: Any) -> Any:
+    """The value as a SampleSet; as it is where it cannot be one, for `check_kind` to refuse."""
+    if value is None or isinstance(value, SampleSet):
+        return value
+    from datassay.data.convert import as_samples  # reads Datasets and images: only where needed
+
+    return as_samples(value, name, first if isinstance(first, SampleSet) else None) or value
 
 
 def _members(hint: Any) -> tuple[type, ...]:
@@ -100,7 +117,9 @@ def check_kind(name: str, value: object, *members: type) -> None:
     is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
     if isinstance(value, taken) or (is_scalar and {int, float} & set(members)):
         return
-    words = [PLAIN[m][1] if m in PLAIN else f"a {m.__name__}" for m in members]
+    words = [
+        PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members
+    ]
     remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
     got = repr(value) if isinstance(value, str | NoneType | numbers.Number) else _a(value)
     error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError

@@ -1,0 +1,150 @@
+"""Functions that take samples take arrays, tensors and Datasets as well, and split nothing off."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import datassay as da
+from datassay.act import removal_curve, reweight
+from datassay.data.arguments import checks_arguments
+from datassay.data.convert import as_samples
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.train import retrain
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 4)).astype(np.float32)
+Y = np.arange(30) % 3
+X_VAL, Y_VAL = X[:7] + 1, Y[:7]
+
+
+@checks_arguments
+def taken(train: SampleSet, val: SampleSet | None = None):
+    """What a public function is given."""
+    return train, val
+
+
+def network(k=3):
+    torch.manual_seed(0)
+    return nn.Linear(4, k)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (X, Y),
+        (torch.tensor(X), torch.tensor(Y)),
+        (X.tolist(), Y.tolist()),
+        [X, Y],
+        TensorDataset(torch.tensor(X), torch.tensor(Y)),
+        list(zip(X, Y, strict=True)),
+    ],
+)
+def test_pairs_and_datasets_become_one_set(pair):
+    train, val = taken(pair)
+    assert val is None and len(train) == 30  # nothing is split off
+    np.testing.assert_array_equal(train.x, X)
+    np.testing.assert_array_equal(train.y, Y)
+    assert train.class_names == ("0", "1", "2") and train.ids.tolist() == list(range(30))
+
+
+def test_a_sample_set_is_handed_on_as_it_is():
+    sets = da.load((X, Y))
+    assert taken(*sets) == sets
+    assert as_samples(sets[0], "train") is sets[0]
+
+
+@pytest.mark.parametrize("labels", [["cat", "dog", "eel"], [3, 5, 7], [1.0, 2.0, 3.0]])
+def test_a_second_set_is_coded_with_the_classes_of_the_first(labels):
+    labels = np.array(labels)
+    train, val = taken((X, labels[Y]), (X[:2], labels[[2, 1]]))
+    assert val.class_names == train.class_names
+    assert val.y.tolist() == [2, 1]
+    mixed = taken(train, (X[:2], labels[[2, 1]]))[1]
+    assert mixed.y.tolist() == [2, 1]
+
+
+def test_numbers_index_classes_whose_names_are_words():
+    train, _ = taken((X, np.array(["cat", "dog", "eel"])[Y]))
+    assert taken(train, (X[:2], [2, 0]))[1].y.tolist() == [2, 0]
+
+
+def test_true_and_false_are_classes():
+    train, val = taken((X, Y == 0), (X[:2], np.array([True, False])))
+    assert train.class_names == ("False", "True") and val.y.tolist() == [1, 0]
+
+
+def test_a_regression_stays_one():
+    train, val = taken((X, X @ np.ones(4)), (X[:3], [1, 2, 3]))
+    assert not train.is_classification and val.y.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_collect_scores_as_of_loaded_samples():
+    lin = da.collect(network(), (X, Y), (X_VAL, Y_VAL))
+    train, val = da.load((X, Y, X_VAL, Y_VAL))
+    same = da.collect(network(), train, val)
+    assert len(lin) == 30 and len(lin.val_outputs) == 7
+    ours, theirs = da.leave_one_out(lin), da.leave_one_out(same)
+    np.testing.assert_array_equal(ours.prediction_change, theirs.prediction_change)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda *sets: da.influence(network(), *sets).effect,
+        lambda train, _: da.influence_moments(network(), train, ridge=0.1).variance,
+        lambda train, _: da.removal_effects(network(), train, ridge=0.1).effect,
+        lambda *sets: da.purify(network(), *sets, max_fraction=0.1).removed,
+        lambda train, _: da.partition(network(), train, n_blocks=1, restarts=1).block,
+        lambda *sets: reweight(network(), *sets, n_neighbors=5, solver="exact").weights,
+        lambda *sets: retrain(network(), *sets, lr=0.1, steps=2, removed=[0]).outputs,
+        lambda *sets: removal_curve([network()], *sets, {"order": np.arange(30)}).score,
+        lambda train, _: da.build_model("linear", train)(torch.tensor(X)).detach(),
+        lambda train, _: da.add_label_noise(train, 0.2).y,
+    ],
+)
+def test_public_functions_take_pairs(call):
+    sets = da.load((X, Y, X_VAL, Y_VAL))
+    np.testing.assert_array_equal(call((X, Y), (X_VAL, Y_VAL)), call(*sets))
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "message"),
+    [
+        (X, None, "train must be a SampleSet, a pair .* got a ndarray"),
+        ("digits", None, "train must be a SampleSet, a pair .* got 'digits'"),
+        (da.load((X, Y)), None, "train must be one set of samples; got a tuple of them"),
+        ((X, Y, X, Y), None, "train must be one pair .*; got 4 values"),
+        ((X, Y), (X, Y + 1), r"labels in y must lie among the 3 classes \(0, 1, 2\); got 3"),
+        ((X, Y), (X, [["a"]] * 30), "must name its classes|must lie among"),
+        ((np.array(["some", "text"] * 15), Y), None, "x must hold numbers here; got texts"),
+        ((X, Y[:5]), None, "y must have one entry a sample; got 5 for 30"),
+    ],
+)
+def test_what_is_no_set_is_one_line(train, val, message):
+    with pytest.raises(DataError, match=message):
+        taken(train, val)
+
+
+class Frame:
+    """A data frame as its library hands it on: by the interchange protocol alone."""
+
+    def __init__(self, table):
+        self.table, self.columns = table, table.column_names
+
+    def __dataframe__(self, **settings):
+        return self.table.__dataframe__(**settings)
+
+
+@pytest.mark.parametrize("as_frame", [lambda table: table, Frame])
+def test_load_takes_data_frames(as_frame):
+    names = np.array(["a", "b", "c"])
+    table = pa.table({"key": np.arange(100, 130), "y": names[Y], "u": X[:, 0], "v": X[:, 1]})
+    train, val = da.load(as_frame(table), target="y", ids="key")
+    assert train.feature_names == ("u", "v") and train.class_names == ("a", "b", "c")
+    assert sorted([*train.ids, *val.ids]) == list(range(100, 130))
+    with pytest.raises(DataError, match="target must name a column of data; got 'z'"):
+        da.load(as_frame(table), target="z")
