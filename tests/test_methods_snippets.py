@@ -4,6 +4,7 @@ import re
 import warnings
 
 import pytest
+
 from helpers.snippets import ROOT, run, snippets
 
 DOCS = ROOT / "docs"

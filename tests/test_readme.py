@@ -1,13 +1,13 @@
-"""The snippets of README and how-tos run, their commands exist, and the tables are recorded ones."""
+"""The snippets of README and how-tos run, commands exist, and tables are the recorded ones."""
 
 import re
 import sys
 
 import pytest
-from helpers.snippets import ROOT, run, snippets
 from typer.main import get_command
 
 from datassay.commands import app
+from helpers.snippets import ROOT, run, snippets
 
 sys.path.insert(0, str(ROOT / "bench"))
 import extrapolate

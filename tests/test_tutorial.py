@@ -6,10 +6,10 @@ import shlex
 import sys
 
 import pytest
-from helpers.snippets import ROOT
 from typer.testing import CliRunner
 
 from datassay.commands import app
+from helpers.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 OWN, _, REAL = PAGE.partition("*Needs DATASSAY_DATA.*")

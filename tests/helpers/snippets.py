@@ -1,7 +1,7 @@
 """Snippets of the documentation: what a page shows is what a test runs.
 
-A line in italics above a snippet, `*Needs datassay[skorch].*` or `*Needs DATASSAY_DATA.*`, says what
-it takes; where that is missing, its test is skipped with the reason.
+A line in italics above a snippet, `*Needs datassay[skorch].*` or `*Needs DATASSAY_DATA.*`, says
+what it takes; where that is missing, its test is skipped with the reason.
 """
 
 import os
