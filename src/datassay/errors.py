@@ -1,12 +1,12 @@
-"""The errors that datassay raises on bad input, each one sentence a user can act on."""
+"""Errors that datassay raises on bad input; each message tells the user what to do."""
 
 from __future__ import annotations
 
 
 class DatassayError(ValueError):
-    """Bad input: the message names what, the rule, the value got and the remedy.
+    """Bad input. The message names the argument, the rule, the value got and the remedy.
 
-    The command line prints the message alone and exits with status 2.
+    The command line prints only the message and exits with status 2.
     """
 
 

@@ -1,4 +1,4 @@
-"""What this machine can do and what this process holds."""
+"""Speed of this machine and memory of this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 
 def held_bytes() -> float:
-    """What this process holds now; where the system does not tell, the most it has held.
+    """Resident memory of this process; its peak on systems that do not report the current value.
 
     Returns:
         Bytes.
@@ -44,14 +44,14 @@ def available_memory() -> float:
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
-    """Operations a second of a matrix product, the best of five after one to warm up.
+    """Speed of a matrix product: the best of five timings after one warm-up call.
 
     Args:
         dtype: of the matrices.
-        size: their order.
+        size: rows and columns.
 
     Returns:
-        Additions and multiplications a second.
+        Operations (additions and multiplications) per second.
     """
     a = torch.ones(size, size, dtype=dtype)
     product = torch.empty_like(a)
@@ -59,12 +59,12 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
-    """The minimum of `repeats` timings after `warm_up` calls that do not count.
+    """Minimum of `repeats` timings, after `warm_up` untimed calls.
 
     Args:
         call: what to time.
-        repeats: timings.
-        warm_up: calls before.
+        repeats: number of timings.
+        warm_up: untimed calls before them.
 
     Returns:
         Seconds.
@@ -80,7 +80,7 @@ def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1)
 
 
 def machine_name() -> str:
-    """Architecture, processor and cores.
+    """Architecture, processor and number of cores.
 
     Returns:
         Such as "x86_64, Intel(R) Xeon(R) CPU @ 2.20GHz, 2 cores".

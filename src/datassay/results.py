@@ -1,4 +1,4 @@
-"""What every result is: frozen, told apart by identity, and short to print."""
+"""Base of all results: frozen dataclasses, compared by identity, with a short repr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST = 60  # characters of one value
 
 @dataclass_transform(eq_default=False, frozen_default=True)
 def result(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass of arrays: no comparison by value, and arrays printed by their shape.
+    """Make a frozen dataclass of arrays: compared by identity, arrays printed as dtype and shape.
 
     Args:
         cls: a class with annotated fields.
@@ -25,7 +25,7 @@ def result(cls: type[T]) -> type[T]:
 
 
 def field_names(of: object) -> tuple[str, ...]:
-    """The names of a result's fields, in their order.
+    """Names of a result's fields, in order.
 
     Args:
         of: a result or its class.
@@ -37,10 +37,10 @@ def field_names(of: object) -> tuple[str, ...]:
 
 
 def short(self: object) -> str:
-    """A result in a line: names with plain values, arrays as type and shape.
+    """One-line repr: plain values as they are, arrays as dtype and shape.
 
     Args:
-        self: a dataclass's instance.
+        self: a dataclass instance.
 
     Returns:
         Such as "LeaveOneOut(held_out=float64[120, 3], rank=120, ...)".

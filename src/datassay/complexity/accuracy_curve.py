@@ -1,6 +1,6 @@
-"""The error of the user's own model after fits to growing parts of the user's own data.
+"""Learning curve: validation error of the user's model, fitted to growing parts of the data.
 
-Not `score/learning_curve.py`, which is the training error of one fit over its updates.
+`score` has another learning curve: the training error of one fit over its updates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import result
 
 STEP = "fit to growing parts of the data"
-# The default sizes: so many, from a 64th of the samples, or this many a class, up to all of them.
+# Default sizes: N_SIZES, from n / SPAN or FEWEST_A_CLASS samples per class, up to n.
 N_SIZES, SPAN, FEWEST_A_CLASS = 8, 64, 4
 
 
@@ -31,10 +31,9 @@ class AccuracyCurve:
     """Errors of R fits at each of K sizes on m validation samples.
 
     Attributes:
-        sizes: [K], training samples, ascending.
-        errors: [K, R, m], what each validation sample adds to the error, which is their mean:
-            1 − accuracy, or 1 − R².
-        start: the error of the best constant guess, that of a model of no samples.
+        sizes: [K], numbers of training samples, ascending.
+        errors: [K, R, m], error of each validation sample, whose mean is 1 − accuracy or 1 − R².
+        start: error of the best constant guess, that is without samples.
         metric: "accuracy" or "R²".
     """
 
@@ -54,7 +53,7 @@ class AccuracyCurve:
         return AccuracyCurve(self.sizes[kept], self.errors[kept], self.start, self.metric)
 
     def to_table(self) -> pa.Table:
-        """One row a fit: samples, repeat, score."""
+        """One row per fit: samples, repeat, score."""
         k, r = self.score.shape
         return pa.table({
             "samples": np.repeat(self.sizes, r),
@@ -76,29 +75,29 @@ def accuracy_curve(
 ) -> AccuracyCurve:
     """Fit a model to growing random parts of the training samples and score each fit.
 
-    Every repeat has an order of its own, of which each size takes the first samples: subsets are
-    nested within a repeat, and hold the classes in proportion.
+    Each repeat has its own random order, and each size takes the first samples of it: subsets are
+    nested within a repeat and keep the classes in proportion.
 
     Args:
-        learner: `Networks` or `Estimators`; says how often a size is repeated.
+        learner: `Networks` or `Estimators`; sets the number of repeats.
         train: n samples.
         val: m samples that no fit sees.
         sizes: numbers of training samples; None: `default_sizes`.
-        seed: of the orders.
-        store: folder that keeps the errors of every finished size, so that a second call of the
-            same kind only fits what is missing; None keeps nothing.
-        progress: called with (step, fits done, fits in all).
+        seed: random seed of the orders.
+        store: folder that keeps the errors of each finished size, so that the same call later
+            only fits what is missing; None keeps nothing.
+        progress: called with (step, fits done, total fits).
 
     Returns:
-        The errors of every fit.
+        Errors of every fit.
 
     Raises:
-        DataError: fewer than 2 validation samples, or all of their targets alike.
-        SettingError: sizes are not ascending numbers of samples in 1..n, or fewer than 4; or the
-            store belongs to other data, another model or other settings.
-        ModelError: an estimator refuses a subset.
+        DataError: there are fewer than 2 validation samples, or all their targets are equal.
+        SettingError: sizes are not 4 or more ascending numbers in 1..n, or the store belongs to
+            other data, another model or other settings.
+        ModelError: an estimator cannot be fitted to a subset.
 
-    Cost: the fits of all sizes, R each.
+    Cost: R fits per size.
     """
     chosen = default_sizes(train) if sizes is None else np.asarray(sizes, np.int64)
     check_sizes(chosen, len(train))
@@ -121,16 +120,16 @@ def accuracy_curve(
 
 
 def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
-    """Eight sizes in even ratios, from a 64th of the samples to all of them.
+    """Eight sizes at equal ratios, from a 64th of the samples to all.
 
     Args:
         train: n samples.
 
     Returns:
-        [K], at least 4 samples a class and 8 in all at the smallest.
+        [K]; the smallest has at least 4 samples per class and 8 in total.
 
     Raises:
-        DataError: too few samples for four sizes.
+        DataError: there are too few samples.
     """
     n = len(train)
     low = max(round(n / SPAN), FEWEST_A_CLASS * max(2, train.n_classes))
@@ -143,14 +142,14 @@ def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
 
 
 def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
-    """Refuse sizes that no curve can be drawn through.
+    """Check the sizes of a learning curve.
 
     Args:
         sizes: numbers of training samples.
-        n: how many there are.
+        n: samples available.
 
     Raises:
-        SettingError: fewer than 4, not ascending, or outside 1..n.
+        SettingError: there are fewer than 4 sizes, or they are not ascending or outside 1..n.
     """
     if len(sizes) < 4 or (np.diff(sizes) <= 0).any() or sizes[0] < 1 or sizes[-1] > n:
         raise SettingError(
@@ -160,14 +159,14 @@ def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
 
 
 def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """A random order of the samples whose beginnings hold the classes in proportion.
+    """Random order of the samples; every beginning of it keeps the classes in proportion.
 
     Args:
         train: n samples.
-        draw: where the order is from.
+        draw: random generator.
 
     Returns:
-        [n] positions.
+        [n], positions in train.
     """
     order = draw.permutation(len(train))
     if not train.is_classification:

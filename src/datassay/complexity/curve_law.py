@@ -1,8 +1,8 @@
-"""Laws of a learning curve: fitted to many resampled curves at once, and turned round.
+"""Laws of a learning curve, fitted to many resampled curves at once, and their inverses.
 
-For fixed exponents a law is linear in what is left, which weighted least squares gives in closed
-form; the exponents are searched on a grid that is refined around its best point. So a fit has no
-local minimum to stop in, and a thousand curves take one second.
+For a fixed exponent a law is linear in its other parameters, which weighted least squares gives in
+closed form. The exponent is searched on a grid that is refined around its best point. So no fit
+stops in a local minimum, and a thousand curves take one second.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from datassay.results import result
 
 LAWS = ("power", "start")
 EXPONENTS = (0.02, 4.0)
-# Where the law "start" bends, as a share of the smallest and of the largest size.
+# Bounds of the bend of "start", as shares of the smallest and of the largest size.
 BENDS = (1 / 30, 3.0)
 ZOOMS = 4
 
 
 @result
 class CurveLaws:
-    """D fitted laws of the error against the number n of training samples.
+    """D fitted laws of the error as a function of the number n of training samples.
 
     kind "power": error(n) = floor + drop (n/reference)^−exponent.
-    kind "start": error(n) = floor + (start − floor) / (1 + (n/bend)^exponent), which is `start` at
-    n = 0 and a power law for large n.
+    kind "start": error(n) = floor + (start − floor) / (1 + (n/bend)^exponent): `start` at n = 0, a
+    power law for large n.
 
     Attributes:
-        kind: of each, [D] of `LAWS`.
-        floor: [D], the error of infinitely many samples, at least 0.
-        drop: [D], of "power", at least 0: what the reference size has above the floor.
-        bend: [D], samples, of "start".
+        kind: [D], each of `LAWS`.
+        floor: [D], error for infinitely many samples, at least 0.
+        drop: [D], "power" only, at least 0: error above the floor at the reference size.
+        bend: [D], "start" only, samples.
         exponent: [D], positive.
         reference: samples.
-        start: the error of no samples.
-        misfit: [D], the weighted sum of squares that is left.
+        start: error without samples.
+        misfit: [D], weighted sum of squared residuals.
     """
 
     kind: np.ndarray
@@ -51,13 +51,13 @@ class CurveLaws:
     misfit: Float[np.ndarray, " D"]
 
     def errors(self, n: Float[np.ndarray, " M"]) -> Float[np.ndarray, "D M"]:
-        """The error after each number of samples.
+        """Error after each number of samples.
 
         Args:
             n: numbers of samples, positive.
 
         Returns:
-            One row a law.
+            One row per law.
         """
         c = self.exponent[:, None]
         above = np.where(
@@ -68,13 +68,13 @@ class CurveLaws:
         return self.floor[:, None] + above
 
     def samples(self, error: float) -> Float[np.ndarray, " D"]:
-        """The number of samples at which each law falls to an error.
+        """Number of samples at which each law falls to an error.
 
         Args:
-            error: wanted.
+            error: the target error.
 
         Returns:
-            Infinite where the floor is not below it; 0 where the law starts below it.
+            [D]; infinite where the floor is not below the error, 0 where the law starts below it.
         """
         above = error - self.floor
         reached = above > 0
@@ -99,7 +99,7 @@ def fit_curve_laws(
     start: float,
     reference: float,
 ) -> CurveLaws:
-    """The law of one kind that is nearest to each of D curves.
+    """Fit a law of one kind to each of D curves.
 
     Minimises Σ_k w_k (error_k − law(n_k))² under floor ≥ 0, drop ≥ 0 (or floor ≤ start), exponent
     in [0.02, 4].
@@ -107,15 +107,15 @@ def fit_curve_laws(
     Args:
         kind: "power" or "start".
         sizes: n_k, ascending.
-        errors: one curve a row.
-        weights: w_k, one over the variance of the error at each size.
-        start: the error of no samples, for "start".
-        reference: of "power", in samples.
+        errors: one curve per row.
+        weights: w_k, inverse variance of the error at each size.
+        start: error without samples, for "start".
+        reference: reference size of "power", samples.
 
     Returns:
         The laws.
 
-    Cost: 60 K or 900 K operations a curve on the first grid, a quarter of that for the refinement.
+    Cost: per curve 60 K or 900 K operations on the first grid, a quarter of that to refine it.
     """
     floor = np.zeros(len(errors))
     one = np.ones(len(errors))
@@ -136,10 +136,10 @@ def fit_curve_laws(
 
 
 def joined(parts: list[CurveLaws]) -> CurveLaws:
-    """Laws of several fits as one.
+    """Concatenate the laws of several fits.
 
     Args:
-        parts: at least one; of one reference and start.
+        parts: at least one; all with the same reference and start.
 
     Returns:
         All of them, in order.
@@ -156,7 +156,7 @@ Profile = Callable[[np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
 def _search(
     profile: Profile, bounds: list[tuple[float, float]], n: int, n_curves: int
 ) -> tuple[Float[np.ndarray, "D p"], tuple[np.ndarray, ...], Float[np.ndarray, " D"]]:
-    """Minimise over positive parameters: a grid in their logarithms, then ever finer ones."""
+    """Minimise over positive parameters on a grid of logarithms, refined around its best point."""
     low, high = np.log(bounds).T
     step = (high - low) / (n - 1)
     grid = low + step * np.array(list(product(range(n), repeat=len(bounds))))  # [G, p]
@@ -172,7 +172,7 @@ def _search(
     best, linear, misfit = best_of(grid[None])
     for zoom in range(ZOOMS):
         around = best[:, None] + step / 2**zoom * near
-        best, linear, misfit = best_of(np.clip(around, low, high))  # the bounds bind there too
+        best, linear, misfit = best_of(np.clip(around, low, high))  # stay inside the bounds
     return np.exp(best), linear, misfit
 
 
@@ -182,7 +182,7 @@ def _power(
     w: Float[np.ndarray, " K"],
     c: Float[np.ndarray, "E G"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D G"]]]:
-    """Two unknowns, both at least 0: where the free solution is not, one of them is 0."""
+    """Floor and drop, both at least 0: where the free solution is negative, one of them is 0."""
     g = ratio ** -c[..., None]  # [E, G, K], E is 1 or D
     s, sg, sgg = w.sum(), g @ w, (g * g) @ w
     se, seg = (errors @ w)[:, None], (g * (w * errors)[:, None]).sum(-1)
@@ -203,7 +203,7 @@ def _start(
     start: float,
     p: Float[np.ndarray, "E G 2"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"]]]:
-    """One unknown in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
+    """Floor in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
     h = 1 / (1 + (sizes / p[..., :1]) ** p[..., 1:])  # [E, G, K]
     u = 1 - h
     uu, ue = (u * u) @ w, (u * (w * errors)[:, None]).sum(-1)

@@ -1,4 +1,4 @@
-"""How the sample complexity grows with a size of the network: laws fitted to medians."""
+"""Laws of growth of the sample complexity with network size, fitted to medians."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float, Real
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 
-# Exponents that are tried, 0.01 apart; the best one is refined by the parabola through three.
+# Exponents tried, 0.01 apart; the best is refined by a parabola through three points.
 EXPONENTS = np.linspace(-3, 6, 901)
 FORMULAS = {
     "linear": "N = a + b·{t}",
@@ -27,14 +27,14 @@ class Law:
 
     Attributes:
         kind: a key of FORMULAS.
-        formula: the law with its numbers, for people.
-        coef: "a", "b", "c" → value, those that the law has; least squares on N.
-        interval: the same names → the bootstrap's lower and upper bound.
-        r_squared: share of the medians' variance that the law explains; negative if it is worse
-            than their mean.
-        r_squared_interval: the bootstrap's bounds.
-        size_range: the least and the largest size it was fitted to.
-        level: share of the bootstrap's resamples inside each interval.
+        formula: the law with its numbers, as text.
+        coef: "a", "b", "c" → value, where the law has it; least squares on N.
+        interval: the same names → lower and upper bound of the bootstrap.
+        r_squared: share of the medians' variance that the law explains; negative where it is
+            worse than their mean.
+        r_squared_interval: bounds of the bootstrap.
+        size_range: smallest and largest size fitted.
+        level: share of the bootstrap resamples inside each interval.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Law:
     level: float
 
     def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        """What the law gives for other sizes, beyond size_range too."""
+        """Samples by the law, also for sizes beyond size_range."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
         slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
         return self.coef.get("a", 0.0) + slope
@@ -65,24 +65,24 @@ def fit_laws(
     """Fit every law of FORMULAS to the medians over teachers.
 
     Args:
-        size: what varies, d or m, at least 2 each.
-        n_opt: sample complexity of each teacher, infinite where it was not recovered; sizes whose
-            median is infinite are left out.
-        name: of what varies, for the formulas: "d", "m".
-        n_resamples: bootstrap resamples, of the teachers at each size.
-        level: of the intervals.
-        seed: of the bootstrap.
+        size: d or m, each at least 2.
+        n_opt: sample complexity of each teacher, infinite where not recovered; sizes with an
+            infinite median are left out.
+        name: name of the size in the formulas: "d", "m".
+        n_resamples: bootstrap resamples of the teachers at each size.
+        level: confidence level of the intervals.
+        seed: random seed of the bootstrap.
 
     Returns:
         The laws, best R² first.
 
     Raises:
         DataError: fewer than three sizes have a finite median, or a size is below 2.
-        SettingError: level is not inside (0, 1), or there is no resample.
+        SettingError: level is outside (0, 1), or n_resamples is below 1.
 
-    Cost: n_resamples · sizes · 901 operations a law with an exponent.
-    Source: S3 eqs. (2.11)-(2.13). Deviation: the exponent is the least-squares one to 0.01 (S3
-    does not say how it chose), and "log" has a constant.
+    Cost: n_resamples · sizes · 901 operations per law with an exponent.
+    Source: S3 eqs. (2.11)-(2.13). Deviation: the exponent is found by least squares (S3 does not
+    say how it chose it), and "log" has a constant.
     """
     size, n_opt = np.asarray(size, dtype=float), np.asarray(n_opt, dtype=float)
     _check_bootstrap(n_resamples, level)
@@ -115,16 +115,16 @@ def fit_joint_law(
         n_inputs: d of each size.
         width: m of each size, at least 2.
         n_opt: sample complexity of each teacher; sizes with an infinite median are left out.
-        n_resamples: bootstrap resamples, of the teachers at each size.
-        level: of the intervals.
-        seed: of the bootstrap.
+        n_resamples: bootstrap resamples of the teachers at each size.
+        level: confidence level of the intervals.
+        seed: random seed of the bootstrap.
 
     Returns:
         The law, "linear" in t = d · log m.
 
     Raises:
         DataError: fewer than three sizes have a finite median.
-        SettingError: level is not inside (0, 1), or there is no resample.
+        SettingError: level is outside (0, 1), or n_resamples is below 1.
 
     Source: S3 eq. (2.14). Deviation: with a constant.
     """
@@ -196,9 +196,9 @@ def _affine(
 def _power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The factor in closed form for each exponent, then the exponent that leaves least."""
+    """Factor in closed form for each exponent, then the exponent with the smallest residual."""
     shapes = _shape(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
-    # What a fit by one shape explains of Σ N² is its squared projection.
+    # One shape explains its squared projection of Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
     exponent = _peak(explained)
     shape = _shape(kind, t[None], exponent[:, None])  # [resamples, sizes]
@@ -224,7 +224,7 @@ def _median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " s
 def _resampled(
     n_opt: Float[np.ndarray, "sizes teachers"], n_resamples: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "resamples sizes"]:
-    """Medians of teachers drawn with replacement; resamples with an infinite one are left out."""
+    """Medians over teachers drawn with replacement; resamples with an infinite one are dropped."""
     n_sizes, n_teachers = n_opt.shape
     chosen = rng.integers(n_teachers, size=(n_resamples, n_sizes, n_teachers))
     drawn = n_opt[np.arange(n_sizes)[:, None], chosen]

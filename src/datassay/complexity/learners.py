@@ -1,4 +1,4 @@
-"""Models fitted to many subsets of the samples: networks in one program, estimators one by one."""
+"""Fit models to many subsets of samples: networks together, estimators one by one."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from datassay.progress import Progress, silent
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
 from datassay.train.training import Recipe, train_networks
 
-# Weights, gradients and Adam's moments of the networks that train at once stay below this.
+# Most memory for weights, gradients and Adam's moments of networks that train together.
 NETWORK_BYTES = 2**28
 CHUNK = 4096
 
 
 class Networks:
-    """Networks trained together, one a repeat.
+    """Networks trained together, one per repeat.
 
     Args:
-        models: R networks of one architecture at their starting weights.
-        recipe: how they are trained; None: Adam, batches of 64, 20 epochs of the subset but 500 to
+        models: R networks of one architecture with their initial weights.
+        recipe: training settings; None: Adam, batches of 64, 20 epochs of the subset but 500 to
             3000 updates.
-        seed: of the batches.
+        seed: random seed of the batches.
 
     Raises:
-        SettingError: no network.
+        SettingError: models is empty.
     """
 
     def __init__(self, models: Sequence[nn.Module], recipe: Recipe | None = None, seed: int = 0):
@@ -53,7 +53,7 @@ class Networks:
         return len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """What decides the errors, as plain JSON values, one entry a cause."""
+        """Everything that determines the errors, as plain JSON values."""
         recipe = self.recipe or network_recipe(train)
         causes = fingerprint(self.models[0], train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
@@ -65,7 +65,7 @@ class Networks:
         subsets: Int[np.ndarray, "R n"],
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m"]:
-        """1 − what each validation sample adds to the score, of every network."""
+        """Error of each network on each validation sample: 1 minus its score."""
         recipe = self.recipe or network_recipe(train.subset(subsets[0]))
         errors, at_once = [], _at_once(self.models[0])
         for start in range(0, len(subsets), at_once):
@@ -82,17 +82,16 @@ class Networks:
 
 
 class Estimators:
-    """A scikit-learn estimator, cloned and fitted once a repeat.
+    """A scikit-learn estimator, cloned and fitted once per repeat.
 
     Args:
-        estimator: with fit and predict; its random_state, if it has one, is the seed plus the
-            repeat.
+        estimator: with fit and predict; its random_state, if it has one, is set to seed + repeat.
         repeats: R.
-        seed: the first.
+        seed: random state of the first repeat.
 
     Raises:
-        ModelError: it has no fit or no predict.
-        SettingError: fewer than one repeat.
+        ModelError: the estimator has no fit or no predict.
+        SettingError: repeats is below 1.
     """
 
     def __init__(self, estimator: Any, repeats: int, seed: int = 0):
@@ -111,7 +110,7 @@ class Estimators:
         return self._repeats
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """What decides the errors, as plain JSON values, one entry a cause."""
+        """Everything that determines the errors, as plain JSON values."""
         return {
             "model": repr(self.estimator),
             "training samples": digest({"x": train.x, "y": train.y}),
@@ -128,7 +127,7 @@ class Estimators:
         subsets: Int[np.ndarray, "R n"],
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m"]:
-        """1 − what each validation sample adds to the score, of every fit."""
+        """Error of each fit on each validation sample: 1 minus its score."""
         rows, queries = _rows(train), _rows(val)
         errors = []
         for r, chosen in enumerate(subsets):
@@ -158,21 +157,21 @@ Learner = Networks | Estimators
 
 
 def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Learner:
-    """What a user calls the model, ready to be fitted.
+    """Build the learner that a user names.
 
     Args:
-        name: as for `build_model`, or package.module:name of an estimator, of its class, or of a
-            function without arguments that returns one: "sklearn.svm:SVC".
-        train: the samples; their inputs set the scaling layer of our own networks.
+        name: as in `build_model`, or package.module:name of an estimator, its class, or a function
+            without arguments that returns one, such as "sklearn.svm:SVC".
+        train: the samples; they set the scaling layer of built-in networks.
         repeats: R.
-        seed: of the first fit; networks start from other weights in each repeat.
+        seed: random seed of the first fit; each repeat starts from other weights.
 
     Returns:
         Networks, or an estimator.
 
     Raises:
         ModelError: the name or the module cannot be used.
-        SettingError: fewer than one repeat.
+        SettingError: repeats is below 1.
     """
     if repeats < 1:
         raise SettingError(f"repeats must be at least 1; got {repeats}.")
@@ -185,7 +184,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
 
 
 def _estimator(name: str) -> Any:
-    """The estimator of that name; None where it is something else, for `build_model` to judge."""
+    """The estimator of that name; None where it is not one, for `build_model` to handle."""
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
     candidate = imported_reference(name, rule)
     if callable(candidate) and not isinstance(candidate, nn.Module):
@@ -201,7 +200,7 @@ def _estimator(name: str) -> Any:
 
 
 def _at_once(model: nn.Module) -> int:
-    """Networks that train together; 1 for convolutions, which get slower when stacked."""
+    """Number of networks that train together; 1 for convolutions, which are slower stacked."""
     if any(isinstance(m, CONVOLUTIONS) for m in model.modules()):
         return 1
     weights = sum(p.numel() for p in model.parameters())

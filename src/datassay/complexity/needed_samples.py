@@ -1,4 +1,4 @@
-"""How many samples an accuracy needs: laws fitted to resampled learning curves, extrapolated."""
+"""Samples that an accuracy needs, extrapolated by laws fitted to resampled learning curves."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from datassay.results import result
 
 LEVEL = 0.9
 DRAWS = 1000
-# Of the error, how far even the right law may be off at one size: no size counts beyond that.
+# Relative error that even the right law may have at one size; it bounds the weight of a size.
 TOLERANCE = 0.02
-# A draw may leave out so many of the smallest sizes, as long as this many are left.
+# A draw leaves out at most MOST_LEFT_OUT of the smallest sizes and keeps FEWEST_SIZES.
 MOST_LEFT_OUT, FEWEST_SIZES = 4, 4
 CHUNK = 100
 
 
 @result
 class Extrapolation:
-    """What a learning curve says beyond its last size.
+    """A learning curve extrapolated beyond its last size.
 
     Attributes:
-        curve: what was measured.
-        law: the power law nearest to the mean errors, [1].
-        draws: [D] laws, each of a resampled curve.
-        level: of the intervals.
+        curve: the measured curve.
+        law: power law fitted to the mean errors, [1].
+        draws: [D] laws, each fitted to a resampled curve.
+        level: confidence level of the intervals.
     """
 
     curve: AccuracyCurve
@@ -38,7 +38,7 @@ class Extrapolation:
     level: float
 
     def score(self, n: Float[np.ndarray, " M"]) -> Float[np.ndarray, "3 M"]:
-        """Accuracy or R² expected after n samples.
+        """Expected accuracy or R² after n samples.
 
         Args:
             n: numbers of samples.
@@ -49,14 +49,14 @@ class Extrapolation:
         return 1 - np.quantile(self.draws.errors(np.asarray(n, np.float64)), self._ends[::-1], 0)
 
     def needed(self, score: float) -> NeededSamples:
-        """The number of samples after which the model is expected to score this.
+        """Number of samples after which the model is expected to reach a score.
 
         Args:
-            score: accuracy or R² wanted, in (0, 1).
+            score: target accuracy or R², in (0, 1).
 
         Returns:
-            Median and interval over the draws. They are those of `score` read along the other
-            axis: the median curve passes the score at the median number.
+            Median and interval over the draws: those of `score` read along the other axis, so the
+            median curve reaches the score at the median number.
 
         Raises:
             SettingError: the score is outside (0, 1).
@@ -70,13 +70,13 @@ class Extrapolation:
 
     @property
     def covers(self) -> float:
-        """The smallest size that every draw was fitted to; below, draws run free."""
+        """Smallest size that every draw was fitted to; below it, draws are unconstrained."""
         sizes = self.curve.sizes
         return float(sizes[_most_left_out(len(sizes))])
 
     @property
     def ceiling(self) -> Float[np.ndarray, " 3"]:
-        """Score of infinitely many samples: lower end, median, upper end."""
+        """Score for infinitely many samples: lower end, median, upper end."""
         return 1 - np.quantile(self.draws.floor, self._ends[::-1])
 
     @property
@@ -86,15 +86,15 @@ class Extrapolation:
 
 @dataclass(frozen=True, slots=True)
 class NeededSamples:
-    """How many training samples a score needs.
+    """Training samples that a score needs.
 
     Attributes:
-        score: accuracy or R² wanted.
-        median: half of the draws reach it by then; infinite where fewer than half ever do.
+        score: target accuracy or R².
+        median: median over the draws; infinite where fewer than half ever reach the score.
         low: lower end of the interval.
         high: upper end; infinite where too many draws never reach the score.
-        reached_by: share of the draws that ever reach it.
-        level: of the interval.
+        reached_by: share of the draws that ever reach the score.
+        level: confidence level of the interval.
     """
 
     score: float
@@ -107,15 +107,15 @@ class NeededSamples:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The largest size, predicted from the smaller ones.
+    """Score at the largest size, predicted from the smaller sizes.
 
     Attributes:
-        from_n: the largest size that the prediction was made from.
-        n: the size that was predicted.
+        from_n: largest size used for the prediction.
+        n: size predicted.
         low: lower end of the interval of the score.
-        median: its middle.
+        median: median of the prediction.
         high: upper end.
-        measured: the mean score really reached.
+        measured: mean score measured at n.
     """
 
     from_n: int
@@ -127,7 +127,7 @@ class Forecast:
 
     @property
     def holds(self) -> bool:
-        """Whether what was measured lies in the interval."""
+        """Whether the measured score lies in the interval."""
         return self.low <= self.measured <= self.high
 
 
@@ -141,30 +141,29 @@ def extrapolate(
 ) -> Extrapolation:
     """Fit laws to resampled learning curves.
 
-    Each draw resamples the repeats (whole nested chains, so that sizes stay as correlated as they
-    are) and the validation samples, shifts the curve by the luck that all repeats share because
-    they draw from the same n samples, leaves out none to four of the smallest sizes, and fits one
-    of the two laws of `fit_curve_laws`, in turn. So the spread holds the noise of both kinds of
-    samples and part of the doubt about the law.
+    Each draw resamples the repeats (whole nested chains, which keeps the correlation of sizes) and
+    the validation samples, shifts the curve by the error that all repeats share because they draw
+    from the same n samples, leaves out none to four of the smallest sizes, and fits one of the two
+    laws of `fit_curve_laws`, in turn. So the spread includes the noise of training and validation
+    samples, and part of the uncertainty about the law.
 
     Args:
-        curve: K sizes, R repeats; at least 2 of them.
-        level: of the intervals, in (0, 1).
+        curve: K sizes, R ≥ 2 repeats.
+        level: confidence level of the intervals, in (0, 1).
         draws: D.
-        resample_validation: False for what these very validation samples will say.
-        seed: of the draws.
+        resample_validation: False to predict the score on these same validation samples.
+        seed: random seed of the draws.
 
     Returns:
-        The laws; every score and number of samples follows from them.
+        The laws, from which scores and numbers of samples follow.
 
     Raises:
-        SettingError: level or draws is outside its rule, or the curve has one repeat only.
+        SettingError: level or draws is out of range, or the curve has only one repeat.
 
     Cost: D K R m operations for the resampled errors, and the fits of `fit_curve_laws`.
     Source: inverse power laws of learning curves as in Cortes et al. (1993); Mahmood et al. (2022),
-    "How much more data do I need?", for asking for samples instead of scores; the law "start" is
-    the MMF curve that Viering and Loog (2021) list, started at the best constant guess. The
-    resampling is ours.
+    "How much more data do I need?", for samples instead of scores; the law "start" is the MMF curve
+    in Viering and Loog (2021), started at the best constant guess. The resampling is ours.
     """
     if not 0 < level < 1 or draws < 20:
         raise SettingError(
@@ -192,17 +191,17 @@ def extrapolate(
 def forecast(
     curve: AccuracyCurve, *, share: float = 0.5, level: float = LEVEL, seed: int = 0
 ) -> Forecast | None:
-    """Predict the largest size from those of at most a share of it: does the law hold here?
+    """Test the extrapolation: predict the largest size from those up to a share of it.
 
     Args:
-        curve: what was measured.
-        share: of the largest size.
-        level: of the interval.
-        seed: of the draws.
+        curve: the measured curve.
+        share: of the largest size, in (0, 1).
+        level: confidence level of the interval.
+        seed: random seed of the draws.
 
     Returns:
-        The prediction beside what was measured, on the same validation samples; None where fewer
-        than four sizes are small enough.
+        Prediction and measurement on the same validation samples; None where fewer than four sizes
+        are small enough.
     """
     part = curve.up_to(int(share * curve.sizes[-1]))
     if len(part.sizes) < FEWEST_SIZES:
@@ -219,7 +218,7 @@ def _most_left_out(n_sizes: int) -> int:
 
 
 def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
-    """Of the mean error at each size: between repeats, the law's tolerance, one sample's worth."""
+    """Variance of the mean error at each size: repeats, the law's tolerance, one sample's error."""
     error = curve.errors.mean(2)
     repeats, m = curve.errors.shape[1:]
     between = error.var(1, ddof=1) / repeats
@@ -247,10 +246,10 @@ def _resampled(
 def _shared_luck(
     curve: AccuracyCurve, draws: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """What the repeats cannot show, because all of them draw from the same samples."""
+    """Relative error that all repeats share because they draw from the same samples."""
     # Fits to n_k of n samples share n_k/n of their variance; the rest averages out over repeats.
-    # The relative spread between repeats at the smaller sizes, where subsets hardly overlap, stands
-    # for that of all n. Growing sets keep what they had: increments are independent.
+    # The relative spread between repeats at the smaller sizes, where subsets hardly overlap, is
+    # used for all n. Growing sets keep their samples, so increments are independent.
     error = curve.errors.mean(2)
     spread = error.std(1, ddof=1) / np.maximum(error.mean(1), 1 / curve.errors.shape[2])
     typical = float(np.median(spread[: max(1, len(spread) // 2)]))

@@ -1,4 +1,4 @@
-"""How many samples a student needs to recover its teacher: doubling, then bisection."""
+"""Samples that a student network needs to recover its teacher, by doubling and bisection."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ STEP = "sample complexity"
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is searched for: the smallest N at which enough students recover their teacher.
+    """Settings of the search for the smallest N at which enough students recover their teacher.
 
     Attributes:
-        n_teachers: independent teacher networks a size.
-        n_students: T, random starts a teacher and N.
+        n_teachers: independent teacher networks per size.
+        n_students: T, random starts per teacher and N.
         depth: bisections after the doubling; 0 is Algorithm 2.
-        max_samples: the largest N that is tried; the doubling stops there.
-        recovery_r2: L, the R² on fresh samples from which on a student has recovered.
-        probability: the share of students that must.
+        max_samples: largest N tried; the doubling stops there.
+        recovery_r2: L, R² on fresh samples above which a student has recovered its teacher.
+        probability: share of students that must recover.
         recipe: how students are trained and tested.
-        seed: of everything random.
+        seed: random seed.
     """
 
     n_teachers: int = 10
@@ -44,31 +44,31 @@ class Search:
 
     @property
     def n_doublings(self) -> int:
-        """How many N the doubling tries at most: 1, 2, 4, ... up to max_samples."""
+        """Most N that the doubling tries: 1, 2, 4, ... up to max_samples."""
         return self.max_samples.bit_length()
 
     def manifest(self) -> dict[str, object]:
-        """Plain JSON values of everything that decides a result, one entry a cause."""
+        """Everything that determines a result, as plain JSON values."""
         plain = asdict(self)
         return {**plain.pop("recipe"), **plain}
 
 
 @result
 class SampleComplexity:
-    """The sample complexity of one network size.
+    """Sample complexity of one network size.
 
     Attributes:
         n_inputs: d.
         width: m.
-        n_opt: [teachers], samples: Algorithm 4's; infinite for a teacher that was not recovered
+        n_opt: [teachers], samples by Algorithm 4; infinite where the teacher was not recovered
             from max_samples or fewer.
-        n_doubled: [teachers], samples: the power of two at which the doubling stopped,
-            Algorithm 2's answer; infinite likewise.
-        trial_teacher: [trials], whose trial it was, in the order computed.
-        trial_samples: [trials], its N.
+        n_doubled: [teachers], samples by Algorithm 2: the power of two at which the doubling
+            stopped; infinite where not recovered.
+        trial_teacher: [trials], teacher of each trial, in the order computed.
+        trial_samples: [trials], N of each trial.
         trial_probability: [trials], share of the students that recovered the teacher.
         trial_r2: [trials], mean R² of the students on fresh samples (Algorithm 3), −inf for N = 1.
-        search: what was searched for.
+        search: settings of the search.
     """
 
     n_inputs: int
@@ -90,11 +90,11 @@ class SampleComplexity:
 
     @property
     def n_not_recovered(self) -> int:
-        """Teachers that max_samples do not recover."""
+        """Number of teachers not recovered from max_samples."""
         return int(np.isinf(self.n_opt).sum())
 
     def to_table(self) -> pa.Table:
-        """One row a teacher: n_inputs, width, teacher, n_opt, n_doubled (null: not recovered)."""
+        """One row per teacher: n_inputs, width, teacher, n_opt, n_doubled (null: not recovered)."""
 
         def or_null(values: np.ndarray) -> pa.Array:
             return pa.array([int(v) if np.isfinite(v) else None for v in values], pa.int64())
@@ -129,20 +129,20 @@ def sample_complexity(
         n_inputs: d.
         width: m, of teachers and students.
         n_teachers: independent teacher networks.
-        n_students: T, random starts a teacher and N.
+        n_students: T, random starts per teacher and N.
         depth: bisections after the doubling; 0 is Algorithm 2.
-        max_samples: the largest N that is tried; the doubling stops there.
-        recovery_r2: the R² on fresh samples from which on a student has recovered.
-        probability: the share of students that must.
-        recipe: how students are trained and tested; None is Adam, 5e-3, 300 epochs.
-        seed: of everything random.
-        progress: called with (step, trials decided, trials at most).
+        max_samples: largest N tried; the doubling stops there.
+        recovery_r2: R² on fresh samples above which a student has recovered its teacher.
+        probability: share of students that must recover.
+        recipe: how students are trained and tested; None is Adam, step 5e-3, 300 epochs.
+        seed: random seed.
+        progress: called with (step, trials done, most trials).
 
     Returns:
         N for each teacher, and every trial.
 
     Raises:
-        SettingError: a setting is outside its rule.
+        SettingError: a setting is out of range.
 
     Cost: about 5 n_opt d m n_teachers n_students epochs · 4 operations.
     Source: S3 Algorithms 2 and 4. Deviations: Adam; a cap on N; a student has recovered when
@@ -165,19 +165,19 @@ def sample_complexity(
 def search_samples(
     n_inputs: int, width: int, search: Search, *, progress: Progress = silent
 ) -> SampleComplexity:
-    """`sample_complexity` with its settings in one value.
+    """`sample_complexity`, with its settings in one object.
 
     Args:
         n_inputs: d.
         width: m.
         search: the settings.
-        progress: called with (step, trials decided, trials at most).
+        progress: called with (step, trials done, most trials).
 
     Returns:
         N for each teacher, and every trial.
 
     Raises:
-        SettingError: a setting is outside its rule.
+        SettingError: a setting is out of range.
     """
     check_search(search)
     check_size(n_inputs, width)
@@ -219,15 +219,15 @@ def recovery_r2(
         width: m.
         n_samples: N.
         n_teachers: independent teacher networks.
-        n_students: T, random starts a teacher.
-        recipe: how students are trained and tested; None is Adam, 5e-3, 300 epochs.
-        seed: of everything random.
+        n_students: T, random starts per teacher.
+        recipe: how students are trained and tested; None is Adam, step 5e-3, 300 epochs.
+        seed: random seed.
 
     Returns:
-        R², at most 1, without a lower bound; −inf where the test set is one sample.
+        R², at most 1, unbounded below; −inf where the test set is one sample.
 
     Raises:
-        SettingError: a setting is outside its rule.
+        SettingError: a setting is out of range.
 
     Source: S3 Algorithm 3. Deviation: every student's, not only their mean.
     """
@@ -247,12 +247,12 @@ TrialRow = tuple[int, int, float, float]
 def bisect(
     trial: Trial, search: Search, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[TrialRow]]:
-    """Algorithms 2 and 4 on any probability of recovery; teachers at the same N share a trial.
+    """Algorithms 2 and 4 for any function `trial`; teachers at the same N share one call.
 
     Args:
-        trial: (teachers, N) → share recovered and mean R², one value a teacher.
-        search: the settings; probability, depth, max_samples and n_teachers count here.
-        progress: called with (step, trials decided, trials at most).
+        trial: (teachers, N) → share recovered and mean R², one value per teacher.
+        search: settings; only probability, depth, max_samples and n_teachers are used.
+        progress: called with (step, trials done, most trials).
 
     Returns:
         N of the doubling and N after the bisection, infinite where not recovered, and the trials:
@@ -284,7 +284,7 @@ def bisect(
 
 
 def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, list[int]]:
-    """The teachers to try at each N next."""
+    """The next N to try, and its teachers."""
     groups: dict[int, list[int]] = {}
     for k, top in high.items():
         if top - low[k] > 1:
@@ -293,7 +293,7 @@ def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, lis
 
 
 def check_size(n_inputs: int, width: int) -> None:
-    """Refuse a network without inputs or units.
+    """Check that a network has inputs and units.
 
     Args:
         n_inputs: d.
@@ -308,13 +308,13 @@ def check_size(n_inputs: int, width: int) -> None:
 
 
 def check_search(search: Search) -> None:
-    """Refuse settings that no search could follow.
+    """Check the settings of a search.
 
     Args:
         search: the settings.
 
     Raises:
-        SettingError: a setting is outside its rule.
+        SettingError: a setting is out of range.
     """
     check_recipe(search.recipe)
     for name, least in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):

@@ -1,4 +1,4 @@
-"""The sample complexity of many network sizes, kept size by size so that it can go on later."""
+"""Sample complexity of many network sizes; each finished size is kept, so a run can resume."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ KEPT = (
 
 @result
 class ComplexityTable:
-    """The sample complexity of several network sizes.
+    """Sample complexity of several network sizes.
 
     Attributes:
-        sizes: one result a size, in the order asked for.
-        search: the settings that they share.
+        sizes: one result per size, in the order given.
+        search: settings shared by all sizes.
     """
 
     sizes: tuple[SampleComplexity, ...]
@@ -46,12 +46,12 @@ class ComplexityTable:
 
     @property
     def n_inputs(self) -> Int[np.ndarray, " sizes"]:
-        """The inputs d of each size."""
+        """Inputs d of each size."""
         return np.array([s.n_inputs for s in self.sizes])
 
     @property
     def width(self) -> Int[np.ndarray, " sizes"]:
-        """The width m of each size."""
+        """Width m of each size."""
         return np.array([s.width for s in self.sizes])
 
     @property
@@ -61,11 +61,11 @@ class ComplexityTable:
 
     @property
     def n_doubled(self) -> Float[np.ndarray, "sizes teachers"]:
-        """Samples by doubling alone (Algorithm 2); infinite likewise."""
+        """Samples by doubling only (Algorithm 2); infinite where a teacher was not recovered."""
         return np.stack([s.n_doubled for s in self.sizes])
 
     def to_table(self) -> pa.Table:
-        """One row a size and teacher: n_inputs, width, teacher, n_opt, n_doubled."""
+        """One row per size and teacher: n_inputs, width, teacher, n_opt, n_doubled."""
         return pa.concat_tables([s.to_table() for s in self.sizes])
 
 
@@ -76,24 +76,23 @@ def complexity_table(
     store: str | Path | None = None,
     progress: Progress = silent,
 ) -> ComplexityTable:
-    """The sample complexity of each network size.
+    """Sample complexity of each network size.
 
     Args:
         sizes: (n_inputs, width) of each.
-        search: the settings of all; None is `Search()`, S3's.
-        store: a folder where each finished size is kept, one file each; a later call with the
-            same settings takes it from there, whatever other sizes either asks for. None keeps
-            nothing.
-        progress: called with (step, trials decided, trials at most) over all sizes.
+        search: settings of all sizes; None is `Search()`, as in S3.
+        store: folder that keeps each finished size in one file; a later call with the same
+            settings reads it, whichever other sizes it has. None keeps nothing.
+        progress: called with (step, trials done, most trials) over all sizes.
 
     Returns:
-        The sizes in the order asked for; the same numbers whether some were kept or not.
+        One result per size, in the order given; kept results equal computed ones.
 
     Raises:
-        SettingError: no sizes, a setting outside its rule, or the store holds results of other
-            settings (the difference is named).
+        SettingError: sizes is empty, a setting is out of range, or the store holds results of
+            other settings (the message names the difference).
 
-    Cost: of `sample_complexity` a size that is not kept; an interruption loses at most one size.
+    Cost: `sample_complexity` for each size not kept; an interruption loses at most one size.
     """
     sizes = list(dict.fromkeys((int(d), int(m)) for d, m in sizes))
     search = search or Search()

@@ -1,6 +1,6 @@
-"""Teacher and student networks: the students of several teachers trained as one tensor program.
+"""Teacher and student networks; the students of several teachers train together.
 
-f(x) = (1/√m) Σ_j max(w_jᵀ x, 0), a fixed sum over the m units. (S3 eq. 2.1)
+f(x) = (1/√m) Σ_j max(w_jᵀ x, 0), with fixed output weights. (S3 eq. 2.1)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 
-# From this width on the units of a student are the inner loop, below it the students are.
+# From this width on the innermost axis is the units of a student, below it the students.
 WIDE = 64
 NAMES = {
     "optimizer": ("adam", "sgd"),
@@ -35,17 +35,16 @@ class StudentRecipe:
         epochs: E; full batches (B = N), so one update an epoch.
         optimizer: "adam", or "sgd" for plain gradient descent.
         reduction: of the squared error over the training set: "mean" (S3 eq. 2.2) or "sum"
-            (eq. 2.7). Adam does not mind; plain descent with 5e-3 and 300 epochs recovers no
-            teacher with "mean", and most of them with "sum".
-        divisor: of the sum over the units, in teacher and student alike: "root" is √m (eq. 2.1),
-            "width" is m (eq. 2.7). R² is the same; the gradient of the loss is m times smaller,
-            which slows plain descent down and Adam not at all.
-        n_test: fresh samples that a student is tested on; None is N, as many as it was trained
-            on, as printed.
-        variance: what the test error is divided by: "outputs", the variance of the teacher's
-            outputs on the test samples, for 1 − R² as printed; or "units", the mean variance of
-            one unit, which eq. (2.6) takes for that of the outputs: it does not grow with the
-            width.
+            (eq. 2.7). Adam gives the same with both; plain descent with step 5e-3 and 300 epochs
+            recovers no teacher with "mean", and most with "sum".
+        divisor: of the sum over the units, in teacher and student: "root" is √m (eq. 2.1),
+            "width" is m (eq. 2.7). R² is the same; the gradient is m times smaller, which slows
+            plain descent but not Adam.
+        n_test: fresh samples that a student is tested on; None is N, the number it was trained
+            on, as in S3.
+        variance: divisor of the test error: "outputs", the variance of the teacher's outputs on
+            the test samples, for 1 − R² as in S3; or "units", the mean variance of one unit,
+            which eq. (2.6) equates with that of the outputs and which does not grow with width.
         precision: "float32" or "float64", of samples and weights.
     """
 
@@ -65,7 +64,7 @@ class StudentRecipe:
 
 
 def check_recipe(recipe: StudentRecipe) -> None:
-    """Refuse a recipe that no student could be trained with.
+    """Check a recipe.
 
     Args:
         recipe: how students are trained.
@@ -109,12 +108,12 @@ def network_outputs(
 
     Args:
         x: the inputs.
-        weights: the networks'.
+        weights: weights of the networks.
 
     Returns:
         f(x).
 
-    Cost: 2 C S n d m operations, C n m values held.
+    Cost: 2 C S n d m operations, C n m values of memory.
     Source: S3 eq. (2.1).
     """
     width = weights.shape[3]
@@ -129,13 +128,13 @@ def train_students(
     y: Float[Tensor, "C n"],
     recipe: StudentRecipe,
 ) -> Float[Tensor, "C T d m"]:
-    """Train T students on each of C training sets, all at once, with full batches.
+    """Train T students on each of C training sets together, with full batches.
 
-    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), or n times that, or 1/m of it
-    (eq. 2.7).
+    The loss of a student is (1/n) Σ_i (y_i − f(x_i))² (S3 eq. 2.2), times n with reduction "sum",
+    over m with divisor "width" (eq. 2.7).
 
     Args:
-        start: the students' starting weights.
+        start: initial weights of the students.
         x: the training inputs.
         y: the teachers' outputs on them.
         recipe: optimizer, lr, epochs, reduction and divisor.
@@ -143,8 +142,8 @@ def train_students(
     Returns:
         The students' weights after the last epoch.
 
-    Cost: 4 n d m operations a student and epoch, in two products, and four passes over n m
-    values; C T n m values are held (the caller keeps them in cache) and 5 C T d m.
+    Cost: 4 n d m operations per student and epoch, in two products, and four passes over n m
+    values; C T n m values of memory (the caller keeps them in cache) and 5 C T d m.
     Source: S3 Algorithm 1 with B = N. Deviation: Adam, unless the recipe says otherwise.
     """
     n_units = start.shape[3]
@@ -159,16 +158,16 @@ def train_students(
 
 
 def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
-    """Of the squared errors of eq. (2.1)'s outputs in the loss."""
+    """Factor of the squared errors of eq. (2.1)'s outputs in the loss."""
     samples = 1 / n if recipe.reduction == "mean" else 1.0
     return samples / width if recipe.divisor == "width" else samples
 
 
 class _Gradient:
-    """The gradient of scale · Σ_i (y_i − f(x_i))² of every student, in buffers that stay.
+    """Gradient of scale · Σ_i (y_i − f(x_i))² of every student, in reused buffers.
 
-    The samples' axis comes first and the students' (or, of wide networks, the units') last, so
-    that every pass over [C, n, T · m] runs along rows that are long whatever n is.
+    The samples' axis comes first and the students' (for wide networks the units') last, so that
+    every pass over [C, n, T · m] runs along long rows, whatever n is.
     """
 
     def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, scale: float):
@@ -180,7 +179,7 @@ class _Gradient:
         self.unflat = self.z.unflatten(2, w.shape[2:])
         self.residual = w.new_empty(n_sets, n, w.shape[5 - unit_axis])
         self.spread = self.residual.unsqueeze(unit_axis).expand_as(self.unflat)
-        # z stays without its 1/√m: the sum, the targets and the slope carry it.
+        # z is not divided by √m: the targets and the slope include the factor.
         self.y = (y * n_units**0.5).unsqueeze(2)
         self.slope = 2 / n_units * scale
 
@@ -198,7 +197,7 @@ class _Gradient:
 
 
 class _Adam:
-    """torch.optim.Adam's update of one tensor, without what it spends on a step of small ones."""
+    """torch.optim.Adam's update of one tensor, without its overhead per step."""
 
     def __init__(self, w: Tensor, lr: float):
         self.w, self.lr, self.step = w, lr, 0

@@ -1,4 +1,4 @@
-"""Algorithm 1: what students of some teachers reach on N samples each, in chunks."""
+"""Algorithm 1: test error of students trained on N samples of each teacher, in chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from datassay.complexity.teacher_student import (
 )
 from datassay.results import result
 
-# Preactivations held at a time: 4 MiB in float32, so that the passes over them stay in cache.
+# Pre-activations per chunk: 4 MiB in float32, so that passes over them stay in cache.
 CHUNK = 1 << 20
 
 
@@ -29,8 +29,8 @@ class Teachers:
     Attributes:
         n_inputs: d.
         width: m.
-        seed: of everything random; teacher k and its sets of N samples use streams of their own,
-            so a result does not depend on what is computed beside it.
+        seed: random seed; each teacher and each N has its own stream, so a result does not depend
+            on what else is computed.
     """
 
     n_inputs: int
@@ -42,7 +42,7 @@ class Teachers:
         return draw_networks(self._rng(teacher, 0), 1, self.n_inputs, self.width)[0]
 
     def stream(self, teacher: int, n_samples: int) -> np.random.Generator:
-        """The random numbers of one teacher's trial with N samples."""
+        """Random generator of one teacher's trial with N samples."""
         return self._rng(teacher, n_samples)
 
     def _rng(self, teacher: int, n_samples: int) -> np.random.Generator:
@@ -56,23 +56,23 @@ def student_losses(
     n_students: int,
     recipe: StudentRecipe,
 ) -> Float[np.ndarray, "C T"]:
-    """What is left of the teacher's variance after training: 1 − R² of every student.
+    """Test error of every student: 1 − R², the unexplained share of the teacher's variance.
 
     Each teacher draws N training and N (or n_test) test samples, standard normal, and T students.
 
     Args:
         teachers: the networks to recover.
-        which: positions of C of them.
+        which: indices of C of them.
         n_samples: N.
         n_students: T.
         recipe: how students are trained and tested.
 
     Returns:
-        Mean squared error over fresh samples / variance of the teacher's outputs on them (or of
-        its units, as the recipe says). Infinite where a single test sample has no variance, or
-        where the training diverged.
+        Mean squared error on fresh samples over the variance of the teacher's outputs on them (or
+        of its units, as the recipe says). Infinite for a single test sample, which has no
+        variance, and where training diverged.
 
-    Cost: of `train_students`, and one forward pass over the test samples.
+    Cost: `train_students`, and one forward pass over the test samples.
     Source: S3 Algorithm 1 and eq. (2.9).
     """
     loss = np.empty((len(which), n_students))
@@ -119,7 +119,7 @@ def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
 
 
 def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[slice, slice]]:
-    """Whole teachers where their students fit, else some students of one teacher."""
+    """Chunks of whole teachers where their students fit, else of students of one teacher."""
     students = min(n_students, max(1, CHUNK // values))
     rows = max(1, CHUNK // (values * n_students))
     for i in range(0, n_teachers, rows):

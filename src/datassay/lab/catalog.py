@@ -1,4 +1,4 @@
-"""The table of contents: chapters of the course, and the experiments of each."""
+"""Table of contents: the chapters of the course and their experiments."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def experiments() -> Iterator[tuple[str, Experiment]]:
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name.
+    """Experiment by name.
 
     Args:
         name: as `datassay lab` lists it.
@@ -116,7 +116,7 @@ def experiment(name: str) -> Experiment:
         The experiment.
 
     Raises:
-        SettingError: there is none of that name.
+        SettingError: no experiment has that name.
     """
     known = [n for names in CHAPTERS.values() for n in names]
     if name not in known:
@@ -130,7 +130,7 @@ def experiment(name: str) -> Experiment:
 
 
 def module_of(name: str) -> str:
-    """Where an experiment lives.
+    """Module of an experiment.
 
     Args:
         name: of a known experiment.

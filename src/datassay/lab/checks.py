@@ -1,4 +1,4 @@
-"""The rules that parameters of experiments share."""
+"""Checks that experiments share for their parameters."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from datassay.errors import SettingError
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Refuse what is no whole number, or too small a one.
+    """Check that a value is a whole number and large enough.
 
     Args:
         name: of the parameter.
         value: as given.
-        least: smallest that makes sense.
+        least: smallest allowed.
 
     Raises:
-        SettingError: it is not a whole number ≥ least.
+        SettingError: the value is not a whole number ≥ least.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise SettingError(f"{name} must be a whole number >= {least}; got {value!r}.")
 
 
 def check_positive(name: str, value: object, below: float = math.inf) -> None:
-    """Refuse what is no positive number, or too large a one.
+    """Check that a value is a positive number below a limit.
 
     Args:
         name: of the parameter.
         value: as given.
-        below: it must stay below this.
+        below: upper limit, excluded.
 
     Raises:
-        SettingError: it is not a number in (0, below).
+        SettingError: the value is not a number in (0, below).
     """
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < below:
         end = f" and < {below:g}" if below < math.inf else " and finite"
@@ -44,16 +44,17 @@ def check_positive(name: str, value: object, below: float = math.inf) -> None:
 
 
 def check_sizes(name: str, values: Sequence[float], least: float, count: int = 2) -> None:
-    """Refuse a sweep that is too short, not increasing, or starts too low.
+    """Check that a sweep increases, is long enough and starts high enough.
 
     Args:
         name: of the parameter.
         values: of the sweep.
-        least: smallest value that makes sense.
-        count: values that the experiment needs.
+        least: smallest value allowed.
+        count: fewest values allowed.
 
     Raises:
-        SettingError: there are fewer than `count`, one is below `least`, or they do not increase.
+        SettingError: there are fewer than `count` values, one is below `least`, or they do not
+            increase.
     """
     rising = all(a < b for a, b in pairwise(values))
     if len(values) < count or not rising or not values[0] >= least:
@@ -64,16 +65,16 @@ def check_sizes(name: str, values: Sequence[float], least: float, count: int = 2
 
 
 def check_counts(name: str, values: Sequence[float], least: int, count: int = 2) -> None:
-    """Refuse a sweep of whole numbers that `check_sizes` refuses, or with fractions in it.
+    """As `check_sizes`, for whole numbers.
 
     Args:
         name: of the parameter.
         values: of the sweep.
-        least: smallest value that makes sense.
-        count: values that the experiment needs.
+        least: smallest value allowed.
+        count: fewest values allowed.
 
     Raises:
-        SettingError: as `check_sizes`, or one is not a whole number.
+        SettingError: as `check_sizes`, or a value is not a whole number.
     """
     check_sizes(name, values, least, count)
     for value in values:
@@ -81,7 +82,7 @@ def check_counts(name: str, values: Sequence[float], least: int, count: int = 2)
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Refuse a word that is none of those allowed.
+    """Check that a value is one of the words allowed.
 
     Args:
         name: of the parameter.
@@ -89,24 +90,24 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
         allowed: the words.
 
     Raises:
-        SettingError: it is another.
+        SettingError: the value is another.
     """
     if value not in allowed:
         raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
 
 
 def lab_library(name: str, what_for: str) -> ModuleType:
-    """A module of the extra `lab`.
+    """Import a module of the extra `lab`.
 
     Args:
-        name: of the module.
-        what_for: how the error names its use.
+        name: name of the module.
+        what_for: what needs it, for the error message.
 
     Returns:
         The imported module.
 
     Raises:
-        SettingError: it is not installed.
+        SettingError: the module is not installed.
     """
     try:
         return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""How the lab draws: what was measured as marks or full lines, what theory says dashed over it."""
+"""Lab figures: measurements as marks or full lines, theory as dashed lines over them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 COLOURS = (BLUE, VERMILION, "#009e73", "#cc79a7", SKY, "#b8860b", "#6a5acd", GREY)
-# Points of one line on a page: more than a screen has columns helps nobody.
+# Most points of one line: a screen has no more columns.
 MOST_POINTS = 600
 SIGNED = ((0, "#004a77"), (0.25, "#4f9fcc"), (0.5, "#ffffff"), (0.75, "#ee9a5a"), (1, "#983a00"))
 GREY_SCALE = ((0, "#ffffff"), (1, "#1f2933"))
 
 
 def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Figure:
-    """An empty figure in the look of our pages.
+    """Empty figure in the style of the pages.
 
     Args:
         x_title: with its unit.
@@ -29,7 +29,7 @@ def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Fig
         height: in pixels.
 
     Returns:
-        The figure; `finish` sets the ticks of its logarithmic axes once it is filled.
+        The figure; call `finish` once it is filled, to set the ticks of logarithmic axes.
     """
     import plotly.graph_objects as go
 
@@ -51,14 +51,14 @@ def measured(
     mode: str = "lines+markers",
     spread: np.ndarray | None = None,
 ) -> None:
-    """Add what was measured.
+    """Add a measured line.
 
     Args:
         figure: changed in place.
         x: [m].
         y: [m].
-        name: in the legend; "" leaves it out of there.
-        place: of its colour among COLOURS.
+        name: entry in the legend; "" leaves it out.
+        place: index of its colour in COLOURS.
         mode: "lines", "markers" or "lines+markers".
         spread: [m], half the length of error bars.
     """
@@ -84,13 +84,13 @@ def theory(
     *,
     colour: str = INK,
 ) -> None:
-    """Add what theory says, dashed.
+    """Add a line of theory, dashed.
 
     Args:
         figure: changed in place.
         x: [m].
         y: [m].
-        name: in the legend; "" leaves it out of there.
+        name: entry in the legend; "" leaves it out.
         colour: of the line.
     """
     kept = _kept(len(x))
@@ -106,7 +106,7 @@ def theory(
 
 
 def finish(figure: Figure) -> Figure:
-    """Set whole powers of ten as ticks where an axis is logarithmic.
+    """Set powers of ten as ticks of logarithmic axes.
 
     Args:
         figure: filled; changed in place.
@@ -138,9 +138,9 @@ def pictures(
     Args:
         images: [m, H, W].
         titles: [m], above each.
-        columns: images a row.
+        columns: images per row.
         signed: blue below 0, white at 0, orange above; otherwise white to black.
-        shared: one scale for all of them; otherwise each fills its own.
+        shared: one scale for all images; otherwise each has its own.
         side: height of one row in pixels.
 
     Returns:

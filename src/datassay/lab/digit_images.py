@@ -1,4 +1,4 @@
-"""The digits as the lab's experiments on images take them."""
+"""Digit images for the lab's experiments."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from datassay.data.load import load
 def digit_images(
     seed: int, count: int | None = None
 ) -> tuple[Float[np.ndarray, "n 8 8"], Int[np.ndarray, " n"]]:
-    """Digits of 8 x 8 pixels in [0, 1], in an order that the seed draws.
+    """Digits of 8 x 8 pixels in [0, 1], in random order.
 
     Args:
         seed: of the order.
-        count: how many; None for all 1797.
+        count: number of digits; None for all 1797.
 
     Returns:
         (images, labels 0 to 9).
 
-    Cost: reads a file of scikit-learn; 0.1 s.
+    Cost: reads a file of scikit-learn; about 0.1 s.
     """
     parts = load("digits")
     images = np.concatenate([part.x[:, 0] for part in parts]).astype(float)

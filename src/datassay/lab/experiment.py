@@ -1,4 +1,4 @@
-"""What an experiment is: a statement, what measures it, and one number that judges it."""
+"""Experiment: a statement, its measurement, and one number that decides whether it holds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How well theory and measurement agree, as one number with a limit.
+    """Agreement of theory and measurement: one number with a limit.
 
     Attributes:
-        what: the number measures, with its unit; no full stop.
-        value: of this run.
-        limit: that it must keep for the statement to hold.
+        what: what the number measures, with its unit; no full stop.
+        value: the number in this run.
+        limit: limit that it must keep for the statement to hold.
         kind: "at most" for errors, "at least" for correlations, shares and margins.
     """
 
@@ -28,16 +28,16 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether the value keeps the limit; NaN does not."""
+        """Whether the value keeps the limit; False for NaN."""
         return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
 
 
 class Result(Protocol):
-    """What every experiment returns: a frozen dataclass of arrays, numbers and texts."""
+    """Result of an experiment: a frozen dataclass of arrays, numbers and texts."""
 
     @property
     def agreement(self) -> Agreement:
-        """The number that judges this result."""
+        """The number that decides whether the statement holds."""
         ...
 
 
@@ -46,10 +46,10 @@ class Plot:
     """One figure.
 
     Attributes:
-        title: above it; a few words.
-        figure: plotly's, with axes, units, and theory dashed over what was measured.
-        text: what it shows, for who cannot see it.
-        wide: across the page instead of beside the next one.
+        title: title above the figure; a few words.
+        figure: plotly figure with axes and units; theory dashed over measurements.
+        text: alt text.
+        wide: whether it takes the full width of the page.
     """
 
     title: str
@@ -60,17 +60,18 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One statement of the course, made to run.
+    """One statement of the course, as a runnable experiment.
 
     Attributes:
-        name: as the command line knows it: the file's name with hyphens.
-        statement: what must come out, in one sentence.
-        formula: the equation, one line each, in Unicode.
-        look_for: what the figures show when the statement holds, and what would break it.
-        source: the class of S2, and the paper behind it.
-        run: keyword parameters with defaults, `seed` and `progress` among them → a Result.
-        plots: that result → its figures.
-        extra: the extra of this package that it needs, or "".
+        name: name on the command line: the file name with hyphens.
+        statement: the statement, in one sentence.
+        formula: its equations, one per line, in Unicode.
+        look_for: what the figures show when the statement holds, and what breaks it.
+        source: class of S2 and original paper.
+        run: function of keyword parameters with defaults, including `seed` and `progress`; returns
+            a Result.
+        plots: function of that result; returns its figures.
+        extra: extra of this package that it needs, or "".
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where experiments measure, and what they read off it."""
+"""Sweeps, fitted exponents and relative errors of experiments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from jaxtyping import Float, Int
 
 
 def spread_counts(first: float, last: float, count: int) -> Int[np.ndarray, " m"]:
-    """Whole numbers spread evenly over the logarithm.
+    """Whole numbers, evenly spaced in the logarithm.
 
     Args:
         first: the smallest, positive.
         last: the largest.
-        count: at most so many; small ones that coincide are told once.
+        count: how many at most; duplicates among small ones are dropped.
 
     Returns:
         [m], rising.
@@ -23,7 +23,7 @@ def spread_counts(first: float, last: float, count: int) -> Int[np.ndarray, " m"
 
 
 def exponent(x: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> float:
-    """The a of y ≈ c xᵃ, by least squares of the logarithms.
+    """Exponent a of y ≈ c xᵃ, by least squares of the logarithms.
 
     Args:
         x: [m], positive.

@@ -1,4 +1,4 @@
-"""Fit a small network by least squares on all samples at once."""
+"""Fit a small network by full-batch least squares."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor, nn
 def fit_by_lbfgs(
     network: nn.Module, inputs: Float[Tensor, "n d"], targets: Float[Tensor, "n k"], iterations: int
 ) -> None:
-    """Take the network to a minimum of the mean over samples of ‖f(x) − y‖².
+    """Minimise the mean over samples of ‖f(x) − y‖² by L-BFGS.
 
     Args:
         network: changed in place.
         inputs: [n, d], in the network's precision.
         targets: [n, k].
-        iterations: at most so many, of at most two evaluations each on average.
+        iterations: most iterations, with at most two evaluations each on average.
 
-    Cost: 6 n · parameters an evaluation, and 200 parameters of memory.
+    Cost: 6 n · parameters per evaluation; memory of 200 values per parameter.
     """
     optimizer = torch.optim.LBFGS(
         network.parameters(), max_iter=iterations, max_eval=2 * iterations, history_size=50,

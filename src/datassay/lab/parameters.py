@@ -1,4 +1,4 @@
-"""An experiment's parameters: read from its signature, and set from text."""
+"""Parameters of an experiment: read from its signature, set from text."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 def defaults(experiment: Experiment) -> dict[str, Any]:
-    """The parameters of an experiment.
+    """Default parameters of an experiment.
 
     Args:
         experiment: any.
 
     Returns:
-        Name → default, in the function's order; `progress` is none of them.
+        Name → default, in the function's order, without `progress`.
     """
     signature = inspect.signature(experiment.run)
     return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
 
 
 def parsed(experiment: Experiment, texts: Iterable[str]) -> dict[str, Any]:
-    """Parameters as a user writes them.
+    """Parse parameters written as text.
 
     Args:
-        experiment: whose.
+        experiment: the experiment they belong to.
         texts: "name=value" each; several numbers are separated by commas.
 
     Returns:
         Name → value of the default's type.
 
     Raises:
-        SettingError: no such parameter, or the value is of another type.
+        SettingError: the parameter does not exist, or the value has another type.
     """
     known, values = defaults(experiment), {}
     for text in texts:
@@ -52,13 +52,13 @@ def parsed(experiment: Experiment, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def kind_of(default: Any) -> str:
-    """What a parameter takes, in words.
+    """Type of a parameter in words.
 
     Args:
-        default: of the parameter.
+        default: default of the parameter.
 
     Returns:
-        As in "a whole number", "numbers separated by commas".
+        Such as "a whole number" or "numbers separated by commas".
     """
     if isinstance(default, tuple):
         return f"{KINDS[_type(default)].removeprefix('a ')}s separated by commas"

@@ -1,4 +1,4 @@
-"""One experiment that was run: what its page shows and what its folder keeps."""
+"""Record of one experiment: run it, keep it in its folder, read it back."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from datassay.progress import Progress, silent
 from datassay.report.tables import standard_json
 from datassay.report.write import write_files
 
-# Arrays up to this size stand in the summary too; all of them are in result.npz.
+# Arrays up to this size are in the summary too; all arrays are in result.npz.
 MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPlot:
-    """One figure as it is kept.
+    """A figure as it is stored.
 
     Attributes:
-        title: above it.
-        text: what it shows, for who cannot see it.
-        figure: plotly's JSON.
-        wide: across the page.
+        title: title above the figure.
+        text: alt text.
+        figure: plotly JSON.
+        wide: whether it takes the full width of the page.
     """
 
     title: str
@@ -46,15 +46,15 @@ class KeptPlot:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What came out of one experiment.
+    """Outcome of one experiment.
 
     Attributes:
-        name: of the experiment.
-        parameters: all of them, as used.
-        agreement: the number that judges it; None where it could not run.
-        seconds: it took.
-        digest: of the code, the parameters and the version: equal ones give equal results.
-        values: numbers and texts of the result, and its small arrays.
+        name: name of the experiment.
+        parameters: all parameters, as used.
+        agreement: the number that decides whether it holds; None where it could not run.
+        seconds: run time.
+        digest: hash of code, parameters and versions; equal digests give equal results.
+        values: numbers, texts and small arrays of the result.
         plots: its figures.
         problem: why it could not run, or "".
     """
@@ -70,7 +70,7 @@ class Record:
 
     @property
     def holds(self) -> bool:
-        """Whether the statement held in this run."""
+        """Whether the statement holds in this run."""
         return self.agreement is not None and self.agreement.holds
 
 
@@ -80,21 +80,21 @@ def run_experiment(
     out: Path,
     progress: Progress = silent,
 ) -> Record:
-    """Run one experiment and keep its result in a folder of its name.
+    """Run one experiment and write its result to a folder of its name.
 
     Args:
         experiment: any.
         parameters: those that differ from the defaults.
-        out: DIR; the files go to DIR/NAME: summary.json, figures.json, result.npz (every array of
-            the result), all of them or none.
+        out: DIR; writes DIR/NAME/summary.json, figures.json and result.npz (all arrays of the
+            result): all files or none.
         progress: called by the experiment.
 
     Returns:
-        What came out.
+        The record.
 
     Raises:
-        SettingError: a parameter is out of its range, a library is missing, or the folder cannot
-            be written.
+        SettingError: a parameter is out of range, a library is missing, or the folder cannot be
+            written.
 
     Cost: the experiment's own.
     """
@@ -123,7 +123,7 @@ def run_experiment(
 
 
 def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
-    """What an earlier run of the same experiment left in the folder.
+    """Record of an earlier run with the same code, parameters and versions.
 
     Args:
         experiment: any.
@@ -131,7 +131,7 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
         out: as given to `run_experiment`.
 
     Returns:
-        Its record; None where there is none, or one of other code, parameters or version.
+        The record; None where there is none, or one of other code, parameters or versions.
     """
     try:
         stored = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
@@ -148,30 +148,30 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
             plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
         )
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # not there, or not ours: it is run again
+        return None  # missing or unreadable: run again
 
 
 def not_run(experiment: Experiment, error: SettingError) -> Record:
-    """The record of an experiment that this machine cannot run.
+    """Record of an experiment that cannot run on this machine.
 
     Args:
         experiment: any.
-        error: why.
+        error: the reason.
 
     Returns:
-        A record without result.
+        A record without a result.
     """
     return Record(experiment.name, defaults(experiment), None, 0.0, "", {}, (), str(error))
 
 
 def summary(record: Record) -> dict[str, Any]:
-    """A record in figures.
+    """Content of summary.json.
 
     Args:
         record: any.
 
     Returns:
-        Names and plain values; `holds` and `agreement` among them.
+        Names and plain values, including `holds` and `agreement`.
     """
     return {
         "name": record.name,
@@ -187,15 +187,15 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
-    """What a kept result depends on, as one text.
+    """Hash of everything that a kept result depends on.
 
     Args:
         experiment: any.
         parameters: those that differ from the defaults.
 
     Returns:
-        SHA-256 of the files beside the experiment's, its parameters, and the versions of what
-        computes it.
+        SHA-256 of the files in the experiment's folder, its parameters, and the versions of the
+        libraries that compute it.
     """
     source = _sources(Path(inspect.getfile(experiment.run)).parent)
     used = sorted({**defaults(experiment), **parameters}.items())

@@ -1,4 +1,4 @@
-"""Several experiments one after the other; what is finished stays."""
+"""Run several experiments in turn; finished ones are kept."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ ALL = "all"
 def chosen(
     names: Sequence[str], settings: Sequence[str], seed: int
 ) -> list[tuple[Experiment, dict[str, Any]]]:
-    """The experiments that were asked for, in the order of the course.
+    """Select experiments, in the order of the course.
 
     Args:
-        names: of experiments, or "all".
+        names: names of experiments, or "all".
         settings: "name=value" each; only for a single experiment.
-        seed: of all of them.
+        seed: random seed of all experiments.
 
     Returns:
         (experiment, parameters that differ from the defaults).
 
     Raises:
-        SettingError: an unknown name, parameter or value; settings for several experiments.
-        DataError: the seed cannot be used.
+        SettingError: a name, parameter or value is unknown, or settings are given for several
+            experiments.
+        DataError: the seed is invalid.
     """
     check_seed(seed)
     everything = ALL in names
@@ -55,20 +56,20 @@ def run_lab(
     fresh: bool = False,
     progress: Progress = silent,
 ) -> Iterator[Record]:
-    """Run experiments, reusing what the folder holds.
+    """Run experiments; reuse kept results.
 
     Args:
-        asked: of `chosen`.
-        out: folder; each experiment keeps its result in a folder of its name as soon as it ends.
-        fresh: run again what is there.
-        progress: called by the experiments, under "name: step".
+        asked: from `chosen`.
+        out: folder; each experiment writes its result to a folder of its name when it ends.
+        fresh: if True, run again what is kept.
+        progress: called by the experiments, with "name: step".
 
     Yields:
-        The record of each. Where several are asked for, one that lacks a library or data is told
-        in its record and the others go on.
+        The record of each. Among several experiments, one that lacks a library or data says so in
+        its record and the others run.
 
     Raises:
-        SettingError: a parameter is out of its range, or a single experiment lacks a library.
+        SettingError: a parameter is out of range, or a single experiment lacks a library.
     """
     for place, (e, parameters) in enumerate(asked):
         if len(asked) > 1:
@@ -80,11 +81,11 @@ def run_lab(
 
 
 def lab_facts(records: Sequence[Record], command: str) -> dict[str, str]:
-    """What the page's head says.
+    """Facts for the head of the page.
 
     Args:
-        records: of the experiments.
-        command: as typed.
+        records: records of the experiments.
+        command: the command line.
 
     Returns:
         Name → value.

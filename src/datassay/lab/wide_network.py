@@ -1,4 +1,4 @@
-"""The shallow ReLU network in neural tangent parametrisation, its kernel and its training."""
+"""Shallow ReLU network in neural tangent parametrisation: kernel and training."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def wide_network(
 ) -> nn.Module:
     """f(x) = m^(−a) Σ v_i relu(w_i·x) with w_i ~ N(0, I) and v_i ~ N(0, 1).
 
-    The factor stands before the first layer: relu(c z) = c relu(z), so that outputs and all
-    gradients are the same, and the network stays a plain dense stack.
+    The factor is applied before the first layer: relu(c z) = c relu(z), so outputs and gradients
+    are the same, and the network stays a plain stack of dense layers.
 
     Args:
         n_inputs: d.
@@ -60,12 +60,12 @@ def wide_network(
 
 @dataclass(frozen=True, slots=True)
 class LimitKernels:
-    """What a pair of inputs gives at infinite width.
+    """Kernels of pairs of inputs at infinite width.
 
     Attributes:
         tangent: [n, n'], Θ = |x||x'| (κ₁ + cos θ κ₀) / 2.
         outputs: [n, n'], E f(x) f(x') = |x||x'| κ₁ / 2.
-        variance: [n, n'], of one unit's share of Θ; a network of width m has 1/m of it.
+        variance: [n, n'], of one unit's share of Θ; a network of width m has 1/m of that.
     """
 
     tangent: Float[np.ndarray, "n other"]
@@ -74,7 +74,7 @@ class LimitKernels:
 
 
 def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) -> LimitKernels:
-    """The arc-cosine kernels of `wide_network`, both layers trained.
+    """Arc-cosine kernels of `wide_network` with both layers trained.
 
     κ₀ = (π − θ)/π,  κ₁ = (sin θ + (π − θ) cos θ)/π,  κ₂ = (3 sin θ cos θ + (π − θ)(1 + 2cos²θ))/π
 
@@ -86,8 +86,8 @@ def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) 
         Kernels and the variance of one unit.
 
     Cost: n n' d multiplications.
-    Source: Cho and Saul (2009); Jacot et al. (2018). The halves are E of one over half the
-    weights' space: κ_k / 2 = E (w·x)^k (w·x')^k where both are positive. Variance: E v⁴ = 3.
+    Source: Cho and Saul (2009); Jacot et al. (2018). The factors ½ come from the expectation:
+    κ_k / 2 = E (w·x)^k (w·x')^k over w where both are positive. The variance uses E v⁴ = 3.
     """
     lengths = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(other, axis=1)
     cosine = np.clip(x @ other.T / lengths, -1, 1)
@@ -104,7 +104,7 @@ def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) 
 def tangent_kernel(
     model: nn.Module, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n n"], Float[np.ndarray, " n"]]:
-    """The empirical tangent kernel at the present weights, and the outputs.
+    """Empirical tangent kernel at the model's weights, and the outputs.
 
     Args:
         model: with one output.
@@ -121,7 +121,7 @@ def tangent_kernel(
 
 
 def regression(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> SampleSet:
-    """Arrays as a sample set to regress on.
+    """Regression samples from arrays.
 
     Args:
         x: [n, d].
@@ -143,7 +143,7 @@ def sphere_samples(
     Args:
         n: samples.
         n_inputs: d.
-        rng: the stream of random numbers.
+        rng: random generator.
 
     Returns:
         Inputs and targets, of mean square about 1.
@@ -157,12 +157,12 @@ def sphere_samples(
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """A training run, watched.
+    """A training run with outputs kept at some steps.
 
     Attributes:
-        steps: [t], updates made before each look; starts at 0.
-        outputs: [t, n], the outputs then.
-        networks: with the weights after the last step.
+        steps: [t], updates made before each record; starts at 0.
+        outputs: [t, n], outputs at these steps.
+        networks: networks with the weights after the last step.
     """
 
     steps: np.ndarray
@@ -182,12 +182,13 @@ def train_watched(
     """Full-batch gradient descent on Σ ½(f − y)², outputs kept at some steps.
 
     Args:
-        model: where it starts; is copied.
+        model: initial network; is copied.
         x: [n, d].
         y: [n].
         rate: step size η of the summed loss.
-        looks: [t] rising step numbers; the last one ends the run.
-        n_train: trained on the first so many, at least 8 of 10; the others are only watched.
+        looks: [t], increasing step numbers; the last one ends the run.
+        n_train: number of training samples, the first ones, at least 8 of 10; only outputs of the
+            others are kept.
 
     Returns:
         Outputs at these steps, and the trained weights.
@@ -210,11 +211,11 @@ def watch(
     """Train a network of one output by full-batch steps and keep its outputs at some of them.
 
     Args:
-        model: where it starts; is copied.
+        model: initial network; is copied.
         samples: n of them.
-        recipe: of full batches.
-        looks: [t] rising step numbers, below the recipe's; outputs are those before the update.
-        n_train: trained on the first so many; the others are only watched.
+        recipe: training settings, with full batches.
+        looks: [t], increasing step numbers below the recipe's; outputs are those before the update.
+        n_train: number of training samples, the first ones; only outputs of the others are kept.
         progress: called with the updates done.
 
     Returns:
@@ -232,13 +233,13 @@ def watch(
 
 
 def spread_steps(last: int, count: int = 60) -> np.ndarray:
-    """Step numbers 0, 1, ... spread evenly over the logarithm.
+    """Step numbers 0, 1, ..., evenly spaced in the logarithm.
 
     Args:
         last: the largest.
-        count: at most so many beside 0.
+        count: how many at most, besides 0.
 
     Returns:
-        Rising whole numbers from 0 to `last`.
+        Increasing whole numbers from 0 to `last`.
     """
     return np.append(0, spread_counts(1, last, count))

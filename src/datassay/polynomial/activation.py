@@ -1,4 +1,4 @@
-"""An activation as a polynomial: where a network's pre-activations are, it computes one."""
+"""Approximate an activation by a polynomial, so that a one-layer network becomes one."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
 }
 Activation = str | Callable[[np.ndarray], np.ndarray]
-MAX_DEGREE = 20  # monomials of more are too alike to tell their coefficients in float64
-PANELS, NODES = 64, 20  # an even number of panels: one ends at 0, where ReLU has its kink
+MAX_DEGREE = 20  # above it monomials are too alike to fit their coefficients in float64
+PANELS, NODES = 64, 20  # an even number of panels, so that one ends at 0, ReLU's kink
 GRID = 12_001  # odd, so that 0 is a point
 EXCHANGES = 60
 
 
 @result
 class ActivationPolynomial:
-    """P(u) = Σ_t a_t u^t, close to an activation where a normal density says that u is.
+    """P(u) = Σ_t a_t u^t, close to an activation where a normal density of u is large.
 
     Attributes:
-        coef: [k + 1], a_t from the constant on, activation unit over (unit of u)^t.
-        half_width: P is for u in [−half_width, half_width], unit of u.
+        coef: [k + 1], a_0 … a_k, activation unit over (unit of u)^t.
+        half_width: P is fitted for u in [−half_width, half_width], unit of u.
         scale: standard deviation of the density, unit of u.
         rms_error: root of the density-weighted mean of (f − P)² on the interval, activation unit.
         max_error: largest φ(u / scale) |f − P| on the interval, φ the standard normal density,
             activation unit.
-        excess: max_error less the smallest that any polynomial of this degree can have, at most;
-            nan for the least-squares polynomial, which does not aim at it.
+        excess: bound on max_error minus the smallest that any polynomial of this degree can have;
+            nan for the least-squares polynomial, which does not minimise it.
     """
 
     coef: Float[np.ndarray, " k"]
@@ -62,27 +62,26 @@ class ActivationPolynomial:
 def l2_activation(
     activation: Activation, degree: int = 3, *, half_width: float = 3.0, scale: float = 1.0
 ) -> ActivationPolynomial:
-    """The polynomial of least density-weighted mean squared error.
+    """The polynomial with the least density-weighted mean squared error.
 
     P = Σ_t <f, q_t> q_t with q_t orthonormal under <f, g> = ∫ φ(u / scale) f g du on the interval
 
     Args:
         activation: "relu", "sigmoid", "tanh" or a function of an array.
         degree: k, at most MAX_DEGREE.
-        half_width: of the interval, S3's 3. Eight times the scale is all of the normal law.
-        scale: standard deviation of the pre-activations, for inputs of unit variance the norm of a
-            unit's weights: S3's 1.
+        half_width: of the interval, 3 in S3. Eight times the scale covers all of the density.
+        scale: standard deviation of the pre-activations, 1 in S3; for inputs of unit variance it is
+            the norm of a unit's weights.
 
     Returns:
         The polynomial.
 
     Raises:
-        SettingError: unknown name, a value that is not finite, a degree or width outside its range.
+        SettingError: the name is unknown, a value is not finite, or a degree or width out of range.
 
-    Cost: 1280 values of the activation.
+    Cost: 1280 evaluations of the activation.
     Source: S3 eq. (3.20), whose grid search gives 0.188 + 0.5 u + 0.21 u² for ReLU; the integrals
-        are Gauss-Legendre sums, right to rounding for activations that are smooth but for a kink
-        at 0.
+        are Gauss-Legendre sums, exact to rounding for activations that are smooth except at 0.
     """
     f = _checked(activation, degree, half_width, scale)
     u, width = _panels(half_width)
@@ -95,27 +94,27 @@ def l2_activation(
 def minimax_activation(
     activation: Activation, degree: int = 3, *, half_width: float = 3.0, scale: float = 1.0
 ) -> ActivationPolynomial:
-    """The polynomial of least density-weighted largest error.
+    """The polynomial with the least density-weighted maximum error.
 
     min_a max_u φ(u / scale) |f(u) − P(u)|, u in the interval
 
     Args:
         activation: "relu", "sigmoid", "tanh" or a function of an array.
         degree: k, at most MAX_DEGREE.
-        half_width: of the interval, S3's 3.
-        scale: standard deviation of the pre-activations, S3's 1.
+        half_width: of the interval, 3 in S3.
+        scale: standard deviation of the pre-activations, 1 in S3.
 
     Returns:
-        The polynomial; `excess` bounds what a better one could gain.
+        The polynomial; `excess` bounds how much better any other could be.
 
     Raises:
-        SettingError: unknown name, a value that is not finite, a degree or width outside its range.
+        SettingError: the name is unknown, a value is not finite, or a degree or width out of range.
 
-    Cost: a few linear programs of k + 2 unknowns.
+    Cost: a few linear programs with k + 2 unknowns.
     Source: S3 eq. (3.20) with the density times the error. Its grid search prints 0.096 + 0.5 u +
-        0.3 u² for ReLU; the optimum is 0.076 + 0.5 u + 0.370 u². The maximum is one over GRID
-        points of the interval: between two of them the error can be larger by its curvature times
-        the squared distance over eight.
+        0.3 u² for ReLU; the optimum is 0.076 + 0.5 u + 0.370 u². The maximum is over GRID points;
+        between two of them the error can be larger by its curvature times the squared distance
+        over eight.
     """
     f = _checked(activation, degree, half_width, scale)
     u = np.linspace(-half_width, half_width, GRID)
@@ -130,9 +129,9 @@ def minimax_activation(
 def _least_maximum(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """Coefficients of least max |target − basis c|, and what no coefficients can go below."""
-    # A program over some of the points bounds the one over all from below; the points where its
-    # solution is worst join it until it is no worse there.
+    """Coefficients that minimise max |target − basis c|, and a lower bound on that minimum."""
+    # A program over some of the points is a lower bound; add the points where its solution is
+    # worst until it is no worse there.
     used = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
     coef, least = np.zeros(basis.shape[1]), 0.0
     for _ in range(EXCHANGES):

@@ -1,4 +1,4 @@
-"""The average of minimum-norm fits to random batches: bagging, with every batch solved exactly."""
+"""Average of minimum-norm fits to random batches: bagging, each batch solved exactly."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.progress import Progress, silent
 from datassay.results import result
 
-CURVE_ROWS = 2000  # samples over which each accuracy of the curves is a mean, as in Fig. 3.11
+CURVE_ROWS = 2000  # samples that each score of the curves is averaged over, as in Fig. 3.11
 STEP = "polynomial: batches"
 
 
 @result
 class BatchCurve:
-    """How the fit changes as batches are averaged; [b] entries are after 1, 2, … batches.
+    """Scores after 1, 2, … b batches.
 
-    A score is the share of samples whose largest output is that of their largest target; with one
-    target it is R², 1 − Σ (y − f)² / Σ (y − mean y)². Each is of `CURVE_ROWS` samples at most.
+    A score is the share of samples whose largest output is their largest target's; with one target
+    it is R², 1 − Σ (y − f)² / Σ (y − mean y)². Each is over at most `CURVE_ROWS` samples.
 
     Attributes:
         single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without any.
         cumulative: [b], the average so far on the validation samples; NaN without any.
-        in_sample: [b], the average so far on samples it was fitted to, those of the first batch,
-            which stand for those of all batches so far (Fig. 3.12).
-        out_of_bag: [b], on training samples, each by the average of the fits so far that never saw
-            it; NaN until there are such samples.
+        in_sample: [b], the average so far on samples it was fitted to: those of the first batch,
+            which stand for all batches so far (Fig. 3.12).
+        out_of_bag: [b], on training samples, each predicted by the average of the fits that did
+            not see it; NaN until there are such samples.
         is_accuracy: whether the scores are accuracies (else R²).
     """
 
@@ -44,12 +44,12 @@ class BatchCurve:
 
 @result
 class BatchedFit:
-    """The average of the fits to all batches.
+    """Average of the fits to all batches.
 
     Attributes:
         coef: [p', q], of the live features; row 0 is the constant.
-        curve: scores as batches are added.
-        ranks: [b], of each batch's features minus their mean.
+        curve: scores by number of batches.
+        ranks: [b], rank of each batch's centred features.
     """
 
     coef: Float[np.ndarray, "k q"]
@@ -58,7 +58,7 @@ class BatchedFit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the fit must know."""
+        """Caveats, one sentence each."""
         last = self.curve.out_of_bag[-1]
         kind = "accuracy" if self.curve.is_accuracy else "R²"
         return (
@@ -81,7 +81,7 @@ def batched_fit(
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     progress: Progress = silent,
 ) -> BatchedFit:
-    """The average of `n_batches` minimum-norm least-squares fits to random samples.
+    """Average `n_batches` minimum-norm least-squares fits to random batches.
 
     Args:
         x: [n, d].
@@ -89,21 +89,21 @@ def batched_fit(
         monomials: the features.
         live: [p'], features to fit, the constant first.
         n_batches: N_B.
-        batch_size: B; a batch holds no sample twice, different batches may share some.
+        batch_size: B; a batch holds no sample twice, batches may share samples.
         precision: of the features and their inner products, "float32", "float64" or "auto", as
-            for `normal_equations`; each batch is solved in float64.
-        seed: of the batches.
-        val: other samples for the out-of-sample curves; None leaves them NaN.
+            in `normal_equations`; each batch is solved in float64.
+        seed: random seed of the batches.
+        val: samples for the out-of-sample curves; None leaves these NaN.
         progress: called after each batch.
 
     Returns:
-        The average, never holding more than one batch's coefficients beside it.
+        The average; only one batch's coefficients are held beside it.
 
     Raises:
-        SettingError: fewer than 1 batch, or batches below 2 or above n samples.
+        SettingError: n_batches is below 1, or batch_size is not in 2 … n.
 
     Cost: n_batches · (B² p' + B³/3) operations; 4 · B · p' values.
-    Source: S3 eqs. (3.14)-(3.16). The norm is that of all coefficients but the constant's, each
+    Source: S3 eqs. (3.14)-(3.16). The norm is over all coefficients but the constant's, each
     ordered product counted.
     """
     _check(n_batches, batch_size, len(x))
@@ -149,7 +149,7 @@ class _Features:
 
 
 class _View:
-    """Some samples, and the sums of the fits' outputs for them."""
+    """Samples, and the sums of the fits' outputs on them."""
 
     def __init__(self, features: np.ndarray, targets: np.ndarray):
         self.features, self.targets = features, targets
@@ -183,14 +183,14 @@ def _scores(
 
 
 def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
-    """Accuracy of the largest output where there are several, R² of one.
+    """Accuracy of the largest output; R² where there is one output.
 
     Args:
         outputs: [n, q].
         targets: [n, q].
 
     Returns:
-        The share of samples, or R² (NaN where the targets do not differ).
+        The accuracy, or R² (NaN where all targets are equal).
     """
     if targets.shape[1] > 1:
         return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())

@@ -1,4 +1,4 @@
-"""Why a polynomial says what it says of a sample: what each product and each input adds."""
+"""Explanation of a polynomial's output: the part of each product and each input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from datassay.results import result
 
 @result
 class Contributions:
-    """What each product adds to the outputs of some samples.
+    """What each product adds to each output.
 
     Attributes:
         monomials: the products.
-        value: [n, p, q], coefficient times product, target unit; summed over p it is the output.
+        value: [n, p, q], coefficient times product, target unit; the sum over p is the output.
             Product 0 is the constant.
     """
 
@@ -27,27 +27,27 @@ class Contributions:
 
     @property
     def outputs(self) -> Float[np.ndarray, "n q"]:
-        """[n, q], the sums over all products."""
+        """[n, q], sums over all products."""
         return self.value.sum(axis=1)
 
     @property
     def constant(self) -> Float[np.ndarray, " q"]:
-        """[q], the part that no input has a share in."""
+        """[q], the part that depends on no input."""
         return self.value[0, 0] if len(self.value) else np.zeros(self.value.shape[2])
 
     @property
     def by_degree(self) -> Float[np.ndarray, "n k q"]:
-        """[n, k + 1, q], summed over the products of each degree from 0 to k."""
+        """[n, k + 1, q], sums over the products of each degree, 0 to k."""
         degree = self.monomials.degree
         parts = [self.value[:, degree == t].sum(axis=1) for t in range(int(degree.max()) + 1)]
         return np.stack(parts, axis=1)
 
     @property
     def shares(self) -> Float[np.ndarray, "n d q"]:
-        """[n, d, q], what each input adds when a product is divided equally among its inputs.
+        """[n, d, q], what each input adds, each product divided equally among its inputs.
 
         The sum over the inputs is the output minus the constant. These are the Shapley values of
-        the inputs where a missing one is 0: black in an image, the mean in standardised columns.
+        the inputs, a missing input being 0: black in an image, the mean of a standardised column.
         """
         divided = _divided(self.monomials)
         n, _, q = self.value.shape
@@ -55,7 +55,7 @@ class Contributions:
         return np.stack(each) if n else np.zeros((0, self.monomials.n_inputs, q))
 
     def top(self, sample: int, output: int, n_top: int = 10) -> Int[np.ndarray, " top"]:
-        """The products that matter most to one output of one sample.
+        """The largest products of one output of one sample.
 
         Args:
             sample: position among the samples.
@@ -63,8 +63,8 @@ class Contributions:
             n_top: how many.
 
         Returns:
-            Places in `monomials.terms`, largest size first; never the constant, and none that adds
-            nothing.
+            Indices into `monomials.terms`, largest magnitude first, without the constant and
+            products that add 0.
 
         Raises:
             SettingError: n_top is less than 1.
@@ -78,29 +78,29 @@ class Contributions:
 
 
 def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contributions:
-    """What the constant, each input and each product add to each output.
+    """Split each output into the parts of the constant, the products and the inputs.
 
     Args:
         polynomial: a fitted one.
-        x: [n, d]; few samples, for each takes p · q values.
+        x: [n, d]; few samples, because each takes p · q values.
 
     Returns:
         The parts, which sum to `polynomial.outputs(x)`.
 
     Raises:
-        DataError: x has not d columns.
+        DataError: x does not have d columns.
 
     Cost: n · p · q multiplications and values, float64.
-    Source: S3 eq. (3.27), term by term; the thesis reads coefficients only. The shares are the
-    Shapley values of a sum of products: that of one product is equal among its inputs, whatever
-    their powers. To degree 2 integrated gradients from 0 are the same.
+    Source: S3 eq. (3.27), term by term; the thesis reads coefficients only. The shares are
+    Shapley values: a product is divided equally among its inputs, whatever their powers. Up to
+    degree 2 integrated gradients from 0 are the same.
     """
     features = polynomial.monomials.features(x.astype(np.float64, copy=False))
     return Contributions(polynomial.monomials, features[:, :, None] * polynomial.coef)
 
 
 def _divided(monomials: Monomials) -> csr_array:
-    """[d, p], the part of each product that each input gets."""
+    """[d, p], the share of each product that each input gets."""
     terms, p = monomials.terms, monomials.n_features
     # Sorted terms: a factor is the first of its input where it differs from the one before.
     first = np.diff(terms, axis=1, prepend=-1) != 0

@@ -1,4 +1,4 @@
-"""Images as a few coefficients of cosines: the largest of each image, where many images have them.
+"""Encode images by the cosine coefficients that are among the largest in many images.
 
 Principal components are scikit-learn's: `make_pipeline(PCA(70), PolynomialClassifier(...))`.
 """
@@ -14,18 +14,18 @@ from scipy.fft import dctn, idctn
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 
-CHUNK = 4000  # images whose coefficients are in memory at once
+CHUNK = 4000  # images per chunk
 
 
 @result
 class CosineEncoding:
-    """Which coordinates of the discrete cosine transform stand for an image.
+    """The coordinates of the discrete cosine transform that encode an image.
 
     Attributes:
         image_shape: rows, columns; d is their product.
-        share: of an image's coefficients, the largest, that are not set to 0; 1 keeps all.
-        frequency: [d], share of the images in which a coordinate is not set to 0.
-        coordinates: [k], the coordinates that an encoded image has, ascending.
+        share: share of an image's coefficients, the largest, that is kept; the others are 0.
+        frequency: [d], share of the images in which a coordinate is kept.
+        coordinates: [k], coordinates of an encoded image, ascending.
     """
 
     image_shape: tuple[int, int]
@@ -35,11 +35,11 @@ class CosineEncoding:
 
     @property
     def factor(self) -> float:
-        """Kept coordinates over all, k / d: S3's encoding factor."""
+        """Coordinates kept over all, k / d: S3's encoding factor."""
         return len(self.coordinates) / len(self.frequency)
 
     def encode(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        """Coefficients of images, those that are small in their image set to 0.
+        """Encode images; coefficients that are small in their image are 0.
 
         Args:
             x: [n, d], images row by row.
@@ -48,7 +48,7 @@ class CosineEncoding:
             [n, k], unit of x, dtype of x.
 
         Raises:
-            DataError: x has not d columns.
+            DataError: x does not have d columns.
         """
         self._check(x.shape[1], len(self.frequency), "pixels")
         parts = [
@@ -58,16 +58,16 @@ class CosineEncoding:
         return np.concatenate(parts)
 
     def decode(self, code: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
-        """The images that have these coefficients, and 0 elsewhere.
+        """Images with these coefficients, all others 0.
 
         Args:
             code: [n, k].
 
         Returns:
-            [n, d]; may leave the range of the images that were encoded.
+            [n, d]; values may leave the range of the encoded images.
 
         Raises:
-            DataError: code has not k columns.
+            DataError: code does not have k columns.
         """
         self._check(code.shape[1], len(self.coordinates), "coefficients")
         full = np.zeros((len(code), len(self.frequency)), dtype=code.dtype)
@@ -95,26 +95,27 @@ def cosine_encoding(
     min_frequency: float = 0.05,
     n_coordinates: int | None = None,
 ) -> CosineEncoding:
-    """The coordinates that are among the largest in enough images.
+    """Choose the coordinates that are among the largest in enough images.
 
     Args:
         x: [n, d], images row by row.
         image_shape: rows, columns.
-        share: of an image's d coefficients, those largest in magnitude, that are not set to 0;
+        share: share of an image's d coefficients, the largest in magnitude, that is kept:
             round(share · d), at least 1. 1 makes the encoding linear.
         min_frequency: share of the images in which a coordinate must be kept.
-        n_coordinates: at most so many, the most frequent; None is no limit.
+        n_coordinates: most coordinates, the most frequent first; None is no limit.
 
     Returns:
         The encoding.
 
     Raises:
-        SettingError: a share outside (0, 1] or n_coordinates below 1.
-        DataError: no image, images of another shape, or no coordinate that is frequent enough.
+        SettingError: a share is outside (0, 1], or n_coordinates is below 1.
+        DataError: there is no image, images have another shape, or no coordinate is frequent
+            enough.
 
     Cost: n · d · log d operations.
     Source: S3 §3.3.4, eq. (3.7) and Table 3.4. Deviates: exactly round(share · d) coefficients of
-    each image, where S3 has "approximately 10 %" by a threshold that it does not print.
+    each image, where S3 has "approximately 10 %" by an unpublished threshold.
     """
     _check_settings(share, min_frequency, n_coordinates)
     if not len(x) or x.shape[1] != prod(image_shape):
@@ -147,21 +148,21 @@ def cosine_coefficients(
         image_shape: rows, columns.
 
     Returns:
-        [n, d], lowest frequencies first in rows and columns; the same sum of squares as x.
+        [n, d], lowest frequencies first in rows and columns, with the sum of squares of x.
     """
     coef = dctn(x.reshape(-1, *image_shape), axes=(1, 2), norm="ortho")
     return np.asarray(coef).reshape(x.shape)
 
 
 def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n d"]:
-    """Which coefficients of each image are among its largest.
+    """Mask of the largest coefficients of each image.
 
     Args:
         coef: [n, d].
         share: in (0, 1].
 
     Returns:
-        round(share · d) true in each row, at least 1, less those that are 0 themselves.
+        [n, d]; round(share · d) are true in each row, at least 1, except coefficients that are 0.
     """
     d = coef.shape[1]
     number = max(1, round(share * d))

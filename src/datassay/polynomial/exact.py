@@ -1,4 +1,4 @@
-"""Ridge fits of normal equations, the ridge chosen by leave-one-out errors."""
+"""Ridge fits of normal equations; the ridge is given or chosen by leave-one-out error."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ STEP = "polynomial: ridges"
 
 @result
 class RidgePath:
-    """Leave-one-out errors of many ridges, on the rows that the normal equations keep.
+    """Leave-one-out errors of many ridges, on the rows kept by the normal equations.
 
     r_i = (y_i − f_i) / (1 − h_i),  h_i = 1/n + φ̃_iᵀ (G + λ I)⁻¹ φ̃_i,  φ̃ = φ minus its mean
 
     Attributes:
         ridge: [r], ascending.
-        squared_error: [r], mean over the rows of the squared held-out residual, summed over
-            targets; NaN where a row's leverage is 1 within rounding.
-        class_error: [r], share of rows whose largest held-out output is another than their
-            largest target; NaN with one target.
-        n_rows: random samples over which both are means; each is left out of the fit to all n.
-        poles: ridges at which the equations were factored; empty where all eigenvalues were found.
+        squared_error: [r], squared held-out residual, summed over targets, mean over rows; NaN
+            where a row's leverage is 1 within rounding.
+        class_error: [r], share of rows whose largest held-out output is not their largest
+            target; NaN with one target.
+        n_rows: number of random samples that both are averaged over; each in turn is left out of
+            the fit to all n.
+        poles: ridges at which the equations were factored; empty where all eigenvalues were
+            computed.
         chosen: index of the ridge with the smallest squared error.
     """
 
@@ -52,9 +54,9 @@ class ExactFit:
     Attributes:
         coef: [p', q], of the live features; row 0 is the constant.
         ridge: λ of Σ (y − f)² + λ ‖β‖², β without the constant.
-        path: the ridges it was chosen from; None where it was given.
+        path: the ridges it was chosen from; None where the ridge was given.
         rank: of the features minus their means, where ridge is 0; else None.
-        notes: what a reader of the fit must know.
+        notes: caveats, one sentence or two each.
     """
 
     coef: Float[np.ndarray, "k q"]
@@ -70,24 +72,25 @@ def exact_fit(
     *,
     progress: Progress = silent,
 ) -> ExactFit:
-    """The coefficients with the smallest Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
+    """Minimise Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 
     Args:
         normal: the sums over the samples.
-        ridge: a number in squared feature units, not scaled by n; 0 gives the minimum norm among
-            all that fit best; "auto" takes the one with the smallest squared leave-one-out error.
-        progress: called after each factor.
+        ridge: a number in squared feature units, not scaled by n; 0 gives the minimum-norm
+            solution; "auto" takes the ridge with the smallest squared leave-one-out error.
+        progress: called after each factorisation.
 
     Returns:
         Coefficients, path and notes.
 
     Raises:
-        SettingError: the ridge is negative or no number.
-        DataError: fewer than 2 samples, or equations that are not positive definite in the
-            precision they were summed in.
+        SettingError: the ridge is negative or not a number.
+        DataError: there are fewer than 2 samples, or the equations are not positive definite in
+            the precision of their sums.
 
-    Cost: p'³/3 operations a factor and 2 p'² s for s rows; "auto" takes three factors or more. With
-    at most `SPECTRUM` features, or ridge 0, all eigenvalues are found: about 9 p'³ operations.
+    Cost: p'³/3 operations per factorisation and 2 p'² s for s rows; "auto" takes three
+    factorisations or more. With at most `SPECTRUM` features, or ridge 0, all eigenvalues are
+    computed: about 9 p'³ operations.
     Source: S3 eq. (3.9); the ridge and its choice are ours (METHODS §6). Allen (1974), PRESS, for
     held-out residuals in closed form; with many features those of ridges between the poles are
     interpolated (`ridge_solvers.Poles`).
@@ -122,7 +125,7 @@ def _automatic(system: Centred, progress: Progress) -> ExactFit:
 
 
 def _coef(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
-    """Always in float64, whatever the sums' precision."""
+    """Solve in float64, whatever the precision of the sums."""
     right = np.asfortranarray(system.right)
     return system.with_constant(cholesky(system.gram(ridge), ridge)(right))
 
@@ -156,7 +159,7 @@ def _path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | No
 
 
 def _searched(system: Centred, progress: Progress) -> RidgePath:
-    """Poles a decade apart until the smallest error lies between two of them."""
+    """Add poles a decade apart until the smallest error lies between two of them."""
     low, high = (system.scale * factor for factor in FIRST_POLES)
     least, most = (system.scale * factor for factor in POLE_RANGE[str(system.normal.gram.dtype)])
     poles = Poles(system)
@@ -200,7 +203,7 @@ def _errors(
 def _held_out(
     system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray
 ) -> tuple[float, float]:
-    """Mean squared held-out residual, and the share of rows whose class comes out wrong."""
+    """Mean squared held-out residual, and the share of rows with a wrong class."""
     leverage, fitted = solver.rows(ridge)
     left = 1 - leverage[:, None] - 1 / system.normal.n_samples
     if left.min() < 1 - LEVERAGE:

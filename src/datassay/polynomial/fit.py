@@ -1,4 +1,4 @@
-"""Fit a polynomial: exactly by streamed normal equations, or as an average over batches."""
+"""Fit a polynomial: exactly, by normal equations in chunks, or as an average over batches."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 
 SOLVERS = ("exact", "batched")
-# Sums of squares that differ more than this: the smallest ridge tried is 1e-12 of the largest
-# eigenvalue, so it takes 1e-4 and more of what the small features say.
+# Largest ratio of sums of squares without a note: the smallest ridge tried is 1e-12 of the largest
+# eigenvalue, so beyond this ratio it removes 1e-4 or more of what the small features explain.
 UNLIKE = 1e8
 
 
 @result
 class PolynomialFit:
-    """A polynomial and how it was found.
+    """A fitted polynomial and how it was fitted.
 
     Attributes:
         polynomial: the p features and their coefficients; those of dead features are 0.
         solver: "exact" or "batched".
-        ridge: λ of the exact fit, squared feature units, not scaled by n; None for batches.
+        ridge: λ of the exact fit, squared feature units, not scaled by n; None for the batched fit.
         path: leave-one-out errors of the ridges tried; None where the ridge was given.
-        curve: scores as batches are averaged; None for the exact fit.
+        curve: scores by number of batches; None for the exact fit.
         live: [p'], features that are not zero in every sample.
         rank: of the features minus their means, where the ridge is 0; else None.
-        notes: what a reader of the fit must know, one sentence or two each.
+        notes: caveats, one sentence or two each.
     """
 
     polynomial: Polynomial
@@ -70,31 +70,31 @@ def fit_polynomial(
     seed: int = 0,
     progress: Progress = silent,
 ) -> PolynomialFit:
-    """Least squares on products of inputs.
+    """Fit a polynomial by least squares.
 
     Args:
         x: [n, d].
-        targets: [n, q]: numbers, or a one at each sample's class and zeros elsewhere.
+        targets: [n, q]: numbers, or one-hot classes.
         monomials: the features.
         solver: "exact" fits all samples (`exact_fit`), "batched" averages fits to random batches
             (`batched_fit`).
-        ridge: of the exact fit, added to Σ (y − f)² as ridge ‖β‖²; the constant is not penalised.
-            "auto" has the smallest leave-one-out error; 0 is the minimum norm.
-        n_batches: of the batched fit.
-        batch_size: of the batched fit.
-        precision: of the features' products, as for `normal_equations`; the solve is in float64.
-        store: folder that makes the exact fit's sums resumable; None keeps nothing.
-        val: samples for the batched fit's out-of-sample curves; they change nothing else.
-        seed: of the batches, and of the samples that are left out to choose a ridge.
-        progress: called after each chunk, factor or batch.
+        ridge: penalty of the exact fit, ridge ‖β‖² beside Σ (y − f)²; the constant is not
+            penalised. "auto" takes the smallest leave-one-out error; 0 the minimum norm.
+        n_batches: number of batches of the batched fit.
+        batch_size: samples per batch of the batched fit.
+        precision: of the products of features, as in `normal_equations`; solves are in float64.
+        store: checkpoint folder of the exact fit's sums; None keeps nothing.
+        val: samples for the batched fit's out-of-sample curves; used for nothing else.
+        seed: random seed of the batches, and of the samples left out to choose a ridge.
+        progress: called after each chunk, factorisation or batch.
 
     Returns:
-        The polynomial, how its ridge was chosen or how the batches added up, and notes.
+        The polynomial, its ridge path or batch curve, and notes.
 
     Raises:
-        DataError: wrong shapes, numbers that are not finite, or targets that are all the same.
-        SettingError: an unknown solver or precision, a negative ridge, a batch larger than n, or a
-            store of other data.
+        DataError: shapes are wrong, values are not finite, or all targets are the same.
+        SettingError: solver or precision is unknown, ridge is negative, a batch is larger than n,
+            or the store holds other data.
 
     Cost: that of `normal_equations` and `exact_fit`, or of `batched_fit`.
     Source: S3 eqs. (3.9), (3.13)-(3.15).
@@ -135,24 +135,24 @@ def fit_polynomial(
 def fit_normal_equations(
     normal: NormalEquations, ridge: float | str = "auto", *, progress: Progress = silent
 ) -> PolynomialFit:
-    """The exact fit from sums that are there already.
+    """The exact fit, from normal equations.
 
     Args:
         normal: the sums over the samples.
         ridge: as for `fit_polynomial`.
-        progress: called after each factor.
+        progress: called after each factorisation.
 
     Returns:
         The polynomial and how its ridge was chosen.
 
     Raises:
-        DataError: targets that are all the same, or fewer than 2 samples.
-        SettingError: a negative ridge.
+        DataError: all targets are the same, or there are fewer than 2 samples.
+        SettingError: ridge is negative.
 
     Cost: that of `exact_fit`.
     """
     spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
-    # A spread of 1e-7 beside the mean is rounding of these sums: then the rows that are kept tell.
+    # A spread of 1e-7 of the mean is rounding of these sums: then look at the rows kept.
     rows = normal.row_targets
     if (spread <= 1e-14 * normal.target_squares).all() and (rows == rows[:1]).all():
         _refuse_constant(normal.n_samples)
@@ -171,13 +171,13 @@ def fit_normal_equations(
 
 
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
-    """Whether products of one degree are so large that another's are lost beside them.
+    """Note that products of one degree are so large that another's are lost beside them.
 
     Args:
         normal: the sums over the samples.
 
     Returns:
-        One note, or none.
+        One note, or none where the sizes are alike.
     """
     squares = np.diag(normal.gram).astype(np.float64)
     degree = normal.monomials.degree[normal.live]
@@ -195,7 +195,7 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
 
 
 def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
-    """Refuse targets with nothing to fit.
+    """Check that targets differ between samples.
 
     Args:
         targets: [n, q].

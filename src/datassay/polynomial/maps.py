@@ -1,4 +1,4 @@
-"""What a polynomial of an image weighs where: its coefficients as pictures."""
+"""Coefficients of a polynomial of images, drawn where they lie in the image."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from datassay.results import result
 
 @result
 class CoefMaps:
-    """Coefficients of single pixels and of pairs, where they lie in the image.
+    """Coefficients of single pixels and of pairs of pixels, by place in the image.
 
     Attributes:
         degree_1: [q, H, W], the coefficient of each pixel, target unit over input unit. Positive:
             a brighter pixel raises the output.
-        degree_2: [q, 2H−1, 2W−1], on the image's grid with a line between any two of its lines: at
-            (r, c) the sum of the coefficients of all pairs whose middle is (r / 2, c / 2) in
-            pixels, target unit over input unit squared. Squares of a pixel are pairs too.
+        degree_2: [q, 2H−1, 2W−1], on a grid of half pixels: at (r, c) the sum of the coefficients
+            of all pairs whose middle is (r / 2, c / 2) in pixels, target unit over input unit
+            squared. Squares of a pixel count as pairs.
     """
 
     degree_1: Float[np.ndarray, "q height width"]
@@ -27,9 +27,9 @@ class CoefMaps:
 
     @property
     def degree_2_floored(self) -> Float[np.ndarray, "q height width"]:
-        """[q, H, W], B of S3 eq. (3.28) as printed: middles between pixels go up and to the left.
+        """[q, H, W], B of S3 eq. (3.28) as printed: half pixels are rounded up and to the left.
 
-        The sum over the map is that of `degree_2`.
+        The map has the same sum as `degree_2`.
         """
         q, height, width = self.degree_1.shape
         padded = np.zeros((q, 2 * height, 2 * width))
@@ -38,7 +38,7 @@ class CoefMaps:
 
 
 def coef_maps(polynomial: Polynomial) -> CoefMaps:
-    """The coefficients of degree 1 and 2 as pictures, one a output.
+    """Coefficients of degree 1 and 2 as maps, one per output.
 
     B(r, c) = Σ β_ij over the pairs of pixels i ≤ j whose rows sum to r and whose columns to c.
 
@@ -46,15 +46,15 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
         polynomial: of images.
 
     Returns:
-        The maps; coefficients of higher products and the constant are in none of them.
+        The maps; they leave out the constant and products of higher degree.
 
     Raises:
-        SettingError: the inputs are no image.
+        SettingError: the inputs are not an image.
 
     Cost: p · q additions.
     Source: S3 §3.6.1, eqs. (3.27) and (3.28). β belongs to each product written once; the sum over
-    both orders in (3.28) is the same. (3.28) rounds the middle down to a whole pixel, which moves
-    three of four kinds of pairs by half a pixel; here each middle has a place of its own.
+    both orders in (3.28) is the same. Deviates: (3.28) rounds the middle down to a whole pixel,
+    which moves three of four kinds of pairs by half a pixel; here each middle has its own place.
     """
     monomials = polynomial.monomials
     if monomials.image_shape is None:

@@ -1,4 +1,4 @@
-"""A fitted polynomial: its features, its coefficients, and what it says of new samples."""
+"""A fitted polynomial: features, coefficients and predictions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from jaxtyping import Float
 from datassay.polynomial.monomials import Monomials
 from datassay.results import result
 
-CHUNK = 2000  # samples whose features are in memory at once
+CHUNK = 2000  # samples per chunk of features
 
 
 @result
 class Polynomial:
-    """Outputs = features of `monomials` times `coef`.
+    """A polynomial: outputs = features of `monomials` times `coef`.
 
     Attributes:
         monomials: the p features.
-        coef: [p, q], of the scaled features, target unit over feature unit. Row 0 is the constant.
+        coef: [p, q], coefficients of the scaled features, target unit over feature unit. Row 0 is
+            the constant.
     """
 
     monomials: Monomials
@@ -25,13 +26,13 @@ class Polynomial:
 
     @property
     def monomial_coef(self) -> Float[np.ndarray, "p q"]:
-        """[p, q], of the monomials as they are, each written once: β of Σ_α β_α x^α."""
+        """[p, q], coefficients of the unscaled monomials: β of Σ_α β_α x^α."""
         return self.coef * self.monomials.scale[:, None]
 
     def outputs(
         self, x: Float[np.ndarray, "n d"], *, dtype: type[np.floating] = np.float64
     ) -> Float[np.ndarray, "n q"]:
-        """Outputs for some samples, `CHUNK` of them in memory at once.
+        """Predict, `CHUNK` samples at a time.
 
         Args:
             x: [n, d].
@@ -41,9 +42,9 @@ class Polynomial:
             [n, q].
 
         Raises:
-            DataError: x has not d columns.
+            DataError: x does not have d columns.
 
-        Cost: 2 n · p · q operations beside the features.
+        Cost: 2 n · p · q operations, plus the features.
         """
         coef = self.coef.astype(dtype)
         parts = [

@@ -1,4 +1,4 @@
-"""Which products of inputs a polynomial has as features: all of them, or those near each other."""
+"""The features of a polynomial: all products of inputs, or products of neighbouring pixels."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MAX_FEATURES = 500_000
 
 @result
 class Monomials:
-    """Distinct monomials of the inputs, each once, with the weight of its ordered copies.
+    """Distinct monomials of the inputs, each scaled by the root of its number of ordered copies.
 
     Attributes:
-        terms: [p, k], the inputs that are multiplied, ascending; -1 is a factor of one, in front.
-            Feature 0 is the constant. Sorted by degree, then by inputs.
-        scale: [p], the root of the number of ordered products that are the same monomial (√2 for
-            x₁x₂ and x₂x₁): minimum-norm and ridge fits are those of the model with all of them.
+        terms: [p, k], indices of the inputs multiplied, ascending, padded in front by -1 (factor
+            one). Feature 0 is the constant. Sorted by degree, then by inputs.
+        scale: [p], root of the number of ordered products equal to the monomial (√2 for x₁x₂ and
+            x₂x₁), so that minimum-norm and ridge fits equal those of the model with all of them.
         n_inputs: d.
-        image_shape: rows, columns of an input that is an image; None for others.
-        window: side of the square that covers the pixels of one product; None without one.
+        image_shape: rows, columns, where the input is an image; else None.
+        window: side of the square that covers the pixels of one product, or None.
     """
 
     terms: Int[np.ndarray, "p k"]
@@ -60,13 +60,13 @@ class Monomials:
         Args:
             x: [n, d].
             keep: features to compute; None is all of them.
-            dtype: of the products and of what is returned.
+            dtype: of the products and the result.
 
         Returns:
-            [n, p] or [n, kept], feature after feature in memory (Fortran order).
+            [n, p] or [n, kept], in Fortran order.
 
         Raises:
-            DataError: x has not d columns.
+            DataError: x does not have d columns.
 
         Cost: n · p · k multiplications, 2 n · p values.
         """
@@ -113,11 +113,11 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
 
 
 def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int = 3) -> Monomials:
-    """Products of pixels that one square window covers.
+    """Monomials of pixels that fit into one square window.
 
     Args:
         image_shape: rows, columns; an input is the image row by row.
-        degree: k, the most pixels in a product (a pixel may be there more than once).
+        degree: k, the most pixels in a product (a pixel may occur more than once).
         window: side of the square, odd.
 
     Returns:
@@ -152,7 +152,7 @@ def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int =
 def chosen_monomials(
     n_inputs: int, degree: int, window: int | None, image_shape: tuple[int, ...] | None
 ) -> Monomials:
-    """All products, or those of a window.
+    """All monomials, or those of a window.
 
     Args:
         n_inputs: d, columns of X.
@@ -164,7 +164,7 @@ def chosen_monomials(
         The monomials.
 
     Raises:
-        SettingError: a setting is out of range, or the image has not d pixels.
+        SettingError: a setting is out of range, or the image does not have d pixels.
     """
     if image_shape is None:
         if window is not None:
@@ -183,10 +183,10 @@ def chosen_monomials(
 
 
 def multiplicity(term: Iterable[int]) -> int:
-    """How many ordered products are this monomial: k! / Π α!.
+    """Number of ordered products equal to this monomial: k! / Π α!.
 
     Args:
-        term: the inputs that are multiplied; -1 is none.
+        term: indices of the inputs multiplied; -1 is none.
 
     Returns:
         The multinomial coefficient.
@@ -216,16 +216,16 @@ Shape = tuple[tuple[int, int], ...]
 
 
 def _shapes(window: int, degree: int) -> list[Shape]:
-    """Every way to choose the pixels of one product in the window, moved to its upper left."""
+    """Every choice of pixels for one product in the window, moved to the upper left."""
     cells = [(row, column) for row in range(window) for column in range(window)]
     chosen = combinations_with_replacement(cells, degree)
     return [s for s in chosen if min(r for r, _ in s) == 0 == min(c for _, c in s)]
 
 
 def _n_local(height: int, width: int, window: int, degree: int) -> int:
-    """How many products of that degree a window covers, without listing them."""
-    # The windows that cover one product form a rectangle of places: corners minus edges plus
-    # squares are one, so that each product counts once.
+    """Number of products of that degree that fit into a window, without listing them."""
+    # The windows that cover one product form a rectangle of positions; its vertices minus edges
+    # plus squares are 1 (Euler), so each product counts once.
 
     def inside(rows: int, columns: int) -> int:
         cells = rows * columns

@@ -1,4 +1,4 @@
-"""What least squares needs of the samples, summed chunk by chunk: features are never all held."""
+"""Normal equations, accumulated in chunks: the feature matrix is never held in memory."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from datassay.polynomial.monomials import Monomials
 from datassay.progress import Progress, silent
 from datassay.results import result
 
-CHUNK = 2000  # samples whose features are in memory at once
-KEEP_EVERY = 10_000  # samples between two writes of the store: a third of a gigabyte each on MNIST
+CHUNK = 2000  # samples per chunk of features
+KEEP_EVERY = 10_000  # samples between two checkpoints, each a third of a gigabyte on MNIST
 ROWS = 2000  # random samples kept for leave-one-out errors
 FEW = 3000  # features whose products in float64 take seconds
 PRECISIONS = ("auto", "float32", "float64", "bfloat16")
-PROBES = 64  # features whose products are summed in float64 too, to say how wrong the others are
+PROBES = 64  # features whose products are also summed in float64, to measure the error
 STEP = "polynomial: products of features"
 
 
 @result
 class NormalEquations:
-    """Sums over the samples seen.
+    """Normal equations of the samples seen so far.
 
     Attributes:
         monomials: the p features.
-        live: [p'], those that are not zero in every sample, ascending; the others' coefficients
-            are 0 in every minimum-norm and ridge fit.
-        gram: [p', p'], Σ φ φᵀ; its upper triangle, in Fortran order, and zeros below.
+        live: [p'], features that are not zero in every sample, ascending; the coefficients of the
+            others are 0 in every minimum-norm and ridge fit.
+        gram: [p', p'], Σ φ φᵀ: upper triangle in Fortran order, zeros below.
         cross: [p', q], Σ φ yᵀ.
         feature_sum: [p'], Σ φ.
         target_sum: [q], Σ y.
@@ -40,9 +40,9 @@ class NormalEquations:
         n_samples: n.
         rows: [s, d], inputs of s random samples (all where n ≤ s), for leave-one-out errors.
         row_targets: [s, q].
-        row_order: [s], random numbers; the s largest of all n are those kept.
-        gram_error: how far the sums of `PROBES` random features' products are from those in
-            float64, over the root of the product of both features' sums of squares; the largest.
+        row_order: [s], the random numbers that chose the rows: the s largest of n are kept.
+        gram_error: largest error of `gram` against float64 over the products of `PROBES` random
+            features, relative to the root of the product of both features' sums of squares.
     """
 
     monomials: Monomials
@@ -72,34 +72,34 @@ def normal_equations(
     seen: int = 0,
     progress: Progress = silent,
 ) -> NormalEquations:
-    """The sums over some samples, each read once a chunk (a memory-mapped x is never held).
+    """Accumulate the normal equations; x is read once, in chunks, so it can be memory-mapped.
 
     Args:
         x: [n, d].
         targets: [n, q].
         monomials: the features.
-        precision: of the features, their products and the sums: "float32", "float64", or
-            "bfloat16": features rounded to 8 bits, products summed in float32 (faster only on
+        precision: of features, products and Gram matrix: "float32", "float64", or "bfloat16",
+            which rounds features to 8 bits and sums products in float32 (faster only on
             processors with bfloat16 units). "auto" is float64 up to `FEW` features, where it
-            costs nothing, and float32 above. All but the Gram matrix is summed in float64.
-        chunk: samples at once.
-        store: folder where the sums are kept while they grow, so that an interrupted call goes
-            on and loses `KEEP_EVERY` samples of work at most; None keeps nothing.
-        n_rows: random samples kept for leave-one-out errors.
-        seed: of that choice.
-        seen: samples in the sums that these will be added to (`merged`).
+            costs nothing, and float32 above. All other sums are float64.
+        chunk: samples per chunk.
+        store: checkpoint folder: an interrupted call resumes and loses at most `KEEP_EVERY`
+            samples of work; None keeps nothing.
+        n_rows: number of random samples kept for leave-one-out errors.
+        seed: random seed of that choice.
+        seen: samples already in the sums that these will be merged with (`merged`).
         progress: called after each chunk.
 
     Returns:
         The sums.
 
     Raises:
-        DataError: wrong shapes, or numbers that are not finite or whose products are not.
-        SettingError: an unknown precision, a chunk below 1, sums that exceed the memory, or a
-            store of other samples, features or precision.
+        DataError: shapes are wrong, or values or their products are not finite.
+        SettingError: the precision is unknown, chunk is below 1, the sums exceed the memory, or
+            the store holds other samples, features or precision.
 
-    Cost: n · p'² operations, half of a plain product, for p' live features; p'² + 3 · chunk · p'
-    values.
+    Cost: n · p'² operations for p' live features (half of a plain product); p'² + 3 · chunk · p'
+    values of memory.
     """
     _check(precision, chunk)
     checked_samples(x, targets, monomials)
@@ -136,17 +136,17 @@ def normal_equations(
 
 
 def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
-    """The sums over the samples of both; exact, since what is not live in one is zero in it.
+    """Add the sums over two sets of samples. Exact: a feature not live in one set is zero there.
 
     Args:
         first: sums over some samples.
-        second: sums over others, of the same monomials; `seen` was the first's n_samples.
+        second: sums over other samples, same monomials, made with seen=first.n_samples.
 
     Returns:
         The sums over all.
 
     Raises:
-        DataError: they have different monomials or numbers of targets.
+        DataError: the monomials or the numbers of targets differ.
 
     Cost: p'² additions and values.
     """
@@ -182,14 +182,14 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
 
 
 def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
-    """The type that features are computed in.
+    """The dtype that features are computed in.
 
     Args:
         precision: as for `normal_equations`.
         monomials: the features.
 
     Returns:
-        NumPy's float32 or float64.
+        np.float32 or np.float64.
     """
     if precision == "auto":
         precision = "float64" if monomials.n_features <= FEW else "float32"
@@ -199,12 +199,12 @@ def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
 def live_features(
     x: Float[np.ndarray, "n d"], monomials: Monomials, dtype: type[np.floating] = np.float64
 ) -> Int[np.ndarray, " k"]:
-    """The features that are not zero in every sample, computed in `dtype`.
+    """Features that are not zero in every sample, computed in `dtype`.
 
     Args:
         x: [n, d].
         monomials: the features.
-        dtype: of the products; very small ones can be zero in float32 and not in float64.
+        dtype: of the products; a very small one can be zero in float32 but not in float64.
 
     Returns:
         [p'], ascending; the constant is first.
@@ -223,7 +223,7 @@ def live_features(
 def checked_samples(
     x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m q"], monomials: Monomials
 ) -> None:
-    """Refuse samples that no fit can use.
+    """Check that samples can be fitted.
 
     Args:
         x: [n, d].
@@ -231,8 +231,8 @@ def checked_samples(
         monomials: the features.
 
     Raises:
-        DataError: other inputs than the monomials', different numbers of samples, or numbers that
-            are not finite.
+        DataError: x has other inputs than the monomials, x and targets differ in length, or a
+            value is not finite.
     """
     if x.shape[1] != monomials.n_inputs:
         raise DataError(
@@ -267,7 +267,7 @@ def _check_room(n_features: int, dtype: type[np.floating]) -> None:
 
 
 class _Sums:
-    """The sums that grow with each chunk."""
+    """Accumulators of the sums."""
 
     def __init__(self, live: np.ndarray, n_targets: int, dtype: type[np.floating]):
         self.gram = np.zeros((len(live), len(live)), dtype, order="F")
@@ -280,8 +280,8 @@ class _Sums:
 
     def add(self, features: np.ndarray, targets: np.ndarray, add: Add) -> None:
         add(self.gram, features)
-        # One product of the chunk's own precision, summed over chunks in float64. Targets far from
-        # 0 would be rounded as their mean is: that is multiplied in float64.
+        # Products are in the chunk's precision, their sums over chunks in float64. The mean of
+        # targets far from 0 is multiplied in float64, or it would drown their differences.
         mean = targets.mean(axis=0, dtype=np.float64)
         far = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
         right = np.column_stack([targets - far, np.ones(len(targets))]).astype(features.dtype)
@@ -298,9 +298,9 @@ def _add(gram: np.ndarray, features: np.ndarray) -> None:
 
 
 def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
-    """The same, features rounded to bfloat16.
+    """As `_add`, with features rounded to bfloat16.
 
-    A processor without units for bfloat16 computes the same sums at its float32 speed.
+    Without bfloat16 units the sums are the same, at float32 speed.
     """
     import torch
 
@@ -317,7 +317,7 @@ def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
 
 
 class _Probes:
-    """Products of a few features in float64 beside the whole Gram matrix."""
+    """Products of a few random features in float64, to measure the Gram matrix's error."""
 
     def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
         n = min(PROBES, len(live))
@@ -358,7 +358,7 @@ def _opened(
 
 
 def _resumed(kept, sums: _Sums, probes: _Probes) -> int:
-    """How many samples the store's sums hold, and those sums."""
+    """Load the store's sums, if any; return how many samples they hold."""
     if "sums" not in kept:
         return 0
     stored = kept.get("sums")

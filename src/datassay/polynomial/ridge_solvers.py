@@ -1,4 +1,4 @@
-"""One set of normal equations solved for many ridges: by its eigenvalues, or by a few factors."""
+"""Solvers for many ridges on the same normal equations: eigenvalues, or a few factorisations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from datassay.polynomial.dual import rounding
 from datassay.polynomial.normal_equations import NormalEquations
 from datassay.results import result
 
-DEPTH = 3  # repeated solutions a pole for each target; one would leave errors of 2 %
+DEPTH = 3  # repeated solutions per pole and target; with one, errors reach 2 %
 
 
 @result
 class Centred:
-    """The normal equations without the constant, whose coefficient no ridge touches.
+    """Normal equations without the constant, which is not penalised.
 
-    Minimising over the constant first leaves features and targets minus their means:
+    Minimising over the constant first centres features and targets:
     G = Σ φφᵀ − n m mᵀ, b = Σ φyᵀ − m Σ yᵀ; the constant is the mean target minus mᵀβ.
 
     Attributes:
         normal: the sums.
         mean: [p' - 1], m.
         right: [p' - 1, q], b.
-        rows: [s, p' - 1], features of the rows kept for leave-one-out, minus m.
-        row_targets: [s, q], minus their mean over all n.
+        rows: [s, p' - 1], features of the rows kept for leave-one-out errors, minus m.
+        row_targets: [s, q], targets of these rows, minus the mean over all n.
     """
 
     normal: NormalEquations
@@ -39,12 +39,12 @@ class Centred:
 
     @property
     def n_features(self) -> int:
-        """How many features beside the constant."""
+        """Number of features without the constant."""
         return len(self.mean)
 
     @property
     def scale(self) -> float:
-        """The mean eigenvalue of G."""
+        """Mean eigenvalue of G."""
         squares = np.diag(self.normal.gram)[1:].sum(dtype=np.float64)
         total = squares - self.normal.n_samples * (self.mean**2).sum()
         return max(float(total), 0.0) / max(self.n_features, 1)
@@ -60,19 +60,19 @@ class Centred:
         return gram
 
     def with_constant(self, coef: Float[np.ndarray, "k q"]) -> Float[np.ndarray, "k1 q"]:
-        """The constant's coefficient above the others."""
+        """Coefficients with the constant's as row 0."""
         target_mean = self.normal.target_sum / self.normal.n_samples
         return np.vstack([target_mean - self.mean @ coef, coef])
 
 
 def centred(normal: NormalEquations) -> Centred:
-    """The normal equations without the constant.
+    """Remove the constant from normal equations.
 
     Args:
         normal: the sums.
 
     Returns:
-        What the solvers here solve.
+        The centred equations, for the solvers of this module.
 
     Cost: s · p' values for the s rows.
     """
@@ -88,7 +88,7 @@ def centred(normal: NormalEquations) -> Centred:
 
 
 class Spectrum:
-    """All ridges from one eigendecomposition of G."""
+    """Solves any ridge from one eigendecomposition of G."""
 
     def __init__(self, system: Centred):
         """Decompose.
@@ -99,7 +99,9 @@ class Spectrum:
         Cost: about 9 p'³ operations, 2 p'² values.
         """
         self._system = system
-        driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11 asks evd for too little room
+        driver = (
+            "evd" if system.n_features > 1 else "ev"
+        )  # SciPy 1.11 gives evd too small a workspace
         self._values, self._vectors = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
@@ -119,11 +121,11 @@ class Spectrum:
         return int((self._values > self.cut).sum())
 
     def coef(self, ridge: float) -> Float[np.ndarray, "k q"]:
-        """Of one ridge; 0 gives the minimum norm among all that fit best."""
+        """Coefficients for one ridge; 0 gives the minimum-norm solution."""
         return self._vectors @ (self._inverse(ridge)[:, None] * self._right)
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
-        """Leverage without the constant's part, and fitted centred targets, of the kept rows."""
+        """Leverages without the constant's 1/n, and fitted centred targets, of the rows kept."""
         inverse = self._inverse(ridge)
         return (self._rows**2) @ inverse, self._rows @ (inverse[:, None] * self._right)
 
@@ -135,20 +137,20 @@ class Spectrum:
 
 
 class Poles:
-    """Ridges between a few at which G + λ I is factored.
+    """Interpolates between a few ridges (poles) at which G + λ I is factored.
 
     Leverages: the solutions u_k = (G + λ_k I)⁻¹ φ at the poles span a small space for each row φ,
-    in which the equations of any other ridge are solved (Galerkin); their products with G come
-    free, G u_k = φ − λ_k u_k. φᵀ(G + λ I)⁻¹φ and its slope are exact at the poles, and within 0.3 %
-    in the middle between poles a decade apart on Fashion-MNIST.
-    Fits: the same for each target b, with `DEPTH` repeated solutions a pole, (G + λ_k I)⁻ʲ b.
+    in which the equations of any other ridge are solved (Galerkin). Their products with G need no
+    extra work, G u_k = φ − λ_k u_k. φᵀ(G + λ I)⁻¹φ and its slope are exact at the poles, and within
+    0.3 % midway between poles a decade apart on Fashion-MNIST.
+    Fits: the same for each target b, with `DEPTH` repeated solutions per pole, (G + λ_k I)⁻ʲ b.
 
     Attributes:
-        ridges: of the poles, in the order they were added.
+        ridges: λ of each pole, in the order added.
     """
 
     def __init__(self, system: Centred):
-        """No poles yet.
+        """Start without poles.
 
         Args:
             system: the centred normal equations.
@@ -167,7 +169,7 @@ class Poles:
         Args:
             ridge: λ of the new pole.
 
-        Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values stay, 2 p'² come and go.
+        Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values kept, 2 p'² temporary.
         """
         dtype = self._system.normal.gram.dtype
         solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
@@ -183,7 +185,7 @@ class Poles:
         self._project(np.concatenate(self._bases, axis=2))
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
-        """Leverage without the constant's part, and fitted centred targets, of the kept rows."""
+        """Leverages without the constant's 1/n, and fitted centred targets, of the rows kept."""
         shifts = np.array(self.ridges) - ridge
         energy = self._right[:, :, None] - shifts * self._inner  # uⱼᵀ(G + λ)uₖ
         energy = (energy + energy.transpose(0, 2, 1)) / 2
@@ -205,7 +207,7 @@ class Poles:
         self._right = np.hstack([self._right, np.einsum("ps,ps->s", solution, rows)[:, None]])
 
     def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
-        """For each target QᵀGQ, Qᵀb and the rows times Q, Q an orthonormal basis of its space."""
+        """For each target, QᵀGQ, Qᵀb and rows · Q, where Q is an orthonormal basis of its space."""
         _, q, m = bases.shape
         joined = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
         gram = self._system.gram()
@@ -223,19 +225,19 @@ class Poles:
 def cholesky(
     gram: Float[np.ndarray, "k k"], ridge: float
 ) -> Callable[[Float[np.ndarray, "k r"]], Float[np.ndarray, "k r"]]:
-    """What solves gram · u = r, by a Cholesky factor in gram's own memory.
+    """Solver of gram · u = r, by a Cholesky factorisation that overwrites gram.
 
     Args:
-        gram: the upper triangle in Fortran order, the ridge on its diagonal; overwritten.
-        ridge: what was added, for the message.
+        gram: upper triangle in Fortran order, with the ridge on its diagonal; overwritten.
+        ridge: the ridge that was added, for the error message.
 
     Returns:
-        A function of right-hand sides, one a column.
+        A function of right-hand sides, one per column.
 
     Raises:
         DataError: the matrix is not positive definite within rounding.
 
-    Cost: k³/3 operations, 2 k² a right-hand side.
+    Cost: k³/3 operations, and 2 k² per right-hand side.
     """
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)

@@ -1,4 +1,4 @@
-"""A polynomial with all that it takes to use it on the user's samples, and its file."""
+"""A polynomial with the scaling and names of the user's data, and its file format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Surrogate:
     """A polynomial of the user's inputs.
 
     Attributes:
-        polynomial: of (x − center) / spread, [d] values a sample.
-        center: [d], the means of columns; 0 for images.
-        spread: [d], their standard deviations; 1 for images and for columns that never vary.
-        output_names: one a class, or one a target.
-        feature_names: one a column of a table; empty for images.
-        is_classification: whether outputs belong to classes.
+        polynomial: takes (x − center) / spread, d values per sample.
+        center: [d], column means; 0 for images.
+        spread: [d], column standard deviations; 1 for images and for constant columns.
+        output_names: one per class or target.
+        feature_names: one per column of a table; empty for images.
+        is_classification: whether outputs are classes.
     """
 
     polynomial: Polynomial
@@ -44,7 +44,7 @@ class Surrogate:
     is_classification: bool = True
 
     def inputs(self, x: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n d"]:
-        """Samples as the polynomial takes them.
+        """Scaled inputs of the polynomial.
 
         Args:
             x: [n, ...] as loaded.
@@ -53,7 +53,7 @@ class Surrogate:
             [n, d]; x itself where nothing is scaled.
 
         Raises:
-            DataError: a sample has not d values.
+            DataError: a sample does not have d values.
         """
         rows = x.reshape(len(x), -1) if len(x) else x.reshape(0, self.polynomial.monomials.n_inputs)
         if rows.shape[1] != len(self.center):
@@ -66,7 +66,7 @@ class Surrogate:
         return (rows - self.center) / self.spread
 
     def outputs(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n q"]:
-        """One output a class or target.
+        """Predict one output per class or target.
 
         Args:
             x: [n, ...] as loaded.
@@ -75,13 +75,13 @@ class Surrogate:
             [n, q].
 
         Raises:
-            DataError: a sample has not d values.
+            DataError: a sample does not have d values.
         """
         return self.polynomial.outputs(self.inputs(x))
 
 
 def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Monomials:
-    """The products for these samples: near each other in an image, or all.
+    """The monomials for these samples: all, or those of a window in an image.
 
     Args:
         samples: images [n, H, W] or [n, 1, H, W] for a window; anything without one.
@@ -89,11 +89,11 @@ def sample_monomials(samples: SampleSet, degree: int, window: int | None) -> Mon
         window: side of the window, or None.
 
     Returns:
-        The products, with the image's shape where the samples are grey images.
+        The monomials, with the image shape where the samples are grey images.
 
     Raises:
-        SettingError: the degree or the window is outside its rule, a window is asked for where
-            there is no grey image, or the features are too many.
+        SettingError: the degree or window is out of range, a window is given without grey images,
+            or there are too many features.
     """
     shape: tuple[int, ...] | None = grey_shape(samples)
     if shape is None and window is not None:
@@ -108,7 +108,7 @@ def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
         samples: any.
 
     Returns:
-        The shape; None for colours and for what is no image.
+        The shape; None for colour images and other data.
     """
     if samples.kind != "image":
         return None
@@ -118,7 +118,7 @@ def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
 
 
 def save_surrogate(surrogate: Surrogate, path: Path) -> None:
-    """Write a safetensors file: arrays and names, nothing that runs when it is read.
+    """Write a safetensors file: arrays and names only, so loading runs no code.
 
     Args:
         surrogate: to keep.
@@ -140,7 +140,7 @@ def save_surrogate(surrogate: Surrogate, path: Path) -> None:
         "is_classification": surrogate.is_classification,
     }
     kept = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-    # One key: safetensors writes several in a random order, and the same fit is the same file.
+    # One key: safetensors writes several in random order, and the same fit must give the same file.
     path.write_bytes(save(kept, {FORMAT: json.dumps(facts)}))
 
 
@@ -154,7 +154,7 @@ def load_surrogate(path: Path) -> Surrogate:
         The same surrogate.
 
     Raises:
-        ModelError: the file is none of these, damaged, or contradicts itself.
+        ModelError: the file is of another kind, damaged or inconsistent.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -169,7 +169,7 @@ def load_surrogate(path: Path) -> Surrogate:
 
 
 def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrogate:
-    """A surrogate whose parts fit together, else a ValueError."""
+    """Build a surrogate; ValueError where the parts are inconsistent."""
     if FORMAT not in about or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
     facts: Any = json.loads(about[FORMAT])
@@ -201,7 +201,7 @@ def _built(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> Surrog
 
 
 def _are_terms(terms: np.ndarray, d: int) -> bool:
-    """Whether these are products of d inputs as `Monomials` has them, the constant first."""
+    """Whether these are valid `Monomials.terms` of d inputs, the constant first."""
     return bool(
         terms.dtype == np.int64
         and terms.size

@@ -1,4 +1,4 @@
-"""How good a surrogate is, sample by sample, beside simpler ones."""
+"""Score of a surrogate, sample by sample, compared with simpler models."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from datassay.results import result
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """What each sample adds to the score: the mean is the accuracy, or R².
+    """Score of each sample, whose mean is the accuracy or R².
 
     Args:
-        outputs: one a class or target.
+        outputs: one per class or target.
         samples: m samples with their labels or targets.
 
     Returns:
-        [m], for classes 1 where the largest output is that of the label, else 0; for targets 1
-        minus squared error over the targets' variance here, the mean over targets (one that never
-        varies here is left out). An R² of a single sample has no meaning, only their mean.
+        [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared
+        error over the variance of these targets, averaged over targets (constant ones are left
+        out); only the mean over samples is an R².
     """
     if samples.is_classification:
         return (outputs.argmax(axis=1) == samples.y).astype(float)
@@ -36,14 +36,14 @@ def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[n
 
 @result
 class SurrogateScores:
-    """Models from simple to ours, on the same validation samples.
+    """Scores of models from simple to ours, on the same validation samples.
 
     Attributes:
-        names: of the r models, ours last.
+        names: names of the r models, ours last.
         each: [r, m], see `score_each`.
-        train: [r], mean score of some training samples.
-        n_train: how many these are.
-        n_features: of each model, its constant included.
+        train: [r], mean score on some training samples.
+        n_train: number of these.
+        n_features: features of each model, constant included.
         metric: "accuracy" or "R²".
     """
 
@@ -55,15 +55,15 @@ class SurrogateScores:
     metric: str
 
     def difference(self, other: int) -> tuple[float, float]:
-        """By how much ours scores above another, paired over samples.
+        """Score of ours minus another's, paired over samples.
 
         Args:
-            other: which model.
+            other: index of the other model.
 
         Returns:
             Mean, and half the width of its normal 95 % interval; infinite for one sample. Where
-            no sample tells two classifiers apart the half width is 3/m: with a larger share of
-            such samples one would have shown, 95 times of 100 (the rule of three).
+            two classifiers agree on every sample, the half width is 3/m: a larger share of
+            disagreement would have shown with 95 % probability (the rule of three).
         """
         change = self.each[-1] - self.each[other]
         m = len(change)

@@ -1,4 +1,4 @@
-"""The polynomial that a one-layer network is, once its activation is one."""
+"""Coefficients of the polynomial that a one-layer network is when its activation is one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ ROUNDING = 1e-12  # of a sum, relative to the sum of its terms' sizes
 
 @result
 class WeightMatch:
-    """How like two sets of tensor weights are, degree by degree.
+    """Similarity of two sets of tensor weights, degree by degree.
 
     Attributes:
         degree: [k], 1 to k.
-        n_weights: [k], weights compared.
-        determination: [k], 1 − Σ (β − W̄)² / Σ (β − mean β)²: 1 is equality, and it falls without
-            limit. S3's R²: it is not the same for two multiples of one W̄, as in Table 3.8. nan
-            where all β are equal.
-        determination_from_zero: [k], 1 − Σ (β − W̄)² / Σ β²: 0 for weights W̄ that are all 0.
-        squared_correlation: [k], in [0, 1], blind to the coefficient a_t of the activation. nan
-            where all of one side are equal.
+        n_weights: [k], number of weights compared.
+        determination: [k], 1 − Σ (β − W̄)² / Σ (β − mean β)², S3's R²: 1 is equality, without a
+            lower bound; it depends on the scale of W̄ (Table 3.8). nan where all β are equal.
+        determination_from_zero: [k], 1 − Σ (β − W̄)² / Σ β²: 0 where all W̄ are 0.
+        squared_correlation: [k], in [0, 1], independent of the activation's coefficient a_t. nan
+            where all weights of one side are equal.
     """
 
     degree: Int[np.ndarray, " k"]
@@ -50,22 +49,22 @@ def tensor_weights(
     W̄_α = (t! / Π_j α_j!) a_t Σ_i b_i Π_j W_ji^α_j,  t = Σ_j α_j, where all c_i are 0
 
     Args:
-        weights: W, [d, m], one unit a column (a torch layer's `weight` transposed).
+        weights: W, [d, m], one column per unit (a torch layer's `weight` transposed).
         output_weights: b, [m, q], or [m] for one output.
-        activation: a, [k + 1], the coefficients of P from the constant on; those missing are 0.
-        monomials: which coefficients. A network has others too where it has a window or a degree
-            below P's.
-        biases: c, [m]; None is none. Then coefficients of higher degree count for lower ones.
-        multiplicities: with them W̄ is the coefficient of each monomial written once, and the
-            polynomial is the network with activation P. Without, as S3 prints it, each order of
-            the same product has its own.
+        activation: a, [k + 1], coefficients a_0 … a_k of P; higher ones are 0.
+        monomials: which coefficients to compute; with a window or a degree below P's the network
+            has others too.
+        biases: c, [m]; None is none. With them, higher a_t contribute to lower degrees.
+        multiplicities: if True, W̄ is the coefficient of each distinct monomial, and the polynomial
+            equals the network with activation P. If False, as S3 prints it, each order of the
+            same product has its own coefficient.
 
     Returns:
         [p, q], comparable with `Polynomial.monomial_coef`. An output bias adds to row 0.
 
     Raises:
-        ModelError: the arrays are not those of one layer on the monomials' inputs.
-        SettingError: there is no coefficient of the activation, or one is not finite.
+        ModelError: the arrays are not one layer on the monomials' inputs.
+        SettingError: activation is empty or not finite.
 
     Cost: m · p · (k + q) multiplications, m · p values.
     Source: S3 eqs. (3.4), (3.23), which lack the multinomial coefficient and the biases.
@@ -89,7 +88,7 @@ def posterior_activation(
     biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, " k"]:
-    """The activation's coefficients that bring a network's tensor weights closest to a regression.
+    """Activation coefficients that bring a network's tensor weights closest to a regression.
 
     min_a Σ_α (β_α − W̄_α(a))²: without biases a_t = Σ x β / Σ x² over the weights of degree t
 
@@ -98,14 +97,14 @@ def posterior_activation(
         weights: W, [d, m].
         output_weights: b, [m, q], or [m] for one output.
         monomials: of β.
-        biases: c, [m]; None is none. With them all degrees are fitted at once.
+        biases: c, [m]; None is none. With them all degrees are fitted together.
         multiplicities: as in `tensor_weights`.
 
     Returns:
-        [k + 1], k the monomials' degree; 0 for one that no weight depends on (a_0 where Σ b = 0).
+        [k + 1], k the monomials' degree; 0 where no weight depends on a_t (a_0 where Σ b = 0).
 
     Raises:
-        ModelError: the arrays are not those of one layer on the monomials' inputs.
+        ModelError: the arrays are not one layer on the monomials' inputs.
         DataError: β has another shape than the tensor weights.
 
     Cost: twice that of `tensor_weights`, and a least-squares problem of k + 1 unknowns.
@@ -119,7 +118,7 @@ def posterior_activation(
             f"{list(monomial_coef.shape)}. Fit the regression on the same monomials."
         )
     design = sums.reshape(-1, n_coef)
-    # Where positive and negative terms cancel, what rounding leaves says nothing about a_t.
+    # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
     sizes = np.abs(weights), np.abs(output_weights), None if biases is None else np.abs(biases)
     whole = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
@@ -135,7 +134,7 @@ def weight_match(
     network: Float[np.ndarray, "rows columns"],
     monomials: Monomials,
 ) -> WeightMatch:
-    """Degree by degree, how well a network's tensor weights tell a regression's.
+    """Compare a network's tensor weights with a regression's, degree by degree.
 
     Args:
         regression: β, [p, q], `Polynomial.monomial_coef`.
@@ -143,10 +142,10 @@ def weight_match(
         monomials: of both.
 
     Returns:
-        Three measures a degree, the constant left out.
+        Three measures per degree, without the constant.
 
     Raises:
-        DataError: the two have other shapes than the monomials say.
+        DataError: the shapes do not match the monomials.
 
     Source: S3 Tables 3.8 and 3.9.
     """
@@ -175,7 +174,7 @@ def _sums(
     multiplicities: bool,
     n_coef: int,
 ) -> Float[np.ndarray, "p q k"]:
-    """What each a_t is multiplied with in each tensor weight."""
+    """Factor of each a_t in each tensor weight."""
     b, c = _checked_layer(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
     products *= monomials.scale if multiplicities else 1 / monomials.scale

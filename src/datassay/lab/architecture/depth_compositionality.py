@@ -28,16 +28,16 @@ TRAINED_DEPTH = 5
 
 @dataclass(frozen=True, slots=True)
 class DepthCompositionality:
-    """What deep and shallow networks need for the k-fold composition of a tent.
+    """Units that deep and shallow networks need for the k-fold composition of a tent.
 
     Attributes:
         depths: [k], compositions.
-        pieces: [k], linear pieces that the deep network of 2 units a layer has.
+        pieces: [k], linear pieces that the deep network of 2 units per layer has.
         deep_error: largest difference of that network from the target, over all depths.
         deep_units: [k], its hidden units.
-        shallow_units: [k], least number of units of a network with one hidden layer whose error
-            can be a tenth of the target's standard deviation: no fewer can.
-        errors: [2, t], what training reached: root mean square error over standard deviation,
+        shallow_units: [k], lower bound on the units of a network with one hidden layer whose error
+            is a tenth of the target's standard deviation.
+        errors: [2, t], errors after training: root mean square error over standard deviation,
             best of the starts, of a deep narrow and a shallow wide network of equally many
             parameters, for the first t depths.
         n_parameters: [2], of these.
@@ -85,12 +85,12 @@ def depth_compositionality(
         Units, pieces and errors.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: k · 512² · pieces comparisons, and 6 · 512 · parameters · starts · steps operations for
     each of up to 5 depths and both kinds; about 12 s.
     Source: S2 classes 2 and 4, "Depth and compositionality", a heading without text; Telgarsky
-    (2015, 2016). The bound is the best fit by so many straight pieces, which need not even join:
+    (2015, 2016). The bound is the best fit by as many straight pieces, which need not join:
     N units have at most N + 1 pieces. Training is not part of his theorem.
     """
     check_count("max_depth", max_depth, 3)
@@ -250,12 +250,12 @@ def _trained_error(
 
 EXPERIMENT = Experiment(
     name="depth-compositionality",
-    statement="A ReLU network of 2 units a layer has 2ᵏ linear pieces after k layers; a network "
+    statement="A ReLU network of 2 units per layer has 2ᵏ linear pieces after k layers; a network "
     "with one hidden layer needs about 2ᵏ units to come close.",
     formula="g(x) = 2 relu(x) − 4 relu(x − ½),   f_k = g ∘ … ∘ g   (k times)",
     look_for="Marks of the shallow network rise along the dashed line, a bound below which no "
-    "training can go, while the deep one grows by 2 units. The second figure is the honest other "
-    "half: trained from random weights on equally many parameters, the deep network does not find "
+    "training can go, while the deep one grows by 2 units. The second figure shows the limit: "
+    "trained from random weights on equally many parameters, the deep network does not find "
     "its advantage, because such fast oscillations are learned last. With a slope of 1 the "
     "compositions do not oscillate and depth gains nothing.",
     source="S2 classes 2 and 4; Telgarsky (2015, 2016), Mhaskar and Poggio (2016)",

@@ -88,7 +88,7 @@ def linear_convolution(
         Predictors and their cosines with theory.
 
     Raises:
-        SettingError: a parameter is out of its range, or cvxpy is missing.
+        SettingError: a parameter is out of range, or cvxpy is missing.
 
     Cost: 2 · steps · L D² multiplications; some seconds.
     Source: S2 class 4, "Weights bias for fully connected and convolutions linear networks";
@@ -236,11 +236,11 @@ EXPERIMENT = Experiment(
     "the margin of least ℓ₂ norm and a full-width convolutional one to that of few frequencies.",
     formula="fully connected, any depth: argmin ‖β‖₂ subject to yᵢ xᵢᵀβ ≥ 1\n"
     "convolutional, depth L: first-order point of min ‖β̂‖_{2/L} subject to yᵢ xᵢᵀβ ≥ 1",
-    look_for="Marks on the dashed lines of their own theory: the convolutional predictor keeps few "
-    "frequencies, the fully connected one uses all. Its predictor comes close to the least norm "
-    "soon; its direction follows slowly, because frequencies that theory puts to 0 vanish slowly "
-    "only. At depth 1 both networks are the same and the second statement fails; beyond depth 2 "
-    "the norm is another, not convex, and only a stationary point of it is promised.",
+    look_for="Marks lie on the dashed lines of their own theory: the convolutional predictor "
+    "keeps few frequencies, the fully connected one uses all. Its predictor comes close to the "
+    "least norm soon; its direction follows slowly, because frequencies that theory sets to 0 "
+    "vanish only slowly. At depth 1 both networks are the same and the second statement fails; "
+    "beyond depth 2 the norm is not convex, and theory promises only a stationary point.",
     source="S2 class 4; Gunasekar, Lee, Soudry and Srebro (2018)",
     run=linear_convolution,
     plots=linear_convolution_plots,

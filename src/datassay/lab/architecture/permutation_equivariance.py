@@ -82,7 +82,7 @@ def permutation_equivariance(
         Errors of both directions.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: M! M² additions; a second at 8.
     Source: S2 class 4, "Permutation equivariant layer"; Zaheer et al. (2017), Lemma 3. S2 needs

@@ -83,7 +83,7 @@ def shift_equivariance(
         Errors by shift and by angle.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: (4 size + 2 n_angles) passes of two convolutions; about a second.
     Source: S2 class 4, "Convolution operation and equivariance". Exact on a torus. Deviates: S2's
@@ -208,11 +208,11 @@ EXPERIMENT = Experiment(
     statement="A convolution around the edge commutes with every shift of its image, and pooling "
     "over all places makes its output invariant.",
     formula="φ(T_α x)(β) = σ(∫ k(β − γ) T_α x(γ) dγ) = T_α φ(x)(β)",
-    look_for="Two lines on the dashed zero. With zeros at the edge the error is 0 until the digit "
-    "reaches the edge, and it is always 0 two pixels away from it; with stride 2 every odd shift "
-    "changes even the pooled output. A rotation does not commute with random filters; filters "
-    "that are the same after a quarter turn err by the interpolation and their corners between, "
-    "and not at all at 90 degrees.",
+    look_for="Two lines lie on the dashed zero. With zeros at the edge the error is 0 until the "
+    "digit reaches the edge, and it is always 0 two pixels away from it; with stride 2 every odd "
+    "shift changes even the pooled output. A rotation does not commute with random filters; "
+    "filters that are the same after a quarter turn err by the interpolation and their corners "
+    "between, and not at all at 90 degrees.",
     source="S2 class 4",
     run=shift_equivariance,
     plots=shift_equivariance_plots,

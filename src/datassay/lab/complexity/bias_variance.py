@@ -77,7 +77,7 @@ def bias_variance(
         Error and parts, measured and in closed form.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: penalties · draws · n² multiplications; about a second.
     Source: S2 class 2, "Classical bias variance", a figure without its formula; Bishop (2006),

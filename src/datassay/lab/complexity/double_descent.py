@@ -93,7 +93,7 @@ def double_descent(
         Test errors, and the risk that is known in closed form.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: draws · Σ n p min(n, p) multiplications; about 2 s.
     Source: S2 class 2, "Double Descent Phenomenon", cases N ≫ D, N ≈ D, N ≪ D; Belkin et al.
@@ -217,11 +217,11 @@ EXPERIMENT = Experiment(
     statement="Without a penalty, test error peaks where features are as many as samples and falls "
     "again beyond; a tuned ridge has no peak.",
     formula="w = argmin ‖w‖ among the minima of ‖y − Φ w‖²,   Φ = relu(X W) / √p",
-    look_for="A peak on the dashed line p = n, where exactly one interpolant exists and its norm "
-    "is largest; beyond it the smallest of many is chosen. The tuned ridge stays below throughout. "
-    "For Gaussian features the whole curve is known; near p = n its mean is infinite and marks "
-    "scatter. Here the second descent ends below the first minimum; with more noise it "
-    "need not.",
+    look_for="The error peaks on the dashed line p = n, where exactly one interpolant exists and "
+    "its norm is largest; beyond it the one of smallest norm is chosen. The tuned ridge stays "
+    "below throughout. For Gaussian features the whole curve is known; near p = n its mean is "
+    "infinite and marks scatter. Here the second descent ends below the first minimum; with more "
+    "noise it need not.",
     source="S2 class 2; Belkin et al. (2019), Belkin, Hsu and Xu (2020), Nakkiran et al. (2021)",
     run=double_descent,
     plots=double_descent_plots,

@@ -50,10 +50,10 @@ def generative_discriminative(
     seed: int = 0,
     progress: Progress = silent,
 ) -> GenerativeDiscriminative:
-    """Two Gaussian classes; half of the features share a noise, which naive Bayes denies.
+    """Two Gaussian classes; half of the features share a noise, which naive Bayes ignores.
 
-    x | y = ±1 ~ N(y μ, Σ), all means alike; the first d/2 features are correlated, and naive Bayes
-    counts what they say as often as there are of them.
+    x | y = ±1 ~ N(y μ, Σ), all means are equal; the first d/2 features are correlated, and naive
+    Bayes counts their shared information once per feature.
 
     Args:
         n_features: d.
@@ -68,9 +68,9 @@ def generative_discriminative(
         Errors, in closed form for the weights found, so without test samples.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
-    Cost: repeats · Σ sizes · d² multiplications a Newton step; about 2 s.
+    Cost: repeats · Σ sizes · d² multiplications per Newton step; about 2 s.
     Source: S2 class 5, "Generative vs discriminative model"; Ng and Jordan (2001). Variances are
     shared by the classes, as theirs, so that both classifiers are linear. Deviates in a small
     penalty on the logistic loss, which has no minimum on separable samples.
@@ -138,7 +138,7 @@ def generative_discriminative_plots(result: GenerativeDiscriminative) -> tuple[P
 def _naive_bayes(
     x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """Weights and offset of the log odds, one variance a feature."""
+    """Weights and offset of the log odds, one variance per feature."""
     high, low = x[y > 0].mean(axis=0), x[y < 0].mean(axis=0)
     centred = np.where(y[:, None] > 0, x - high, x - low)
     w = (high - low) / (centred**2).mean(axis=0)
@@ -183,10 +183,9 @@ EXPERIMENT = Experiment(
     "which in the end has the lower one.",
     formula="naive Bayes: P(x|y) = Π_j N(x_j; μ_jy, σ_j²), P(y|x) by Bayes' rule\n"
     "logistic regression: P(y|x) = 1 / (1 + e^(−y(w·x + b)))",
-    look_for="Two curves that cross, each ending on its dashed limit. Half of the "
-    "features share a noise, and naive Bayes takes them to be independent: that costs it in the "
-    "end. Without the "
-    "correlation its assumption is true, and the curves do not cross.",
+    look_for="The two curves cross, and each ends on its dashed limit. Half of the features share "
+    "noise that naive Bayes takes to be independent, which costs it accuracy with many samples. "
+    "Without the correlation its assumption is true, and the curves do not cross.",
     source="S2 class 5; Ng and Jordan (2001)",
     run=generative_discriminative,
     plots=generative_discriminative_plots,

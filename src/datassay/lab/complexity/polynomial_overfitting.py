@@ -78,7 +78,7 @@ def polynomial_overfitting(
         Errors of all degrees up to the last.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: draws · M least-squares problems; about a second.
     Source: S2 class 2, "Tune Regularization for good generalization" and its table of coefficients,

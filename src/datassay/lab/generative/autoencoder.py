@@ -30,17 +30,17 @@ SIDE = 8
 
 @dataclass(frozen=True, slots=True)
 class Autoencoder:
-    """What comes through a bottleneck, by principal components and by two autoencoders.
+    """Reconstructions through a bottleneck: principal components and two autoencoders.
 
     Attributes:
         bottlenecks: [b], code sizes.
         angles: [b], sine of the largest angle between the linear decoder's and the principal
             subspace.
-        lost: [b, 3], mean squared distance of held-out digits from what comes back, squared
-            ink: principal components, linear, curved.
+        lost: [b, 3], mean squared distance of held-out digits from their reconstructions,
+            squared ink: principal components, linear, curved.
         codes: [n, 2], of the held-out digits by a curved autoencoder with a bottleneck of 2.
         labels: [n], their classes.
-        shown: [4, s, 8, 8], digits; and what comes back at the largest bottleneck below 10: by
+        shown: [4, s, 8, 8], digits, and their reconstructions at the largest bottleneck below 10:
             principal components, linear, curved.
     """
 
@@ -82,9 +82,9 @@ def autoencoder(
         Angles, losses, codes and pictures.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
-    Cost: about 2 seconds a bottleneck.
+    Cost: about 2 seconds per bottleneck.
     Source: S2 class 5, "Autoencoders", which asks for the loss: it is the squared distance above.
         Baldi and Hornik (1989): every minimum of the linear one is the principal subspace, though
         its code is any basis of it, not the components themselves.
@@ -119,7 +119,7 @@ def autoencoder(
 
 
 def autoencoder_plots(result: Autoencoder) -> tuple[Plot, ...]:
-    """Losses, digits that came back, and the plane of codes.
+    """Losses, reconstructed digits, and the plane of codes.
 
     Args:
         result: of `autoencoder`.
@@ -192,10 +192,10 @@ EXPERIMENT = Experiment(
     "curved one loses less through the same bottleneck.",
     formula="min Σ ‖xᵢ − g(f(xᵢ))‖²,   f, g linear  ⇒  image of g = span(q₁, …, q_k)",
     look_for="The linear marks lie on the dashed line of the principal components, at every size; "
-    "the curved line runs at about half of it, on digits that were not trained on. In the plane of "
-    "two curved codes most digits have a region of their own, though nobody told the network of "
+    "the curved line runs at about half of it, on digits that were not trained on. In the plane "
+    "of two curved codes most digits have a region of their own, though the network never saw the "
     "classes. The first holds exactly (every minimum is the subspace); the second is what these "
-    "data and this network show, and with few samples or large bottlenecks it can turn round.",
+    "data and this network show, and with few samples or large bottlenecks it can reverse.",
     source="S2 class 5; Baldi and Hornik (1989)",
     run=autoencoder,
     plots=autoencoder_plots,

@@ -93,7 +93,7 @@ def gan(
         Values through training, histograms and digits.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: about 15 seconds; (inner + 1) · steps passes of two small networks.
     Source: S2 class 6, "Training loop", with its inner loop for D and its descent on
@@ -202,7 +202,7 @@ def _shares(x: Tensor) -> Float[np.ndarray, " m"]:
 
 
 class _Blurred(nn.Module):
-    """A generator whose samples get the noise that the data get, too."""
+    """A generator whose samples get the same noise as the data."""
 
     def __init__(self, generator: nn.Module) -> None:
         super().__init__()

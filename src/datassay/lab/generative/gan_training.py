@@ -1,4 +1,4 @@
-"""The training loop of a generative adversarial network, as S2 writes it down."""
+"""Training loop of a generative adversarial network, as in S2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-# Of Adam, both networks: less memory of past gradients, as is usual where the target moves.
+# Adam of both networks: less momentum than usual, as each loss changes while the other learns.
 BETAS = (0.5, 0.9)
 
 
@@ -21,11 +21,11 @@ class AdversarialRecipe:
     Attributes:
         steps: updates of the generator.
         inner: updates of the discriminator before each of them.
-        batch: real samples, and as many fakes, an update.
-        rate: of the generator's Adam at the start; it falls to 0 in a straight line. The
+        batch: real samples per update, and as many generated ones.
+        rate: initial step size of the generator's Adam, decaying linearly to 0. The
             discriminator's is twice that.
-        loss: what the generator descends: "saturating", ln(1 − D(G(z))), as S2 and the minimax
-            game have it, or "non-saturating", −ln D(G(z)).
+        loss: loss of the generator: "saturating", ln(1 − D(G(z))), as in S2 and the minimax game,
+            or "non-saturating", −ln D(G(z)).
     """
 
     steps: int
@@ -46,8 +46,8 @@ def value(real: Float[Tensor, "..."], fake: Float[Tensor, "..."]) -> Float[Tenso
         The value, at most 0.
 
     Cost: negligible.
-    Source: S2 class 6, "Value function". In S2's cross-entropy beside it, ŷ stands where y must
-        (−Σ ŷ ln ŷ …), and its minus is lost on the way to V.
+    Source: S2 class 6, "Value function". S2's cross-entropy beside it has ŷ instead of y
+        (−Σ ŷ ln ŷ …) and loses its minus sign on the way to V.
     """
     return -softplus(-real).mean() - softplus(fake).mean()
 
@@ -60,7 +60,7 @@ def train_adversaries(
     recipe: AdversarialRecipe,
     observe: Callable[[int], None],
 ) -> None:
-    """Inner loop for D by ascent on V, then one step for G, and again.
+    """Alternate `inner` ascent steps of D on V and one descent step of G.
 
     Args:
         generator: G, trained in place.
@@ -68,7 +68,7 @@ def train_adversaries(
         draw_real: n → n real samples.
         draw_noise: n → n inputs of the generator.
         recipe: steps, batch, rates and loss.
-        observe: called after each step of the generator with the steps done.
+        observe: called after each generator step with the number of steps done.
 
     Cost: steps · (inner + 1) passes of both networks.
     Source: S2 class 6, "Training loop"; Goodfellow et al. (2014), algorithm 1.

@@ -1,4 +1,4 @@
-"""How codes of labelled samples are drawn: one colour a class, its name at its middle."""
+"""Map of the codes of labelled samples: one colour per class, its name at its median."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORE_COLOURS = (*COLOURS, "#7a5230", "#2f4f4f")
 def latent_map(
     codes: Float[np.ndarray, "n 2"], labels: Int[np.ndarray, " n"], x_title: str, y_title: str
 ) -> Figure:
-    """Codes of samples in the plane.
+    """Plot codes of samples in the plane.
 
     Args:
         codes: [n, 2].

@@ -76,7 +76,7 @@ def optimal_discriminator(
 
     Args:
         steps: of Adam, fresh samples in each, the step size falling to 0.
-        batch: samples of each density a step.
+        batch: samples of each density per step.
         width: of the network's two hidden layers.
         seed: of weights and samples.
         progress: called after each pair.
@@ -85,9 +85,9 @@ def optimal_discriminator(
         Discriminators and values, trained and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
-    Cost: about 3 seconds a pair.
+    Cost: about 3 seconds per pair.
     Source: S2 class 6, "What is the Optimization doing?"; Goodfellow et al. (2014), proposition
         1. S2's JS divergence lacks ln in its second term, and its "min_G V = 2 JS − 2 ln 2" is V
         at the best D; its minimum over G is −2 ln 2. Both are as in the paper here.

@@ -103,7 +103,7 @@ def variational_autoencoder(
         Bounds over training, gradients, codes and decoded digits.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: about 10 seconds.
     Source: S2 class 5, "Variational autoencoder", where the loss is not written: it is minus the
@@ -184,7 +184,7 @@ def _normal(generator: torch.Generator, draws: int, n: int) -> Float[Tensor, "m 
 def _training(
     model: Variational, x: Tensor, steps: int, generator: torch.Generator, trick: bool, beta: float
 ) -> Iterator[int]:
-    """Train the model in place, and say after each step how many are done."""
+    """Train the model in place; yield the number of steps done after each."""
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for step in range(1, steps + 1):
         batch = x[torch.randint(len(x), (BATCH,), generator=generator)]
@@ -267,7 +267,7 @@ EXPERIMENT = Experiment(
     "they raise stays below log p(x).",
     formula="z = μ(x) + σ(x) ε,   ε ∼ N(0, I)\n"
     "ELBO = E log p(x | z) − KL(N(μ, σ²) ‖ N(0, I)) ≤ log p(x)",
-    look_for="Blue marks on the diagonal: derivatives that went through the draw are those of the "
+    look_for="Blue marks lie on the diagonal: derivatives through the draw equal those of the "
     "exact bound, while the score function's, from the same draws, scatter widely. The ELBO "
     "rises with training and stays below the dashed log p(x); weighted draws come closer. Codes "
     "fill the unit normal, so draws from it decode to digits. Without the trick the encoder feels "

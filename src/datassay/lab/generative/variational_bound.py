@@ -1,4 +1,4 @@
-"""A small variational autoencoder with two codes, its bound, and what the bound bounds."""
+"""Small variational autoencoder with two codes: ELBO, importance-weighted bound, log p(x)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Variational(nn.Module):
         self.encoder = nn.Sequential(
             nn.Linear(n_pixels, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2 * CODES)
         )
-        # Smooth, so that derivatives of the exact bound can be taken by differences.
+        # Smooth, so that the exact bound can be differentiated by differences.
         self.decoder = nn.Sequential(
             nn.Linear(CODES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(),
             nn.Linear(HIDDEN, n_pixels),

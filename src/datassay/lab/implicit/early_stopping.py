@@ -80,7 +80,7 @@ def early_stopping(
         Best penalties, mismatches and risks.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: largest τ · d² multiplications; under a second.
     Source: S2 class 3, "Early stopping, L2 norm and learning rate". S2's line "log(1 − x) ≈ x"
@@ -211,11 +211,11 @@ EXPERIMENT = Experiment(
     "α ≈ 1 / (τ ε).",
     formula="Qᵀw_τ = (1 − (1 − ελ)^τ) Qᵀw*,   Qᵀw̃ = λ/(λ + α) Qᵀw*\n(1 − ελ)^τ ≈ α/(λ + α)  →  "
     "α ≈ 1/(τε)",
-    look_for="Marks along the dashed line over the whole path, within a factor of two. The "
-    "approximation is exact only where τελ is small; beyond, an exponential stands against "
-    "a hyperbola, so the shares differ at the change-over and the best α is some 25 % lower. Once "
-    "even the smallest eigenvalue is learned (τελ_d > 1) the rule breaks: descent forgets its "
-    "start exponentially fast. The error of stopped descent stays below the bound.",
+    look_for="Marks follow the dashed line over the whole path, within a factor of two. The "
+    "approximation is exact only where τελ is small; beyond, one side is exponential and the "
+    "other hyperbolic, so the shares differ at the change-over and the best α is some 25 % lower. "
+    "Once even the smallest eigenvalue is learned (τελ_d > 1) the rule breaks: descent forgets "
+    "its start exponentially fast. The error of stopped descent stays below the bound.",
     source="S2 class 3; Goodfellow et al., Deep Learning, §7.8; Ali, Kolter and Tibshirani (2019)",
     run=early_stopping,
     plots=early_stopping_plots,

@@ -81,9 +81,9 @@ def finite_steps(
         Distances and exponents.
 
     Raises:
-        SettingError: a parameter is out of its range, or descent is unstable.
+        SettingError: a parameter is out of range, or descent is unstable.
 
-    Cost: some thousands of gradients a flow; about two seconds.
+    Cost: some thousands of gradients per flow; about two seconds.
     Source: S2 class 3, "Discretization in GD"; Barrett and Dherin (2021), Theorem 3.1: a step errs
     by O(ε³), so a path of fixed duration by O(ε²). S2 says that f₁ = −½ ∇∇C ∇C "is exactly the
     gradient of ¼‖∇C‖²"; it is minus that gradient. Its modified flow and loss have the right sign.
@@ -197,7 +197,7 @@ EXPERIMENT = Experiment(
     statement="Gradient descent with steps ε follows the flow of C + (ε/4)‖∇C‖² up to O(ε²), but "
     "that of C only up to O(ε): finite steps prefer small slopes.",
     formula="w_{k+1} = w_k − ε ∇C(w_k)\nẇ = −∇C̃(w),   C̃ = C + (ε/4) ‖∇C‖²",
-    look_for="Both sets of marks on their dashed lines: halving ε halves the distance from the "
+    look_for="Both sets of marks lie on their dashed lines: halving ε halves the distance from the "
     "flow of C and quarters that from the modified flow. Any other factor than 1/4 gives slope 1 "
     "again. It holds for a fixed duration and small steps; near the edge of stability, "
     "where ε times the largest curvature is not small, the series says nothing.",

@@ -82,7 +82,7 @@ def matrix_completion(
         Errors by depth and number of entries, and the nuclear norm's.
 
     Raises:
-        SettingError: a parameter is out of its range, or cvxpy is missing.
+        SettingError: a parameter is out of range, or cvxpy is missing.
 
     Cost: 3 · deepest · steps · matrices · observed counts · d³ multiplications; about 10 s, and as
     much for the convex programs.
@@ -245,9 +245,8 @@ EXPERIMENT = Experiment(
     look_for="With the most entries all methods give the same matrix. With fewer, three and four "
     "factors still recover it where the nuclear norm fails and spreads its singular values. So "
     "the conjecture that S2 quotes (two factors = least nuclear norm) does not hold there: what "
-    "descent favours is low rank. Near the degrees of freedom nobody can recover the matrix, "
-    "deep factors now and then end at a poor fit of it (hence medians), and a large start destroys "
-    "the effect.",
+    "descent favours is low rank. Near the degrees of freedom no method recovers the matrix, and "
+    "deep factors sometimes end at a poor fit (hence medians). A large start destroys the effect.",
     source="S2 class 3; Gunasekar et al. (2017); Arora, Cohen, Hu and Luo (2019)",
     run=matrix_completion,
     plots=matrix_completion_plots,

@@ -19,7 +19,7 @@ ADAM_RATE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MinimumNorm:
-    """Where descent on an underdetermined least-squares loss goes.
+    """Limits of descent on an underdetermined least-squares loss.
 
     Attributes:
         starts: [s], norm of x₀ over the norm of the least-norm solution.
@@ -73,7 +73,7 @@ def minimum_norm(
         Paths, ends and predictions.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: starts · steps · m n multiplications; about a second.
     Source: S2 class 3, "Regression: minimum norm solution with GD". S2 writes "m ≫ n" for

@@ -26,13 +26,13 @@ NAMES = ("factor m<sup>−1/2</sup> (NTK)", "factor 1/m (mean field)")
 
 @dataclass(frozen=True, slots=True)
 class LazyTraining:
-    """How far weights move until the training error is gone.
+    """How far weights move until the training error vanishes.
 
     Attributes:
         widths: [w], m.
         movement: [2, w, r], ‖w_T − w₀‖ / ‖w₀‖ of r networks each: first of the factor m^(−1/2),
             then of 1/m.
-        loss: [2, w, r], what is left of the squared training error, in units of the targets'.
+        loss: [2, w, r], remaining squared training error, in units of the targets'.
         predicted: [w], of the first at large width.
         scaling: which of the two the agreement judges.
     """
@@ -87,7 +87,7 @@ def lazy_training(
         Movements, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 12 n d · repeats · T · Σ m operations; about 10 s.
     Source: S2 class 1, "Weights don't change much when network is sufficiently wide"; Chizat,

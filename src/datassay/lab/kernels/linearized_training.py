@@ -89,7 +89,7 @@ def linearized_training(
         Gaps over time.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 12 n d · repeats · steps · Σ m operations; about 5 s.
     Source: S2 class 1, "Taylor expansion of neural network"; Lee et al. (2019), who prove O(m^−½).

@@ -81,7 +81,7 @@ def ntk_width(
         Errors, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: repeats · Σ m · (n² + n d) multiplications; about 5 s.
     Source: S2 class 1, "Calculate the kernel for f(w, x) = Σ v_i σ(w_i·x)"; Jacot, Gabriel and
@@ -164,7 +164,7 @@ EXPERIMENT = Experiment(
     "like width^(−1/2).",
     formula="Θ(x, x') = |x||x'| (κ₁ + cos θ κ₀) / 2\n"
     "κ₀ = (π − θ)/π,   κ₁ = (sin θ + (π − θ) cos θ)/π",
-    look_for="Marks scattered around the dashed line, which is computed from the variance of one "
+    look_for="Marks scatter around the dashed line, which is computed from the variance of one "
     "unit, not fitted. The second figure shows the kernel itself: the widest network's curve lies "
     "on the dashed one. Output weights without a variance (Cauchy) break it: then no width is "
     "enough.",

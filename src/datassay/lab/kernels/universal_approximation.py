@@ -82,9 +82,9 @@ def universal_approximation(
         Errors, and Barron's bound.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
-    Cost: repeats · n_points · Σ N² multiplications a bump; about 3 s.
+    Cost: repeats · n_points · Σ N² multiplications per bump; about 3 s.
     Source: S2 class 1, "Universal approximation theorem" (Cybenko 1989; "discriminatory" excludes
     polynomials, Leshno et al. 1993). Barron (1993): root mean square ≤ 2 r C_f / √N on a ball of
     radius r, C_f = ∫ |ω| |f̂(ω)| dω = E|ω| of ω ~ N(0, I/s²) for a bump. Deviates: his units are

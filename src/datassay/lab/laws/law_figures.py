@@ -1,4 +1,4 @@
-"""How found laws are shown, and their errors drawn beside those of a published table."""
+"""Figures of discovered laws: a table, and errors beside those of a published table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def error_bars(
     published: Float[np.ndarray, "e 2"],
     noise: float,
 ) -> Figure:
-    """Errors without and with noise, one pair of columns an equation.
+    """Errors without and with noise, one pair of columns per equation.
 
     Args:
         equations: [e], names.
@@ -56,7 +56,7 @@ def error_bars(
 
 
 def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarray, "h w"]:
-    """A field, thinned to at most size x size places and scaled to ±1.
+    """A field, thinned to size x size places and scaled to ±1.
 
     Args:
         values: [n, m].
@@ -70,13 +70,13 @@ def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarr
 
 
 def law_table(rows: Sequence[tuple[str, str, bool]]) -> Figure:
-    """The laws that were found.
+    """Table of discovered laws.
 
     Args:
         rows: (case, law, whether its terms are right).
 
     Returns:
-        The figure: one line a law, wrong ones in red.
+        The figure: one line per law, wrong ones in red.
     """
     import plotly.graph_objects as go
 

@@ -124,7 +124,7 @@ def network_dictionary(
         noise: standard deviation of the noise as a share of the field's.
         width: of the network's two tanh layers.
         iterations: of L-BFGS.
-        weight: price of one term.
+        weight: penalty per term.
         seed: of noise and network.
         progress: called after each system.
 
@@ -132,7 +132,7 @@ def network_dictionary(
         Laws through the network and through differences of the same data.
 
     Raises:
-        SettingError: a parameter is out of its range, or PySINDy is not installed.
+        SettingError: a parameter is out of range, or PySINDy is not installed.
 
     Cost: about 4 seconds for each of three systems, most of it L-BFGS.
     Source: S2 class 5, "Suppose we learnt a φ_W …", which compares φ_W itself with a combination

@@ -15,7 +15,7 @@ from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.laws.law_figures import error_bars, field_picture, law_table
 from datassay.lab.laws.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
-from datassay.lab.laws.sparse_law import KnownLaw, differences, found_law, noisy, weak_form
+from datassay.lab.laws.sparse_law import KnownLaw, differences, discovered_law, noisy, weak_form
 from datassay.progress import Progress, silent
 
 LAWS = (
@@ -93,7 +93,7 @@ def pde_discovery(
     Args:
         noise: standard deviation of the noise as a share of the data's.
         n_windows: windows of the weak form.
-        weight: price of one term.
+        weight: penalty per term.
         folder: with the files of Rudy et al.; "" looks for `pde_find` in the folder that the
             environment variable DATASSAY_DATA names, and simulates where there is none.
         seed: of noise and windows.
@@ -103,7 +103,7 @@ def pde_discovery(
         Laws and their errors, beside those of S2's table.
 
     Raises:
-        SettingError: a parameter is out of its range, a file is missing, or PySINDy is.
+        SettingError: a parameter is out of range, a file is missing, or PySINDy is not installed.
 
     Cost: about 15 seconds; most of it is the dictionaries.
     Source: S2 class 5, "Data-driven discovery"; Rudy et al. (2017), table 1. S2's own list
@@ -127,7 +127,7 @@ def pde_discovery(
         versions = [noisy(solution, level, seed) for level in levels]
         weak = weak_form(law, versions, n_windows, seed)
         for dictionary in weak + [differences(law, version) for version in versions]:
-            discovered.append(found_law(law, dictionary, weight))
+            discovered.append(discovered_law(law, dictionary, weight))
             progress("laws", len(discovered), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
     return PdeDiscovery(
@@ -224,12 +224,12 @@ EXPERIMENT = Experiment(
     statement="Sparse regression over a dictionary of derivatives finds the law that made the "
     "data.",
     formula="α* = argmin ‖u_t − D α‖₂ + ‖α‖₀,   D = {1, u, u², u_x, u u_x, u_xx, …}",
-    look_for="Exactly the true terms, and coefficients within a percent, for all three equations "
-    "even with 1 % noise, as long as the weak form takes the derivatives. With differences the "
-    "third and fourth derivative of noise drown the law, and wrong terms come out: not the "
-    "regression is to blame, but the derivatives. S2's table has polynomials fitted to the noisy "
-    "data, and its errors lie between. (In the paper's own KdV file the start jumps by 9e-5 at the "
-    "border; the fast waves from there spoil the differences even without noise.)",
+    look_for="The weak form finds exactly the true terms of all three equations, with "
+    "coefficients within a percent, even with 1 % noise. With differences the third and fourth "
+    "derivative of the noise drown the law and wrong terms come out: the derivatives fail, not "
+    "the regression. S2's table fits polynomials to the noisy data, and its errors lie between. "
+    "(In the paper's own KdV file the start jumps by 9e-5 at the border; fast waves from there "
+    "spoil the differences even without noise.)",
     source="S2 class 5; Rudy, Brunton, Proctor and Kutz (2017); Messenger and Bortz (2021)",
     run=pde_discovery,
     plots=pde_discovery_plots,

@@ -236,7 +236,7 @@ def exponential_steps(
     Returns:
         [m, n, ...], u at the times.
 
-    Cost: four evaluations of N a step.
+    Cost: four evaluations of N per step.
     Source: Cox and Matthews (2002); Kassam and Trefethen (2005) for the contour.
     """
     step = float(times[1] - times[0]) / steps
@@ -274,7 +274,7 @@ def split_steps(
     Returns:
         [m, n], u at the times.
 
-    Cost: SPLIT_STEPS steps a time unit, of three pairs of transforms each.
+    Cost: SPLIT_STEPS steps per time unit, of three pairs of transforms each.
     Source: Yoshida (1990), three Strang steps in one.
     """
     k = 2 * np.pi * np.fft.fftfreq(len(x), x[1] - x[0])

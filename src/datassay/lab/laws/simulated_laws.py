@@ -12,7 +12,7 @@ from datassay.lab.curves import pictures
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.laws.law_figures import error_bars, field_picture, law_table
 from datassay.lab.laws.pde_simulation import nonlinear_schrodinger, reaction_diffusion, schrodinger
-from datassay.lab.laws.sparse_law import KnownLaw, found_law, noisy, weak_form
+from datassay.lab.laws.sparse_law import KnownLaw, discovered_law, noisy, weak_form
 from datassay.progress import Progress, silent
 
 # Of u = real and v = imaginary part; of both reacting substances in the third.
@@ -89,7 +89,7 @@ def simulated_laws(
     Args:
         noise: standard deviation of the noise as a share of each field's.
         n_windows: windows of the weak form.
-        weight: price of one term.
+        weight: penalty per term.
         seed: of noise and windows.
         progress: called after each law.
 
@@ -97,7 +97,7 @@ def simulated_laws(
         Laws and their errors, beside those of S2's table.
 
     Raises:
-        SettingError: a parameter is out of its range, or PySINDy is not installed.
+        SettingError: a parameter is out of range, or PySINDy is not installed.
 
     Cost: about 10 seconds; most of it is the dictionaries.
     Source: S2 class 5, the table; Rudy et al. (2017), table 1. Complex u is its real part u and
@@ -116,7 +116,7 @@ def simulated_laws(
         fields.append(field_picture(field if field.ndim == 2 else field[..., -1], PICTURE))
         versions = [noisy(solution, level, seed) for level in levels]
         for dictionary in weak_form(law, versions, n_windows, seed):
-            discovered.append(found_law(law, dictionary, weight))
+            discovered.append(discovered_law(law, dictionary, weight))
             progress("laws", len(discovered), 2 * len(LAWS))
     shape = (len(LAWS), len(levels))
     return SimulatedLaws(
@@ -166,10 +166,10 @@ EXPERIMENT = Experiment(
     statement="The same regression finds the laws of Schrödinger's waves and of a spiral wave.",
     formula="i u_t + ½ u_xx − ½ x² u = 0,   i u_t + ½ u_xx + |u|² u = 0\n"
     "u_t = 0.1 ∇²u + λ u − ω v,   v_t = 0.1 ∇²v + ω u + λ v,   λ = 1 − A²,   ω = −A²",
-    look_for="Exactly the true terms for both fields of each system, and coefficients within two "
-    "percent even with 1 % noise. The spiral wave is the hard one: where it turns steadily, "
-    "A is almost 1, v³ and v can stand for each other, and only the core and the start tell them "
-    "apart; a price of 0.01 a term instead of 0.003 already loses it.",
+    look_for="The regression finds exactly the true terms for both fields of each system, with "
+    "coefficients within two percent even with 1 % noise. The spiral wave is the hard case: where "
+    "it turns steadily, A is almost 1, so v³ and v are alike, and only the core and the start tell "
+    "them apart; a penalty of 0.01 per term instead of 0.003 already loses the law.",
     source="S2 class 5; Rudy, Brunton, Proctor and Kutz (2017); Messenger and Bortz (2021)",
     run=simulated_laws,
     plots=simulated_laws_plots,

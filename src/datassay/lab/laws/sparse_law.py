@@ -1,4 +1,4 @@
-"""A law found by sparse regression over a dictionary of derivatives, and how right it is."""
+"""Discover a law by sparse regression over a dictionary of derivatives, and measure its error."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from datassay.lab.laws.pde_simulation import Solution
 USE = "sparse regression"
 # Thresholds of the coefficients, each column and the target scaled to length 1.
 THRESHOLDS = np.logspace(-3, 0, 25)
-# Only against singular systems: the coefficients are unbiased by plain least squares at the end.
+# Avoids singular systems; the final coefficients are plain least squares.
 RIDGE = 1e-8
-# Samples near the border left out where derivatives are one-sided differences.
+# Grid points left out at the border, where differences are one-sided.
 BORDER = 8
 MOST_SAMPLES = 20_000
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -27,19 +27,19 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class KnownLaw:
-    """An equation to be found again, and what S2's table says about it.
+    """A known equation, and its errors in S2's table.
 
     Attributes:
         name: of the equation.
         simulate: () → its solution.
-        truth: coefficients of each field's time derivative, terms named as PySINDy does.
+        truth: coefficients of each field's time derivative, by PySINDy's names of terms.
         order: highest derivative in the dictionary.
         degree: highest power of the fields.
         window: half lengths of the weak form's windows, space axes first, time last.
         published: mean error in percent, without and with noise.
         published_spread: its ± in percent.
-        potential: x → a known function of place that joins the fields, or None.
-        products: whether the dictionary has fields times derivatives.
+        potential: known function of x, used as one more field, or None.
+        products: whether the dictionary has products of fields and derivatives.
     """
 
     name: str
@@ -56,7 +56,7 @@ class KnownLaw:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """Terms that may make up a time derivative.
+    """Candidate terms of a time derivative.
 
     Attributes:
         names: [p], PySINDy's names of the terms.
@@ -70,14 +70,14 @@ class Dictionary:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLaw:
-    """What the regression says, beside the truth.
+class DiscoveredLaw:
+    """A discovered law, compared with the true one.
 
     Attributes:
         error: mean relative error of the true coefficients in percent; a missing one counts 100.
         spread: its standard deviation over the coefficients, percent.
         right: whether exactly the true terms were found.
-        text: the law, one line a field.
+        text: the law, one equation per field.
     """
 
     error: float
@@ -87,11 +87,11 @@ class FoundLaw:
 
 
 def noisy(solution: Solution, noise: float, seed: int) -> Solution:
-    """A solution with white noise on every value.
+    """Add white noise to every value of a solution.
 
     Args:
-        solution: without.
-        noise: its standard deviation, as a share of that of each field.
+        solution: without noise.
+        noise: standard deviation of the noise, as a share of each field's.
         seed: of the noise.
 
     Returns:
@@ -108,16 +108,16 @@ def noisy(solution: Solution, noise: float, seed: int) -> Solution:
 def weak_form(
     law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
 ) -> list[Dictionary]:
-    """Terms integrated against smooth bumps; derivatives go over to the bumps by parts.
+    """Terms integrated against smooth bumps; integration by parts differentiates the bumps.
 
     Args:
-        law: whose dictionary.
-        versions: of its solution, on one grid: without noise, with noise.
+        law: the law whose dictionary is built.
+        versions: its solutions on one grid: without noise, with noise.
         n_windows: random windows in space and time, one equation each.
         seed: of the windows.
 
     Returns:
-        A dictionary for each version, one row a window, the same windows for all.
+        One dictionary per version, one row per window, with the same windows for all.
 
     Cost: n_windows · window size · p multiplications.
     Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
@@ -127,7 +127,7 @@ def weak_form(
     ps = lab_library("pysindy", USE)
     fields = [_with_potential(law, version) for version in versions]
     axes = [versions[0].x] * (fields[0].ndim - 2) + [versions[0].t]
-    # PySINDy draws windows from numpy's global generator: seeded here, and put back after.
+    # PySINDy draws windows from numpy's global generator: seed it here and restore it.
     world = check_random_state(None)
     before = world.get_state()
     world.seed(seed)
@@ -152,14 +152,14 @@ def weak_form(
 
 
 def differences(law: KnownLaw, solution: Solution) -> Dictionary:
-    """Terms at the grid's points, derivatives by central differences of sixth order.
+    """Terms at grid points, with sixth-order central differences.
 
     Args:
-        law: whose dictionary.
-        solution: of it.
+        law: the law whose dictionary is built.
+        solution: its solution.
 
     Returns:
-        The dictionary, one row a point, at most MOST_SAMPLES of them.
+        The dictionary, one row per point, at most MOST_SAMPLES.
 
     Cost: n · m · p multiplications.
     Source: PySINDy's PDELibrary and FiniteDifference.
@@ -188,18 +188,18 @@ def differences(law: KnownLaw, solution: Solution) -> Dictionary:
 def sparsest(
     terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
 ) -> Float[np.ndarray, " p"]:
-    """The α of least ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ that thresholded least squares offers.
+    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares.
 
     Args:
         terms: D, [s, p].
         target: y, [s].
-        weight: price of one term.
+        weight: penalty per term.
 
     Returns:
         α, [p].
 
     Cost: about 25 runs of STLSQ.
-    Source: S2 class 5, "Dictionary approach", where no weight stands before ‖α‖₀; Brunton,
+    Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton,
         Proctor and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
     """
     ps = lab_library("pysindy", USE)
@@ -209,7 +209,7 @@ def sparsest(
     for threshold in THRESHOLDS:
         optimizer = ps.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=50)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a threshold that leaves no term is no news here
+            warnings.simplefilter("ignore")  # PySINDy warns where a threshold leaves no term
             optimizer.fit(terms / lengths, target[:, None] / size)
         coef = optimizer.coef_[0] / lengths * size
         price = np.linalg.norm(target - terms @ coef) / size + weight * np.count_nonzero(coef)
@@ -218,16 +218,16 @@ def sparsest(
     return best
 
 
-def found_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> FoundLaw:
-    """The sparsest law of a dictionary, compared with the true one.
+def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> DiscoveredLaw:
+    """Sparsest law of a dictionary, compared with the true one.
 
     Args:
         law: the true one.
         dictionary: its terms, on data.
-        weight: price of one term.
+        weight: penalty per term.
 
     Returns:
-        The law found, and its errors.
+        The law and its errors.
 
     Cost: that of `sparsest`, for each field.
     Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
@@ -243,15 +243,15 @@ def found_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> FoundLaw:
         third = "V" if law.potential else "w"
         written = {readable(name, third): value for name, value in kept.items()}
         lines.append(law_text(f"{'uv'[place]}_t", written))
-    return FoundLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
+    return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
 
 
 def readable(name: str, third: str = "w") -> str:
-    """A term of PySINDy as one writes it: "u^2u_11" → "u² u_xx".
+    """A term in mathematical notation: "u^2u_11" → "u² u_xx".
 
     Args:
-        name: PySINDy's.
-        third: how the third field is called.
+        name: PySINDy's name of the term.
+        third: name of the third field.
 
     Returns:
         The term.
@@ -265,7 +265,7 @@ def readable(name: str, third: str = "w") -> str:
 
 
 def law_text(left: str, terms: Mapping[str, float]) -> str:
-    """A law as one writes it.
+    """A law in mathematical notation.
 
     Args:
         left: its left side.
@@ -291,7 +291,7 @@ def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarr
     n_fields = len(law.truth)
     fields = list("uvw")[: n_fields + (law.potential is not None)]
     names = library.get_feature_names(fields)
-    # Derivatives of a known potential are known functions too, and no law of the field.
+    # Derivatives of a known potential are known functions: no part of the field's law.
     kept = [place for place, name in enumerate(names) if "w_" not in name]
     return Dictionary(
         tuple(names[place] for place in kept), terms[:, kept], target[:, :n_fields]

@@ -24,7 +24,7 @@ SHOWN = 5  # modes drawn over time
 
 @dataclass(frozen=True, slots=True)
 class Eigenmodes:
-    """What is left of the error along each eigenvector of the limit kernel.
+    """Remaining error along each eigenvector of the limit kernel.
 
     Attributes:
         eigenvalues: [n], λ, descending.
@@ -84,7 +84,7 @@ def eigenmodes(
         Errors by mode and time.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 12 n d m · steps · repeats operations; about 20 s.
     Source: S2 class 2, "Implicit regularization: NTK solution". The kernel is the analytic one of
@@ -165,9 +165,9 @@ EXPERIMENT = Experiment(
     statement="Along each eigenvector of its tangent kernel, a wide network's training error "
     "decays like e^(−λτ).",
     formula="q_iᵀ (f_τ − y) = e^(−λ_i τ) q_iᵀ (f₀ − y),   Θ = Q Λ Qᵀ",
-    look_for="Marks on the dashed exponentials, and half times on the dashed line: the kernel was "
-    "known before the network was drawn. Late marks of small eigenvalues drift, because a network "
-    "of finite width moves its kernel; the smaller the width, the more.",
+    look_for="Marks lie on the dashed exponentials, and half times on the dashed line: the kernel "
+    "is known before the network is drawn. Late marks of small eigenvalues drift, because a "
+    "network of finite width moves its kernel; the smaller the width, the more.",
     source="S2 class 2; Jacot et al. (2018), Arora et al. (2019)",
     run=eigenmodes,
     plots=eigenmodes_plots,

@@ -90,7 +90,7 @@ def spectral_bias(
         Amplitudes over time, and when each is learned.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 6 n · parameters · steps · repeats operations; about 6 s.
     Source: S2 class 2, "An example"; Rahaman et al. (2018), section 3. Deviates in size: they take

@@ -37,7 +37,7 @@ class ClassActivation:
         identity_error: largest |mean of the map − (logit − bias)|.
         accuracy: on the test images, 0 to 1.
         images: [s, H, H], some canvases.
-        maps: [s, H, H], their maps, logit a place, enlarged to the canvas.
+        maps: [s, H, H], their maps, logit per place, enlarged to the canvas.
         classes: [s], as predicted.
     """
 
@@ -66,7 +66,7 @@ def class_activation(
     seed: int = 0,
     progress: Progress = silent,
 ) -> ClassActivation:
-    """Train a small CNN on digits at random places and map what speaks for its answer.
+    """Train a small CNN on digits at random places and map the evidence for its answer.
 
     f_c(x) = b_c + mean_u CAM_c(u),   CAM_c(u) = Σ_k w_{ck} A_k(u)
 
@@ -79,10 +79,10 @@ def class_activation(
         progress: called with the updates done.
 
     Returns:
-        Shares inside the box, and maps to look at.
+        Shares inside the box, and example maps.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: steps · 64 · 4 million multiplications; about 10 seconds.
     Source: S2 class 5, "Where is a ANN looking at? Class activation mapping"; Zhou et al. (2016).
@@ -187,9 +187,9 @@ EXPERIMENT = Experiment(
     statement="Behind global average pooling a logit is the mean of a map over the image; after "
     "training the map's positive part lies on the object.",
     formula="f_c(x) = b_c + mean_u CAM_c(u),   CAM_c(u) = Σ_k w_{ck} A_k(u)",
-    look_for="Orange where the digit is. The share of the map inside the digit's box lies far "
-    "right of the dashed line, which is the share of the box in the canvas; before training it "
-    "does not even reach it. The identity is exact. That the map shows the object is an "
+    look_for="The maps are orange where the digit is. The share of the map inside the digit's box "
+    "lies far right of the dashed line, the share of the box in the canvas; before training it "
+    "does not reach that line. The identity is exact. That the map shows the object is an "
     "observation, and a part of the mass lies around the box, as far as the filters see.",
     source="S2 class 5; Zhou et al. (2016)",
     run=class_activation,

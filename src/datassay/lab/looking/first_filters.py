@@ -85,7 +85,7 @@ def first_filters(
         Filters, their smoothness and their symmetry.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: three trainings of 74 M weights; a few seconds.
     Source: S2 class 1, "Symmetries/regularities in data are reflected in the learned weights", and

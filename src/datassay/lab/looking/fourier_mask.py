@@ -85,7 +85,7 @@ def fourier_mask(
         The mask and accuracies.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: steps passes of a small network over 400 images; a few seconds.
     Source: S2 class 5, "How does a network make a decision? Fourier important features". Deviates:

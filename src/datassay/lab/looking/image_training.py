@@ -25,7 +25,7 @@ def trained(
     seed: int,
     progress: Progress = silent,
 ) -> nn.Module:
-    """The network after training, from initial weights that the seed draws.
+    """Train a network from random initial weights.
 
     Args:
         build: makes the network, [n, 1, H, W] → [n, classes].
@@ -51,14 +51,14 @@ def trained(
 
 
 def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.ndarray, "n k"]:
-    """The network's logits.
+    """Logits of a network.
 
     Args:
         model: of `trained`.
         images: one channel.
 
     Returns:
-        One row an image.
+        One row per image.
 
     Cost: one forward pass.
     """
@@ -69,7 +69,7 @@ def outputs(model: nn.Module, images: Float[np.ndarray, "n H W"]) -> Float[np.nd
 def accuracy(
     model: nn.Module, images: Float[np.ndarray, "n H W"], labels: Int[np.ndarray, " n"]
 ) -> float:
-    """The share of images whose largest logit is that of their label.
+    """Share of images whose largest logit is their label's.
 
     Args:
         model: of `trained`.

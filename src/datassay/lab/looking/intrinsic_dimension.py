@@ -1,4 +1,4 @@
-"""The dimension of the manifold near which samples lie, from their two nearest neighbours."""
+"""Dimension of the manifold that samples lie near, from their two nearest neighbours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from datassay.score.neighbors.search import nearest_neighbors
 
-KEPT = 0.9  # of the ratios; the largest feel the manifold's edge and curvature
+KEPT = 0.9  # share of the ratios; the largest depend on the manifold's edge and curvature
 
 
 @dataclass(frozen=True, slots=True)
 class IntrinsicDimension:
-    """A dimension and the line that it is the slope of.
+    """An estimated dimension and the line whose slope it is.
 
     Attributes:
         log_ratio: [m], ln(r₂ / r₁) of the samples, rising.
@@ -31,7 +31,7 @@ def intrinsic_dimension(x: Float[np.ndarray, "n d"]) -> IntrinsicDimension:
     """The two-nearest-neighbours estimate: r₂ / r₁ has distribution 1 − μ^(−D).
 
     Args:
-        x: [n, d]; of samples that occur twice, r₁ = 0, no ratio is taken.
+        x: [n, d]; duplicates (r₁ = 0) are left out.
 
     Returns:
         The dimension.

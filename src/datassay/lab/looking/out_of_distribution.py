@@ -86,7 +86,7 @@ def out_of_distribution(
         Confidences and dimensions.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 6 parameters · 64 · steps operations, and n² d of the 1797 digits; about 2 s.
     Source: S2 class 2, "However... Ood" and "Intuition: data manifold hypothesis"; Hein,

@@ -79,7 +79,7 @@ def texture_shape(
         Shares of answers on cue conflicts.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 4 · steps · 64 · 2 million multiplications; about 10 seconds.
     Source: S2 class 5, "Or texture?"; Geirhos et al. (2019); small patches: Brendel and Bethge
@@ -152,7 +152,7 @@ def _network() -> nn.Sequential:
 
 
 def _dense_head() -> nn.Sequential:
-    """Knows where in the image a feature is."""
+    """A dense head, which knows where in the image a feature is."""
     head = [nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * (SIDE // 8) ** 2, len(SHAPES))]
     return nn.Sequential(*_body(), *head)
 

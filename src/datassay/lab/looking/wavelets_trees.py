@@ -85,7 +85,7 @@ def wavelets_trees(
         Energies and accuracies.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 2 · draws · len(leaves) trees on 1200 x 64 numbers; a few seconds.
     Source: S2 class 5, "Wavelets", "Trees are highly interpretable"; Mallat (1989) for the basis.
@@ -121,7 +121,7 @@ def wavelets_trees(
 
 
 def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
-    """The orthonormal 2-D Haar basis of a square image, one basis image a row.
+    """The orthonormal 2-D Haar basis of a square image, one basis image per row.
 
     Args:
         side: a power of two; p = side².

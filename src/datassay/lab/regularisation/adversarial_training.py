@@ -1,4 +1,4 @@
-"""Training on adversarial samples: robustness, its price, and its exact form for a linear unit."""
+"""Adversarial training: robustness, its cost, and its closed form for a linear unit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def adversarial_training(
         Accuracies under attack, and the linear unit's closed form.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 2 · trainings · steps passes over 1438 digits, twice each; about ten seconds.
     Source: S2's contents, "Adversarial training" (no slide of it is there); Goodfellow, Shlens and
@@ -237,7 +237,7 @@ EXPERIMENT = Experiment(
     "price in clean accuracy; for a linear unit it is exactly logistic regression with ε‖w‖₁ taken "
     "off the margin.",
     formula="x′ = x + ε sign(∂ℓ/∂x)\nlinear: ℓ(x′) = log(1 + exp(−y (wᵀx + b) + ε‖w‖₁))",
-    look_for="The linear unit's marks on the dashed closed form, and its weights equal to those "
+    look_for="The linear unit's marks lie on the dashed closed form, and its weights equal those "
     "that minimise it. Without attack in training the accuracy breaks down within a small ε; with "
     "it the curves stay high up to about that ε. The linear unit pays on clean digits from the "
     "start. With so few samples a weak attack even helps the network, as noise would (Tsipras et "

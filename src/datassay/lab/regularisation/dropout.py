@@ -72,7 +72,7 @@ def dropout(
     E ‖y − (R ∘ X) w‖² = ‖y − X p w‖² + ((1 − p)/p) ‖diag(XᵀX)^½ p w‖²
 
     Args:
-        width: hidden units a layer; L layers have 2^(L · width) masks, at most 2^20 in all.
+        width: hidden units per layer; L layers have 2^(L · width) masks, at most 2^20 in all.
         depth: deepest network; 1 to `depth` hidden layers are trained.
         keep: p, the probability that a unit stays.
         n_features: d of the linear regression, whose 2^d masks (at most 2^20) are on its inputs.
@@ -86,7 +86,7 @@ def dropout(
         Both comparisons.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: masks · samples · width² operations; about five seconds, most of it the deepest network.
     Source: S2 class 2, "Dropout is training a large ensemble of models"; the geometric mean is
@@ -251,8 +251,8 @@ EXPERIMENT = Experiment(
     "ridge in linear regression.",
     formula="softmax(p Wᵀh) ∝ Π_masks softmax(Wᵀ(m ∘ h))^P(m)\n"
     "E ‖y − (R ∘ X) w‖² = ‖y − X p w‖² + ((1 − p)/p) ‖diag(XᵀX)^½ p w‖²",
-    look_for="Marks of one hidden layer on the dashed diagonal, and weights of the regression on "
-    "ridge. With more layers the marks leave the diagonal: there the scaled network is only an "
+    look_for="Marks of one hidden layer lie on the dashed diagonal, and weights of the regression "
+    "on ridge. With more layers the marks leave the diagonal: there the scaled network is only an "
     "approximation, which works in practice and has no theorem. The ensemble is the geometric "
     "mean; the arithmetic one differs even for one layer. Without scaling both identities break.",
     source="S2 class 2; Warde-Farley et al. (2014); Srivastava et al. (2014), Dropout, §9.1",

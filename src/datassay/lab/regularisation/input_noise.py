@@ -18,7 +18,7 @@ NODES = 30
 
 @dataclass(frozen=True, slots=True)
 class InputNoise:
-    """What noisy inputs do to a linear unit, and to a small network.
+    """Effect of noisy inputs on a linear unit and on a small network.
 
     Attributes:
         deviations: [d], σ of the noise on each input.
@@ -79,7 +79,7 @@ def input_noise(
         Both comparisons.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: copies · n · d² multiplications; about a second.
     Source: S2 class 2, "L2 regularization via noisy inputs"; its question "Is this true for more
@@ -194,7 +194,7 @@ EXPERIMENT = Experiment(
     "penalty Σ w_i² σ_i²; for a network the same holds to second order, for its slope.",
     formula="E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ w_i² σ_i²\n"
     "E (f(x + ε) − t)² = (f − t)² + σ² (‖∂f/∂x‖² + (f − t) Δf) + O(σ⁴)",
-    look_for="Marks on the dashed curve: the noisier an input, the less weight it keeps. The "
+    look_for="Marks lie on the dashed curve: the noisier an input, the less weight it keeps. The "
     "distance from ridge falls with the root of the number of copies. The network follows the "
     "second-order line only while the noise is small; its penalty is on the slope ‖∂f/∂x‖², not "
     "on the weights, and a curvature term comes on top, which vanishes in the mean where f is "

@@ -90,7 +90,7 @@ def normalization(
         Condition numbers, steps, and two Hessians to draw.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: steps · starts · d² multiplications; a few seconds.
     Source: S2 class 2, "Data normalization changes the geometry of the loss" (pictures only); the
@@ -218,10 +218,10 @@ EXPERIMENT = Experiment(
     "gradient descent needs steps in proportion to κ.",
     formula="H = XᵀX / n,   κ = λ₁ / λ_d\n"
     "steps = log(1/tol) / log((κ + 1)/(κ − 1)) ≈ (κ/2) log(1/tol)",
-    look_for="All marks on the dashed line, the raw data far to the right, the normalised ones "
-    "together at the left: scaling and means no longer matter, only correlation does. The valley "
-    "becomes a bowl. Correlated features keep κ above 1, whatever their scale, so normalising "
-    "each feature alone is no cure for them; and the line is for the best fixed step.",
+    look_for="All marks lie on the dashed line, those of raw data far to the right, those of "
+    "normalised data together at the left: scaling and means no longer matter, only correlation "
+    "does. The valley becomes a bowl. Correlated features keep κ above 1, whatever their scale, "
+    "so normalising each feature alone does not help; and the line is for the best fixed step.",
     source="S2 class 2; LeCun, Bottou, Orr and Müller (1998), Efficient BackProp; Nesterov (2004)",
     run=normalization,
     plots=normalization_plots,

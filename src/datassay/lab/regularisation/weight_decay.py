@@ -61,7 +61,7 @@ def weight_decay(
         Shrinking, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: a · steps · d² multiplications; about a second.
     Source: S2 class 2, "Weight decay and hessian interpretation". Exact for a quadratic loss.
@@ -89,7 +89,7 @@ def weight_decay(
 
 
 def weight_decay_plots(result: WeightDecay) -> tuple[Plot, ...]:
-    """Shrinking against the eigenvalue, one line a penalty.
+    """Shrinking against the eigenvalue, one line per penalty.
 
     Args:
         result: of `weight_decay`.
@@ -124,8 +124,8 @@ EXPERIMENT = Experiment(
     statement="Weight decay shrinks the minimum along each eigenvector of the Hessian by "
     "λ / (λ + α).",
     formula="w̃ = Q (Λ + α)⁻¹ Λ Qᵀ w*,   H = Q Λ Qᵀ",
-    look_for="Marks on the dashed curves. Where λ is much larger than α nothing changes, where it "
-    "is much smaller the weights go to zero, and the change-over is at λ = α.",
+    look_for="Marks lie on the dashed curves. Where λ is much larger than α nothing changes, "
+    "where it is much smaller the weights go to zero, and the change-over is at λ = α.",
     source="S2 class 2; Goodfellow, Bengio and Courville, Deep Learning, §7.1.1",
     run=weight_decay,
     plots=weight_decay_plots,

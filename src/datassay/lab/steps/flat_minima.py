@@ -76,7 +76,7 @@ def flat_minima(
         n_samples: digits that are trained on, at most 1437.
         width: hidden units.
         learning_rate: the same for all.
-        updates: the same for all, so that nobody travels longer.
+        updates: the same for all batch sizes.
         label_noise: share of the labels that are replaced by random ones, in [0, 1].
         networks: seeds; the same starts for every batch size.
         seed: of samples, labels, starts and batches.
@@ -86,13 +86,13 @@ def flat_minima(
         Sharpness, loss and accuracy at the end.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: batch sizes · updates batched trainings, and 50 Hessian products each; about ten seconds.
     Source: S2 class 3, "SGD and generalization": "Skip bad local minima, converge to flat minima";
     Keskar et al. (2017), Jastrzębski et al. (2017). Sharpness is not invariant to rescaling the
-    weights (Dinh et al. 2017), so it compares networks of one recipe only. That flat minima
-    generalise better, as S2 says, is not claimed: the accuracies are given to judge by.
+    weights (Dinh et al. 2017), so it compares networks of one recipe only. S2 says that flat minima
+    generalise better; this is not claimed here, and the accuracies are shown.
     """
     _check(batch_sizes, n_samples, width, learning_rate, updates, label_noise, networks)
     samples, held_out = _digits(n_samples, label_noise, seed)
@@ -228,7 +228,7 @@ EXPERIMENT = Experiment(
     formula="w ← w − η ∇L_B(w),   sharpness = tr ∇²L(w_end) = E vᵀ∇²L v",
     look_for="The trace of the Hessian rises with the batch size for every seed, while the "
     "training loss is about the same (with wrong labels it is, if anything, higher for small "
-    "batches, so flatness is not merely a lower loss). Nothing of it is left with a small "
+    "batches, so flatness is not merely a lower loss). The effect vanishes with a small "
     "learning rate. The held-out accuracy hardly changes: flatter is not always better, and "
     "sharpness changes when weights are rescaled. An observation, not a theorem.",
     source="S2 class 3; Keskar et al. (2017); Jastrzębski et al. (2017); Dinh et al. (2017)",

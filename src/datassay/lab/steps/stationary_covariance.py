@@ -1,4 +1,4 @@
-"""SGD comes to rest with the covariance that the Lyapunov equation gives."""
+"""SGD at rest has the covariance of the Lyapunov equation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def stationary_covariance(
         Covariances and their distances.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: runs · (records + 5) / (η λ_d) steps of b · d products each; some ten seconds.
     Source: S2 class 3, "Advantages of SGD" (intuition only); S1 Prop. 5.1 and eq. 14; Mandt,
@@ -206,8 +206,8 @@ EXPERIMENT = Experiment(
     "in proportion to step size over batch size.",
     formula="H Σ + Σ H = (η/b) Λ,   Σ_ij = (η/b) Λ_ij / (λ_i + λ_j)\nΛ = (1/n) Σ ∇ℓ_i ∇ℓ_iᵀ at the "
     "minimum",
-    look_for="Entries on the dashed diagonal at the smallest step. The equation is the limit of "
-    "small steps: the error grows in proportion to η, and follows the exact fixed point of the "
+    look_for="Entries lie on the dashed diagonal at the smallest step. The equation is the limit "
+    "of small steps: the error grows in proportion to η, and follows the exact fixed point of the "
     "second moments. It holds for a quadratic loss; for a network only as long as the weights "
     "stay where its loss is nearly quadratic.",
     source="S2 class 3; S1 Prop. 5.1; Mandt, Hoffman and Blei (2017)",

@@ -91,7 +91,7 @@ def step_size(
         Losses and floors, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: (5 · steps + the floors' steps) · runs · d normal draws; some seconds.
     Source: S2 class 3, "Learning rate is important" and "Learning rate for SGD: scheduling"
@@ -263,11 +263,11 @@ EXPERIMENT = Experiment(
     "that decay go below it, and steps beyond 2 / λ₁ diverge.",
     formula="w ← w − ε_t (H (w − w*) + σ ξ)\n"
     "floor = ½ Σ_i ε σ² / (2 − ε λ_i),   stable for ε < 2/λ₁",
-    look_for="Every schedule on its dashed expectation: the large step falls first and stays high, "
-    "the small one takes long and ends lower, the decaying ones do both, and 1/t goes on falling "
-    "as 1/t. Floors lie on the curve, nearly in proportion to ε for small steps, and "
-    "rise without limit at the edge. The noise here does not depend on w, as close to a minimum; "
-    "with momentum the floor is another.",
+    look_for="Every schedule follows its dashed expectation: the large step falls first and stays "
+    "high, the small one takes long and ends lower, the decaying ones do both, and 1/t goes on "
+    "falling as 1/t. Floors lie on the curve, nearly in proportion to ε for small steps, and rise "
+    "without limit at the edge. The noise here does not depend on w, as close to a minimum; with "
+    "momentum the floor differs.",
     source="S2 class 3; Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018), §4",
     run=step_size,
     plots=step_size_plots,

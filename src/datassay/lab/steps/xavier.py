@@ -1,4 +1,4 @@
-"""What a layer's initialisation does to the size of its signal, layer after layer."""
+"""Effect of the initialisation on the size of the signal, layer by layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NODES = 101  # of the Gauss-Hermite quadrature for tanh
 
 @dataclass(frozen=True, slots=True)
 class Xavier:
-    """Second moments of what comes into each layer, by activation and gain.
+    """Second moments of the input of each layer, by activation and gain.
 
     Attributes:
         activations: names of the a activations.
@@ -77,7 +77,7 @@ def xavier(
         Moments, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 3 · gains · networks · depth · width² · 32 multiplications; some seconds.
     Source: S2 class 3, "Weights initialization" (Xavier: std = 1/√Din). S2's derivation is of one
@@ -109,7 +109,7 @@ def xavier(
 
 
 def xavier_plots(result: Xavier) -> tuple[Plot, ...]:
-    """One figure an activation: mean square by layer, one line a gain.
+    """One figure per activation: mean square by layer, one line per gain.
 
     Args:
         result: of `xavier`.
@@ -173,7 +173,7 @@ EXPERIMENT = Experiment(
     "linear layer and by g²/2 in a ReLU layer, so that gain 1 (Xavier) or √2 (He) keeps it.",
     formula="q_{l+1} = g² E φ(√q_l z)²,   z ~ N(0, 1)\nlinear: q_l = g^{2l} q₀,   "
     "ReLU: q_l = (g²/2)^l q₀",
-    look_for="Marks on the dashed lines. Gain 1 is level for linear units, √2 for ReLU; others "
+    look_for="Marks lie on the dashed lines. Gain 1 is level for linear units, √2 for ReLU; others "
     "vanish or explode exponentially in depth. tanh never explodes: with gain 1 it fades "
     "slowly, above that it stays at a fixed point where the units saturate. Theory is for wide "
     "layers: in narrow or very deep networks single draws scatter by about depth / width.",

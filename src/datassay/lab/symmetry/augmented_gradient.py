@@ -69,12 +69,12 @@ def augmented_gradient(
         Errors by share and by member.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 5 |G|² gradients of M · 64 weights on n images; about a second.
     Source: S2 class 4, "Equivariance and learned weights", Theorem 1. It needs the group's closure
     and gᵀ = g⁻¹, so pixels that are permuted; nothing is asked of v, σ or ℓ.
-    S2's vᵀσ′ stands for one row a unit, v_m σ′_m.
+    S2's vᵀσ′ stands for one row per unit, v_m σ′_m.
     """
     check_count("n_images", n_images)
     check_count("width", width)
@@ -145,7 +145,7 @@ EXPERIMENT = Experiment(
     statement="Augmentation with full orbits makes the gradient equivariant: moving the weights "
     "by g moves the gradient by g.",
     formula="L(W) = (1/Q) Σᵢ Σ_{g ∈ G} ℓ(vᵀσ⟨W, g xᵢ⟩, yᵢ),   ∇L(gW) = g ∇L(W)",
-    look_for="The error falls to zero, not before the whole orbit is used: half of it at random "
+    look_for="The error reaches zero only when the whole orbit is used: a random half of it "
     "still errs by a large part of the gradient. Every second member forms a subgroup: then the "
     "error is zero for its own members and large for the others. What counts is closure, not the "
     "number of copies.",

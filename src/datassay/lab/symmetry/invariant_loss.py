@@ -76,7 +76,7 @@ def invariant_loss(
         Slopes and drifts.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: time / ε gradients for each ε; about a second.
     Source: S2 class 4, "Effect on the gradient descent". Slip in S2: the flow is dw/dt = −∇L.

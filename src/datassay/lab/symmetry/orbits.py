@@ -1,4 +1,4 @@
-"""Groups that move the pixels of a square image, as permutations."""
+"""Groups that permute the pixels of a square image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GROUPS = ("shifts", "rotations")
 
 
 def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
-    """Where each member of the group takes its pixels from: (gx) = x[order].
+    """Permutation of the pixels by each member of the group: (gx) = x[order].
 
     The identity is first. As matrices the members are orthogonal, and their inverses are members.
 
@@ -21,7 +21,7 @@ def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
         side: of the image in pixels; p = side².
 
     Returns:
-        One row a member.
+        One row per member.
 
     Cost: negligible.
     """
@@ -33,13 +33,13 @@ def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
 
 
 def check_share(share: float) -> None:
-    """Refuse what is no share of an orbit.
+    """Check a share of an orbit.
 
     Args:
         share: as given.
 
     Raises:
-        SettingError: it is not in (0, 1].
+        SettingError: the share is not in (0, 1].
     """
     if not 0 < share <= 1:
         raise SettingError(f"share must be above 0 and at most 1; got {share!r}.")

@@ -70,7 +70,7 @@ def shift_averaging(
         Transfers, measured and predicted.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: a · nodes · 8 n_frequencies² multiplications; negligible.
     Source: S2 class 4, "Intuition with translation invariant/robust functions". Slip in S2: with
@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
     statement="Averaging a function over shifts in [−a, a] multiplies its Fourier coefficient k by "
     "2a sinc(ka/π): a low-pass filter.",
     formula="f̄(w) = ∫_{−a}^{a} f(w − t) dt  ⇒  f̄^(k) = 2a sinc(ka/π) f̂(k)\nsinc x = sin(πx)/(πx)",
-    look_for="Marks on the dashed curves, with zeros at ka = π, 2π, …: the wider the window, the "
-    "fewer frequencies are left, and only the mean for full invariance. S2 prints sinc(2ka), "
+    look_for="Marks lie on the dashed curves, with zeros at ka = π, 2π, …: the wider the window, "
+    "the fewer frequencies are left, and only the mean for full invariance. S2 prints sinc(2ka), "
     "which belongs to frequencies in cycles; convention = printed shows that it fails here.",
     source="S2 class 4",
     run=shift_averaging,

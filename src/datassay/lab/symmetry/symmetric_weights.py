@@ -73,10 +73,10 @@ def symmetric_weights(
         progress: called after each of the three trainings.
 
     Returns:
-        Asymmetries, and weights to look at.
+        Asymmetries, and example weights.
 
     Raises:
-        SettingError: a parameter is out of its range.
+        SettingError: a parameter is out of range.
 
     Cost: 6 · steps · |G| n · width · 74 multiplications; a few seconds with rotations.
     Source: S2 class 4, Corollary 1. Slips in S2: its sum runs over k = 1 … T and must run over
