@@ -26,3 +26,11 @@ def test_snippet_runs(snippet):
         if "skorch" in snippet:
             warnings.simplefilter("ignore")  # what skorch itself imports
         run(snippet, "methods")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_files_that_a_page_names_exist(page):
+    source, bench = ROOT / "src" / "datassay", ROOT / "bench"
+    for name in re.findall(r"`([\w/.]+\.(?:py|md|jsonl))`", page.read_text(encoding="utf-8")):
+        alone = "/" not in name and any(source.rglob(name))
+        assert alone or any((base / name).exists() for base in (ROOT, source, bench)), name
