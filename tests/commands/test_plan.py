@@ -8,7 +8,7 @@ import torch
 
 import datassay as da
 from datassay.collect.form import ProductSettings, step_bytes
-from datassay.commands.run.job import RunSettings
+from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.commands.run.steps.plan_costs import forward_work
 from datassay.errors import ModelError, SettingError

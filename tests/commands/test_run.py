@@ -10,17 +10,14 @@ import pytest
 import datassay as da
 from datassay.act.remove.removal_curve import train_all
 from datassay.commands.run.figures.subsets import stand_ins
+from datassay.commands.run.files import files
 from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
-from datassay.commands.run.job import (
-    RunSettings,
-    check_settings,
-    keep_set,
-    run,
-    starting_networks,
-)
-from datassay.commands.run.page import render_page
+from datassay.commands.run.job import run, starting_networks
+from datassay.commands.run.keep import keep_set
+from datassay.commands.run.page import page as run_page
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
-from datassay.commands.run.summary import summary_json
 from datassay.commands.run.table import score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -192,11 +189,12 @@ def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
     table = score_table(found)
     assert table["average_information"].to_pylist() == found.average.information.tolist()
     assert table["average_information_error"].to_pylist() == found.average.standard_error.tolist()
-    summary = json.loads(summary_json(found))["average_information"]
+    page = run_page(found)
+    summary = json.loads(files(found, page)["summary.json"])["average_information"]
     assert summary["fractions"] == [0.25, 0.5, 0.75]
     assert summary["most_draws_a_sample"] == 6
-    page = render_page(found)
-    assert 'id="subsets"' in page and "Means over 6 draws a sample at most" in page
+    (section,) = (s for s in page.sections if s.anchor == "subsets")
+    assert "Means over 6 draws a sample at most" in section.blocks[-1].text
     assert "average_information" not in score_table(run(train, val, replace(settings, subsets=0)))
 
 
@@ -292,16 +290,16 @@ def test_too_little_memory_is_logged_before_and_kept_after(caplog):
 
 def test_keep_set_says_what_it_did():
     train, val = da.load("iris")
-    kept, facts = keep_set(train, val, replace(SETTINGS, command="as typed"), 0.25, False)
-    assert facts["kept"] == len(kept.keep) == 30
-    assert facts["command"] == "as typed"
-    assert facts["fraction"] == 0.25
+    kept = keep_set(train, val, replace(SETTINGS, command="as typed"), fraction=0.25)
+    assert kept.facts["kept"] == len(kept.keep.keep) == 30
+    assert kept.facts["command"] == "as typed"
+    assert kept.facts["fraction"] == 0.25
 
 
 def test_only_the_suspects_that_go_count_as_dropped(noisy):
     """More labels are suspect than samples may go."""
-    kept, facts = keep_set(*noisy, SETTINGS, 0.95, False, drop_suspects=True)
-    assert len(kept.removed) == facts["suspects_dropped"] == 15
+    kept = keep_set(*noisy, SETTINGS, fraction=0.95, drop_suspects=True)
+    assert len(kept.keep.removed) == kept.facts["suspects_dropped"] == 15
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.partition.job import PartitionSettings, run_partition
-from datassay.commands.purify.job import PurifySettings, run_purify
+from datassay.commands.partition.job import run as run_partition
+from datassay.commands.partition.settings import PartitionSettings
+from datassay.commands.purify.job import run as run_purify
+from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet
 from helpers.findings import EVIL
 from helpers.mixtures import two_rules
@@ -17,7 +19,7 @@ NAMES = (EVIL, 'b<i>" onload="x')
 TAGS = set(
     "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "
     "li dl dt dd div span code script form fieldset legend label input select option output "
-    "blockquote img button table thead tbody tr th td".split()
+    "blockquote img button table caption thead tbody tr th td".split()
 )
 
 
@@ -52,7 +54,7 @@ def divided():
     return run_partition(samples(), aside(), settings)
 
 
-def evil_images(found):
+def evil_images(findings):
     """The same findings of images: one channel of 3 x 3 pixels."""
-    x = np.linspace(0, 1, 9 * len(found.samples), dtype=np.float32).reshape(-1, 1, 3, 3)
-    return replace(found, samples=replace(found.samples, x=x, kind="image"))
+    x = np.linspace(0, 1, 9 * len(findings.samples), dtype=np.float32).reshape(-1, 1, 3, 3)
+    return replace(findings, samples=replace(findings.samples, x=x, kind="image"))

@@ -8,27 +8,43 @@ import numpy as np
 import pytest
 
 from datassay.act.purify.result import Purification
-from datassay.commands.partition.advice import partition_advice
-from datassay.commands.partition.files import block_table, partition_summary
+from datassay.commands.partition.advice import advice as partition_advice
+from datassay.commands.partition.files import block_table
+from datassay.commands.partition.files import files as partition_files
 from datassay.commands.partition.findings import PartitionFindings, source_counts
-from datassay.commands.partition.page import block_cards, block_rows, render_partition_page
-from datassay.commands.purify.advice import purify_advice
-from datassay.commands.purify.files import purified_table, purify_summary, trace_table
+from datassay.commands.partition.gallery import gallery as surest_gallery
+from datassay.commands.partition.page import page as partition_page
+from datassay.commands.purify.advice import advice as purify_advice
+from datassay.commands.purify.files import files as purify_files
+from datassay.commands.purify.files import purified_table, trace_table
 from datassay.commands.purify.findings import before_and_after, foreign, majority_source
-from datassay.commands.purify.gallery import removed_cards
-from datassay.commands.purify.page import class_rows, render_purify_page
+from datassay.commands.purify.gallery import gallery as removed_gallery
+from datassay.commands.purify.page import page as purify_page
 from datassay.errors import DataError
+from datassay.report.html import render
+from datassay.report.page import Table
 from helpers.blocks import NAMES, TAGS, divided, evil_images, purified, samples
 from helpers.findings import EVIL
 from helpers.pages import Elements
 
+NEVER = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+
 
 @pytest.fixture(scope="module", params=["purify", "purify images", "partition", "partition images"])
 def page(request):
-    found = purified() if "purify" in request.param else divided()
-    found = evil_images(found) if "images" in request.param else found
-    show = render_purify_page if "purify" in request.param else render_partition_page
-    return show(found)
+    command, *images = request.param.split()
+    findings = purified() if command == "purify" else divided()
+    page_of = purify_page if command == "purify" else partition_page
+    return render(page_of(evil_images(findings) if images else findings))
+
+
+def purify_summary(findings):
+    return json.loads(purify_files(findings, purify_page(findings))["summary.json"], **NEVER)
+
+
+def table(page, name):
+    """The rows of a table of the page."""
+    return next(b.rows for b in page.blocks if isinstance(b, Table) and b.name == name)
 
 
 def test_nothing_is_asked_from_the_network(page):
@@ -58,74 +74,81 @@ def test_every_section_in_the_menu_is_there(page):
 
 
 def test_purify_says_what_was_right():
-    found = purified()
-    gone = found.found.removed
+    findings = purified()
+    gone = findings.purification.removed
     assert len(gone) > 10
-    hits = (found.samples.source[gone] == f"{EVIL}theirs").mean()
-    first, truth, gain, *rest = purify_advice(found)
+    hits = (findings.samples.source[gone] == f"{EVIL}theirs").mean()
+    first, truth, gain, *rest = purify_advice(findings)
     assert (first.severity, truth.severity) == ("act", "fine")
-    assert first.ids == tuple(found.samples.ids[gone[:10]])
+    assert first.ids == tuple(findings.samples.ids[gone[:10]])
     assert f"precision {hits:.2f}" in truth.sentence
-    score = found.found.trace.validation
-    assert f"from {score[0]:.3f} to {score[found.found.steps]:.3f}" in gain.sentence
+    score = findings.purification.trace.validation
+    assert f"from {score[0]:.3f} to {score[findings.purification.steps]:.3f}" in gain.sentence
     assert rest[-1].kind == "contest"
-    assert f"against {found.rival.trace.test[found.rival.steps]:.3f}" in rest[-1].sentence
+    assert f"against {findings.rival.trace.test[findings.rival.steps]:.3f}" in rest[-1].sentence
 
 
 def test_before_and_after_are_the_traces_own_points():
-    found = purified()
-    start, stop, rival = before_and_after(found)
+    findings = purified()
+    start, stop, rival = before_and_after(findings)
     assert start["removed"] == 0
     assert np.isnan(start["precision"])
-    assert stop["variance"] == found.found.trace.variance[found.found.steps]
-    assert rival["removed"] == len(found.rival.removed)
-    truth = foreign(found)
-    mask = found.samples.source != majority_source(found.samples)
+    assert stop["variance"] == findings.purification.trace.variance[findings.purification.steps]
+    assert rival["removed"] == len(findings.rival.removed)
+    truth = foreign(findings)
+    mask = findings.samples.source != majority_source(findings.samples)
     assert (truth.mask == mask).all()
-    assert stop["recall"] == mask[found.found.removed].sum() / mask.sum()
+    assert stop["recall"] == mask[findings.purification.removed].sum() / mask.sum()
 
 
 def test_removed_samples_are_shown_in_their_order():
-    found = purified()
-    shown = removed_cards(found)
-    assert [card.id for card in shown] == list(found.samples.ids[found.found.removed])
-    steps = purified_table(found).to_pydict()["step"]
-    assert [card.step for card in shown] == [steps[i] for i in found.found.removed]
-    for card, i in zip(shown, found.found.removed, strict=True):
-        assert card.label == NAMES[found.samples.y[i]]
-        assert (card.suggested == "") == (found.chance[i] > 0.5)
-        assert (card.verdict == "") == (found.samples.source[i] != "<u>ours")
+    findings = purified()
+    shown = removed_gallery(findings).cards
+    assert [card.id for card in shown] == list(findings.samples.ids[findings.purification.removed])
+    steps = purified_table(findings).to_pydict()["step"]
+    for rank, (card, i) in enumerate(zip(shown, findings.purification.removed, strict=True), 1):
+        assert card.figures[0][0] == f"no. {rank}, step {steps[i]}"
+        assert card.label == NAMES[findings.samples.y[i]]
+        assert (card.suggested == "") == (findings.chance[i] > 0.5)
+        assert (card.verdict == "") == (findings.samples.source[i] != "<u>ours")
 
 
 def test_classes_add_up():
-    found = purified()
-    rows = [[int(cell) for cell in row.cells[:3]] for row in class_rows(found)]
+    findings = purified()
+    rows = [
+        [int(cell) for cell in row.cells[:3]]
+        for row in table(purify_page(findings), "Classes before and after")
+    ]
     before, removed, after = map(sum, zip(*rows, strict=True))
-    assert (before, removed, after) == (160, len(found.found.removed), len(found.found.keep))
+    assert (before, removed, after) == (
+        160,
+        len(findings.purification.removed),
+        len(findings.purification.keep),
+    )
 
 
 def test_figures_show_the_trace_and_the_threshold():
-    found = purified()
-    text = render_purify_page(found)
+    findings = purified()
+    text = render(purify_page(findings))
     specs = dict(re.findall(r'id="figure-(\w+)">(.*?)</script>', text))
     assert set(specs) == {"variance", "score", "surprise", "precision"}
     surprise = json.loads(specs["surprise"])
     texts = {a["text"] for a in surprise["layout"]["annotations"]}
-    stop = int(found.found.trace.removed[found.found.steps])
+    stop = int(findings.purification.trace.removed[findings.purification.steps])
     assert texts == {"threshold 1.39", "blind guess 0.69", f"stop: {stop}"}
     names = [trace.get("name") for trace in json.loads(specs["variance"])["data"]]
     assert {"by influence", "by loss, same rule"} <= set(names)
 
 
 def test_without_a_rival_or_a_truth_nothing_is_made_up():
-    found = replace(purified(rival=False), majority="")
-    page = render_purify_page(found)
+    findings = replace(purified(rival=False), majority="")
+    page = render(purify_page(findings))
     assert "by loss" not in page
     assert "The truth is known" not in page
     assert "removed in error" not in page
-    assert [a.kind for a in purify_advice(found)][:2] == ["foreign samples", "validation"]
-    assert set(trace_table(found).to_pydict()["ranking"]) == {found.found.order}
-    assert json.loads(purify_summary(found))["counts"]["known_foreign"] is None
+    assert [a.kind for a in purify_advice(findings)][:2] == ["foreign samples", "validation"]
+    assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
+    assert purify_summary(findings)["counts"]["known_foreign"] is None
 
 
 def test_a_majority_is_more_than_half():
@@ -135,52 +158,52 @@ def test_a_majority_is_more_than_half():
 
 
 def test_other_samples_than_those_that_were_judged_are_refused():
-    found, other = purified(), samples(100)
-    assert isinstance(found.found, Purification)
-    with pytest.raises(DataError, match="found must have the samples' ids"):
-        replace(found, samples=other)
+    findings, other = purified(), samples(100)
+    assert isinstance(findings.purification, Purification)
+    with pytest.raises(DataError, match="purification must have the samples' ids"):
+        replace(findings, samples=other)
     with pytest.raises(DataError, match="Divide the same SampleSet"):
         replace(divided(), samples=other)
 
 
 def test_partition_says_how_many_and_whether_inputs_tell():
-    found = divided()
-    assert isinstance(found, PartitionFindings)
-    blocks, router, _, truth = partition_advice(found)
+    findings = divided()
+    assert isinstance(findings, PartitionFindings)
+    blocks, router, _, truth = partition_advice(findings)
     assert blocks.headline.startswith("2 blocks")
     assert "the inputs do not tell" in router.headline.lower()
     assert router.severity == "look"
-    assert f"index between blocks and sources is {found.agreement:.2f}" in truth.sentence
-    told = replace(found, router=replace(found.router, is_informative=True, gain=0.4))
-    assert partition_advice(told)[1].severity == "act"
+    assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
+    routed = replace(findings, router=replace(findings.router, is_informative=True, gain=0.4))
+    assert partition_advice(routed)[1].severity == "act"
 
 
 def test_block_tables_add_up():
-    found = divided()
-    rows = block_rows(found)
-    assert [int(row.cells[0]) for row in rows] == [*found.found.sizes, 160]
-    names, counts = source_counts(found)
+    findings = divided()
+    rows = table(partition_page(findings), "Blocks")
+    assert [int(row.cells[0]) for row in rows] == [*findings.partition.sizes, 160]
+    names, counts = source_counts(findings)
     assert counts.sum() == 160
-    inside = (found.found.block == 0) & (found.samples.source == names[1])
+    inside = (findings.partition.block == 0) & (findings.samples.source == names[1])
     assert counts[0, 1] == inside.sum()
-    table = block_table(found).to_pydict()
-    assert table["responsibility"] == found.found.responsibility.max(1).tolist()
+    blocks = block_table(findings).to_pydict()
+    assert blocks["responsibility"] == findings.partition.responsibility.max(1).tolist()
 
 
 def test_the_surest_samples_of_each_block_are_shown():
-    found = divided()
-    shown = block_cards(found)
-    place = {str(i): k for k, i in enumerate(found.samples.ids)}
+    findings = divided()
+    shown = surest_gallery(findings).cards
+    place = {str(i): k for k, i in enumerate(findings.samples.ids)}
     for block in range(2):
-        own = [card for card in shown if card.block == block]
+        own = [card for card in shown if card.views == (str(block),)]
         assert len(own) == 12
-        values = [card.responsibility for card in own]
+        values = [card.keys["responsibility"] for card in own]
         assert values == sorted(values, reverse=True)
-        others = set(np.flatnonzero(found.found.block == block)) - {place[c.id] for c in own}
-        assert max(found.own_responsibility[list(others)]) <= values[-1]
+        others = set(np.flatnonzero(findings.partition.block == block)) - {place[c.id] for c in own}
+        assert max(findings.own_responsibility[list(others)]) <= values[-1]
 
 
 def test_summaries_are_standard_json():
-    never = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
-    assert json.loads(purify_summary(purified()), **never)["start"]["precision"] is None
-    assert json.loads(partition_summary(divided()), **never)["blocks"] == 2
+    assert purify_summary(purified())["start"]["precision"] is None
+    divided_files = partition_files(divided(), partition_page(divided()))
+    assert json.loads(divided_files["summary.json"], **NEVER)["blocks"] == 2

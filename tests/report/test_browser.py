@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.partition.page import render_partition_page
-from datassay.commands.polynomial.page import render_polynomial_page
-from datassay.commands.purify.page import render_purify_page
-from datassay.commands.report.job import run_report
-from datassay.commands.report.page import render_consensus_page
+from datassay.commands.partition.page import page as partition_page
+from datassay.commands.polynomial.page import page as polynomial_page
+from datassay.commands.purify.page import page as purify_page
+from datassay.commands.report.page import page as report_page
 from datassay.commands.run.blocks.queries import chosen_queries
-from datassay.commands.run.page import render_page
-from datassay.commands.sample.job import SampleSettings, run_sample
-from datassay.commands.sample.page import render_sampling_page
+from datassay.commands.run.page import page as run_page
+from datassay.commands.sample.job import run as run_sample
+from datassay.commands.sample.page import page as sample_page
+from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
 from datassay.lab.gallery import write_gallery
 from datassay.lab.run import chosen, lab_facts, run_lab
@@ -29,8 +29,8 @@ from helpers.findings import (
     text_samples,
     with_sources,
 )
-from helpers.polynomials import found as polynomial_found
-from helpers.runs import write_run
+from helpers.polynomials import surrogate_findings
+from helpers.runs import compared, write_run
 from helpers.weighings import weighed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -64,7 +64,7 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(render_page(make_findings()), encoding="utf-8")
+    path.write_text(render(run_page(make_findings())), encoding="utf-8")
     return path
 
 
@@ -253,7 +253,7 @@ def test_no_effect_is_cut(browser, tmp_path, width):
     tiny = replace(top, raising_effect=1e-3 * top.raising_effect)  # printed as +1.23e−05
     found = replace(found, attribution=replace(found.attribution, top=tiny))
     path = tmp_path / "index.html"
-    path.write_text(render_page(found), encoding="utf-8")
+    path.write_text(render(run_page(found)), encoding="utf-8")
     opened(browser, path, width)
     cut = """return [...document.querySelectorAll(".effect")].filter(
       (e) => e.scrollWidth > e.clientWidth || e.clientHeight > 40).length"""
@@ -264,7 +264,7 @@ def test_no_effect_is_cut(browser, tmp_path, width):
 @pytest.mark.parametrize("make", [digit_samples, text_samples], ids=["image", "text"])
 def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
     path = tmp_path / "index.html"
-    path.write_text(render_page(make_findings(with_sources(make()))), encoding="utf-8")
+    path.write_text(render(run_page(make_findings(with_sources(make())))), encoding="utf-8")
     opened(browser, path)
     for radio in browser.find_elements("css selector", "[name=query]"):
         browser.execute_script("arguments[0].click()", radio)
@@ -289,7 +289,7 @@ def test_screenshots_show_a_page_that_fits(browser, page, tmp_path, width):
 def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
     samples = replace(with_sources(make()), name="a_very_long_name_without_any_space_" * 4)
     path = tmp_path / "index.html"
-    path.write_text(render_page(make_findings(samples)), encoding="utf-8")
+    path.write_text(render(run_page(make_findings(samples))), encoding="utf-8")
     opened(browser, path, 390)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
@@ -306,14 +306,14 @@ def silent_and_narrow(browser, path):
 
 
 def test_the_page_of_a_purification(browser, tmp_path):
-    path, found = tmp_path / "index.html", evil_images(purified())
-    path.write_text(render_purify_page(found), encoding="utf-8")
+    path, findings = tmp_path / "index.html", evil_images(purified())
+    path.write_text(render(purify_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
-    gone = found.found.removed
-    assert visible(browser, "id") == [str(i) for i in found.samples.ids[gone]][:48]
+    gone = findings.purification.removed
+    assert visible(browser, "id") == [str(i) for i in findings.samples.ids[gone]][:48]
     choose(browser, view="wrong")
-    kept = [str(i) for i in gone if found.samples.source[i] == found.majority]
+    kept = [str(i) for i in gone if findings.samples.source[i] == findings.majority]
     assert len(visible(browser, "id")) == len(kept)
     link = browser.find_element("css selector", "[data-show=all]")
     browser.execute_script("arguments[0].click()", link)
@@ -326,7 +326,7 @@ def test_the_page_of_a_purification(browser, tmp_path):
 def test_the_page_of_compared_runs(browser, tmp_path):
     folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
     path = tmp_path / "index.html"
-    path.write_text(render_consensus_page(run_report(folders)), encoding="utf-8")
+    path.write_text(render(report_page(compared(folders))), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
@@ -337,7 +337,7 @@ def test_the_page_of_compared_runs(browser, tmp_path):
 
 def test_the_page_of_a_partition(browser, tmp_path):
     path = tmp_path / "index.html"
-    path.write_text(render_partition_page(divided()), encoding="utf-8")
+    path.write_text(render(partition_page(divided())), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     assert len(visible(browser, "id")) == 24
@@ -366,9 +366,9 @@ def test_the_page_of_a_weighting(browser, tmp_path):
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
-    found = replace(run_sample(settings), name="<b>mine")
+    findings = replace(run_sample(settings), name="<b>mine")
     path = tmp_path / "index.html"
-    path.write_text(render_sampling_page(found), encoding="utf-8")
+    path.write_text(render(sample_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "<b>mine"
     drawn = browser.find_elements("css selector", ".figure svg.main-svg")
@@ -378,7 +378,7 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["image", "row", "numbers"])
 def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     path = tmp_path / "index.html"
-    path.write_text(render_polynomial_page(polynomial_found(kind)), encoding="utf-8")
+    path.write_text(render(polynomial_page(surrogate_findings(kind))), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
     pictures = browser.find_elements("css selector", ".maps img")

@@ -18,10 +18,11 @@ from datassay.commands.run.blocks.queries import (
     query_data,
     query_note,
 )
-from datassay.commands.run.blocks.totals import group_tables, group_verdict
+from datassay.commands.run.blocks.totals import group_table, group_verdict, sections
 from datassay.commands.run.figures.samples import comparison_figure, source_groups, spoiled_groups
-from datassay.commands.run.page import render_page
-from datassay.commands.run.summary import summary_json
+from datassay.commands.run.files import files
+from datassay.commands.run.page import page as run_page
+from datassay.report.html import render
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
@@ -35,6 +36,10 @@ from helpers.findings import (
     with_sources,
 )
 from helpers.pages import Elements
+
+
+def rendered(found):
+    return render(run_page(found))
 
 
 def two_classes():
@@ -83,7 +88,7 @@ def test_one_output_decides_between_two_classes_at_a_half():
     found = with_outputs(make_findings(samples), outputs)
     assert np.array_equal(np.flatnonzero(predicted_class(outputs) != samples.y), [3])
     assert chosen_queries(found).positions[0] == 3
-    query = json.loads(query_data(found))["queries"][0]
+    query = query_data(found)["queries"][0]
     assert query["wrong"]
     assert {query["label"], query["predicted"]} == {"no", "yes"}
     assert [name for name, _, _ in query["outputs"]] == ["no", "yes"]
@@ -92,7 +97,7 @@ def test_one_output_decides_between_two_classes_at_a_half():
 
 def test_the_samples_of_a_query_are_those_of_the_attribution():
     found = make_findings()
-    data, top = json.loads(query_data(found)), found.attribution.top
+    data, top = query_data(found), found.attribution.top
     for query, i in zip(data["queries"], chosen_queries(found).positions, strict=True):
         raised = [data["samples"][place] for place, _ in query["raised"]]
         assert [s["id"] for s in raised] == [str(found.samples.ids[p]) for p in top.raising[i]]
@@ -109,7 +114,7 @@ def test_a_sample_that_raises_is_not_listed_as_lowering():
     top = found.attribution.top
     top = replace(top, lowering=top.raising, lowering_effect=top.raising_effect)
     found = replace(found, attribution=replace(found.attribution, top=top))
-    assert all(query["lowered"] == [] for query in json.loads(query_data(found))["queries"])
+    assert all(query["lowered"] == [] for query in query_data(found)["queries"])
 
 
 def test_a_regression_shows_its_largest_errors_first():
@@ -118,7 +123,7 @@ def test_a_regression_shows_its_largest_errors_first():
     error = np.abs(found.query_outputs[:, 0] - found.validation.y)
     assert error[chosen.positions[0]] == error.max()
     assert "of largest error first" in query_note(found)
-    assert not any(query["wrong"] for query in json.loads(query_data(found))["queries"])
+    assert not any(query["wrong"] for query in query_data(found)["queries"])
     assert effect_words(found)[0] == "the predicted value"
 
 
@@ -144,11 +149,11 @@ def test_the_words_name_trained_networks(of, words):
     )
     assert effect_words(found)[0] == words
     assert effect_sentence(found).endswith("to second order, averaged over the networks.")
-    assert "One Newton step from the trained weights" in render_page(found)
+    assert "One Newton step from the trained weights" in rendered(found)
 
 
 def test_hostile_texts_stay_inside_the_data():
-    page = render_page(make_findings(with_sources(text_samples())))
+    page = rendered(make_findings(with_sources(text_samples())))
     (data,) = [text for tag, text in Elements(page).text if text.startswith('{"queries"')]
     assert "<" not in data
     queries = json.loads(data)["queries"]
@@ -159,7 +164,7 @@ def test_hostile_texts_stay_inside_the_data():
 
 def test_tables_by_class_and_source_add_up():
     found = make_findings(with_sources(digit_samples()))
-    by_class, by_source = group_tables(found)
+    by_class, by_source = (group_table(found, by) for by in ("class", "source"))
     assert [row.name for row in by_class.rows] == list(found.samples.class_names)
     for table in (by_class, by_source):
         assert sum(int(row.cells[0]) for row in table.rows) == 500
@@ -169,17 +174,17 @@ def test_tables_by_class_and_source_add_up():
 
 def test_groups_as_one_stand_beside_their_sums_and_are_explained():
     found = make_findings(digit_samples())
-    assert {row.cells[-2] for row in group_tables(found)[0].rows} == {"–"}
-    assert "As one: what" not in render_page(found)
+    assert {row.cells[-2] for row in group_table(found, "class").rows} == {"–"}
+    assert "As one: what" not in rendered(found)
     names = found.groups["class"].names
     whole = GroupInformation(
         np.arange(1.0, 11), np.full(10, 50), names, smoothing="functional", sigma=1.0
     )
     found = replace(found, whole_groups={"class": whole})
-    (table,) = group_tables(found)
+    table = group_table(found, "class")
     told = {row.name: float(row.cells[-2]) for row in table.rows}
     assert told == {str(name): place + 1.0 for place, name in enumerate(names)}
-    assert "As one: what the network loses without the whole class." in render_page(found)
+    assert "As one: what the network loses without the whole class." in rendered(found)
 
 
 def with_pairs(found, interaction):
@@ -196,37 +201,37 @@ def with_pairs(found, interaction):
 
 def test_pairs_are_shown_by_what_they_carry_together():
     found = make_findings(digit_samples())
-    assert "They stand in for each other" not in render_page(found)
+    assert "They stand in for each other" not in rendered(found)
     found = with_pairs(found, [-1.0, 0.5, -3.0, 0.0])
     redundant, contrary = pair_cards(found)
-    assert [card.ratio for card in redundant] == ["2.5", "1.5"]
-    assert redundant[0].ids == tuple(str(i) for i in found.samples.ids[4:6])
+    assert [card.text.split()[3] for card in redundant] == ["2.5", "1.5"]
+    assert [side.id for side in redundant[0].sides] == [str(i) for i in found.samples.ids[4:6]]
     (card,) = contrary
-    assert (card.joint, card.ratio) == ("1.50", "0.8")
+    assert card.text == "together 1.50 nats, 0.8 times their sum"
     names, y = found.samples.class_names, found.samples.y
-    assert card.labels == (names[y[2]], names[y[3]])
-    assert card.suspect == tuple(found.issues.is_issue[2:4])
-    page = render_page(found)
+    assert [side.label for side in card.sides] == [names[y[2]], names[y[3]]]
+    assert [bool(side.verdict) for side in card.sides] == found.issues.is_issue[2:4].tolist()
+    page = rendered(found)
     assert "They stand in for each other" in page and "They contradict each other" in page
     assert "together 5.00 nats, 2.5 times their sum" in page
-    told = json.loads(summary_json(found))["pairs"]
-    assert [row["interaction"] for row in told] == [-3.0, -1.0, 0.5, 0.0]
+    pairs = json.loads(files(found, run_page(found))["summary.json"])["pairs"]
+    assert [row["interaction"] for row in pairs] == [-3.0, -1.0, 0.5, 0.0]
 
 
 def test_no_more_pairs_than_fit_and_none_of_the_wrong_sign():
     found = with_pairs(make_findings(digit_samples()), -np.arange(1.0, 21))
     redundant, contrary = pair_cards(found)
     assert len(redundant) == N_PAIRS and contrary == ()
-    assert "They contradict each other" not in render_page(found)
+    assert "They contradict each other" not in rendered(found)
 
 
 def test_hostile_names_stay_text_in_pairs():
     bare = make_findings(with_sources(text_samples()))
     found = with_pairs(bare, [-1.0, 1.0])
-    scripts = [[t for t, _ in Elements(render_page(f)).text].count("script") for f in (bare, found)]
+    scripts = [[t for t, _ in Elements(rendered(f)).text].count("script") for f in (bare, found)]
     assert scripts[0] == scripts[1] > 0
     names = found.samples.class_names
-    assert ("p", names[found.samples.y[0]]) in Elements(render_page(found)).text
+    assert ("p", names[found.samples.y[0]]) in Elements(rendered(found)).text
 
 
 def test_the_verdict_says_who_informs_more_or_that_nobody_does():
@@ -257,3 +262,15 @@ def test_without_truth_or_sources_nothing_is_compared():
     found = make_findings(row_samples())
     assert source_groups(found) == []
     assert spoiled_groups(found) == []
+
+
+def test_spoiled_inputs_without_groups_have_a_heading_and_are_in_the_navigation():
+    """A regression has no classes to total by, and still says what was made wrong."""
+    samples = regression_samples()
+    found = make_findings(samples, adversarial=np.arange(len(samples)) % 5 == 0)
+    assert found.groups == {}
+    (section,) = sections(found)
+    page = rendered(found)
+    assert f"<h2>{section.title}</h2>" in page
+    assert f'<a href="#{section.anchor}">{section.short}</a>' in page and section.short
+    assert 'id="groups"' not in page

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.remove.rivals import Contest
-from datassay.commands.run.files import WRITERS, write_results
+from datassay.commands import write_results
 from datassay.errors import SettingError
 from datassay.report import write
-from datassay.report.write import check_writable
+from datassay.report.write import check_writable, write_part
 from helpers.findings import (
     EVIL,
     digit_samples,
@@ -159,11 +159,13 @@ def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing,
     (out / "mine.txt").write_text("keep")
     before = {p.name: p.read_bytes() for p in out.iterdir()}
 
-    def fail(findings, path):
-        path.write_text("half")
-        raise failure
+    def fail(part, path):
+        if path.name == failing:
+            path.write_text("half")
+            raise failure
+        write_part(part, path)
 
-    monkeypatch.setitem(WRITERS, failing, fail)
+    monkeypatch.setattr(write, "write_part", fail)
     for place in (out, tmp_path / "new"):
         with pytest.raises(failure):
             write_results(make_findings(digit_samples(40)), place)
@@ -172,10 +174,10 @@ def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing,
 
 
 def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
-    def full(findings, path):
+    def full(part, path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(WRITERS, "summary.json", full)
+    monkeypatch.setattr(write, "write_part", full)
     with pytest.raises(SettingError, match=r"No space left on device\. Free space"):
         write_results(make_findings(), tmp_path / "out")
     assert not names(tmp_path)

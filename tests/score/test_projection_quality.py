@@ -12,11 +12,13 @@ import datassay as da
 from datassay.collect import choose_form as form_module
 from datassay.collect.collection import sample_layers
 from datassay.commands.run.job import run
-from datassay.commands.run.page import render_page
-from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.page import page as run_page
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
-from datassay.commands.terminal import results_table
+from datassay.commands.terminal import page_lines
 from datassay.errors import SettingError
+from datassay.report.html import render
 from datassay.score.compare import projection_quality as quality_module
 from datassay.score.compare.projection_quality import (
     SCORES,
@@ -160,9 +162,10 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     assert found.facts[REACHED].endswith("; on 120 samples")
     assert found.projection_quality is not None
     assert found.projection_quality.n_features.tolist() == [8, 65, 131]
-    page = render_page(found)
-    assert "How many features that takes" in page and "120 of the samples" in page
-    shown = [str(line) for line in results_table(found)]
+    page = run_page(found)
+    html = render(page)
+    assert "How many features that takes" in html and "120 of the samples" in html
+    shown = [str(line) for line in page_lines(page)]
     assert f"{CHOICE}: {found.facts[CHOICE]}" in shown
 
 

@@ -23,7 +23,7 @@ from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, probability_warning
-from datassay.collect.jacobian.trained import initial_fit_warning
+from datassay.collect.jacobian.trained import check_initial_fit
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import check_kind, checks_arguments
@@ -115,7 +115,7 @@ def collect(
     n = len(train)
     val_targets = all_targets.get("val")
     notes += probability_warning(f0[:n], train.is_classification)
-    notes += initial_fit_warning(
+    notes += check_initial_fit(
         f0[:n],
         targets,
         f0[n:],
@@ -302,10 +302,10 @@ def _pass(
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     if kept is None:
-        found = engine.map(JacobianPass.arrays, work, work.chunks)
+        results = engine.map(JacobianPass.arrays, work, work.chunks)
     else:
-        found = kept.arrays(filled, engine)
-    for chunk, arrays in zip(work.chunks, found, strict=True):
+        results = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, results, strict=True):
         for name, tensor in filled.items():
             tensor[done : done + len(chunk)] = arrays[name]
         done += len(chunk)

@@ -85,8 +85,8 @@ class JacobianPass:
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
             f0, blocks = self._blocks(x)
         _check_finite(f0, blocks, samples.ids[chunk.samples])
-        found = {OUTPUTS: f0, **named_tensors(blocks)}
-        return {name: values.cpu() for name, values in found.items()}
+        arrays = {OUTPUTS: f0, **named_tensors(blocks)}
+        return {name: values.cpu() for name, values in arrays.items()}
 
     def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
         if self._as_factors:

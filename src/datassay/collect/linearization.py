@@ -131,4 +131,4 @@ class Linearization:
 
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
-    return features.at(rows) if isinstance(features, StoredFeatures) else features[rows]
+    return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]

@@ -17,7 +17,7 @@ from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.store.features import FORMAT, FeatureStore, Layout, features_manifest
 from datassay.collect.store.manifest import (
     machine_fingerprint,
     model_fingerprint,
@@ -68,7 +68,7 @@ class KeptPass:
         free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
         survey = self.store.survey()
-        self._there = set(survey.found)
+        self._there = set(survey.complete)
         log = logger.warning if survey.damaged else logger.info
         log("%s: %s.", self.store.location, survey.sentence)
         self._check_outputs()
@@ -110,8 +110,8 @@ class KeptPass:
             chunk: one of the pass's.
         """
         with _threads(int(self.store.free["threads"])):
-            found = self.work.arrays(chunk)
-        values = {name: t.numpy() for name, t in found.items()}
+            tensors = self.work.arrays(chunk)
+        values = {name: t.numpy() for name, t in tensors.items()}
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)
 
@@ -153,10 +153,10 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
         DataError: the manifest is damaged or cannot be read.
         SettingError: there is something else than a store.
     """
-    found = read_manifest(location)
-    if found is None or found["run"].get("format") != FORMAT:
+    manifest = features_manifest(location)
+    if manifest is None or manifest["run"].get("format") != FORMAT:
         return None
-    form = Form(**found["free"]["form"])
+    form = Form(**manifest["free"]["form"])
     names = {"projection": "projection", "outputs": "outputs", "projection_kind": "kind"}
     allowed = (
         settings.get(name, "auto") in {"auto", getattr(form, field)}

@@ -3,7 +3,7 @@
 A command's folder holds `command.py` with a COMMAND, and three modules that are imported when it
 runs: `job.py` with `run(train, val, settings, progress)`, which gives the findings; `page.py` with
 `page(findings)`, which gives a Page; and `files.py` with FILES and `files(findings, page)`, which
-gives the tables and texts beside the page. Options are read off the settings' fields.
+gives the tables, texts and other files beside the page. Options are read off the settings' fields.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
 from datassay.commands.shell import err_console, out_console
+
+if TYPE_CHECKING:
+    from datassay.report.page import Page
 
 PAGE = "index.html"
 
@@ -90,17 +93,34 @@ class Command:
     ) -> None:
         """Compute with progress shown, write all files or none, print the page in short."""
         from datassay.commands.terminal import ProgressDisplay, page_lines
-        from datassay.report.html import render
-        from datassay.report.write import write_pages
 
         with ProgressDisplay(err_console) as progress:
             findings = self.compute(sets, settings, given, progress)
-            page = self.part("page", given).page(findings)
-            parts = self.part("files", given).files(findings, page)
-            # The page comes last into place, so that a new page never stands beside older tables.
-            path = write_pages({**parts, PAGE: render(page)}, out)
+            page, path = self.write(findings, given, out)
         out_console.print(*page_lines(page), sep="\n")
         out_console.print(str(path), soft_wrap=True)
+
+    def write(self, findings: Any, given: Mapping[str, Any], out: Path) -> tuple[Page, Path]:
+        """Write all files or none.
+
+        Args:
+            findings: of the job.
+            given: field name → value, of all groups.
+            out: folder of the results; other files in it stay.
+
+        Returns:
+            The page, and the path to tell the user.
+
+        Raises:
+            SettingError: the folder cannot be written, or the disk is full.
+        """
+        from datassay.report.html import render
+        from datassay.report.write import write_pages
+
+        page = self.part("page", given).page(findings)
+        parts = self.part("files", given).files(findings, page)
+        # The page comes last into place, so that a new page never stands beside older tables.
+        return page, write_pages({**parts, PAGE: render(page)}, out)
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:

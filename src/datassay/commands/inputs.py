@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MODEL_HELP = (
     "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
 )
+BLOCK_MODEL_HELP = "logistic or linear, solved exactly; purify trains others anew."
+RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
+DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 
@@ -96,3 +99,51 @@ def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
     if inputs.noise == 0:
         return train
     return add_label_noise(train, inputs.noise, kind=inputs.noise_kind, seed=seed)
+
+
+def number_or(text: str, word: str, name: str) -> float | str:
+    """From the text of an option that is a number or one word.
+
+    Returns:
+        The number, or the word.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    if text == word:
+        return word
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SettingError(f"{name} must be a number or {word!r}; got {text!r}.") from error
+
+
+def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> int | str | None:
+    """From the text of an option that is a whole number, auto or none.
+
+    Returns:
+        The number, "auto", or None for "none".
+
+    Raises:
+        SettingError: it is none of these.
+    """
+    if text in {"auto", "none"}:
+        return None if text == "none" else "auto"
+    if not text.isdecimal():
+        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text!r}.")
+    return int(text)
+
+
+def gigabytes(text: str) -> float:
+    """From the text of an option in GB.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        SettingError: it is no number.
+    """
+    try:
+        return 1e9 * float(text)
+    except ValueError as error:
+        raise SettingError(f"memory must be a number of gigabytes; got {text!r}.") from error

@@ -61,15 +61,18 @@ def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
         shown: Any = typer.Argument(help=told.help, show_default=False)
     else:
         flags = _flags(name, told, default, hint)
-        text = told.show if told.show is not None else default not in {None, False}
+        text = told.show
+        if text is None and default is not None and default is not False:
+            # Typer knows no default that is read from a text, unless it is that text.
+            text = True if told.read is None or isinstance(default, str) else str(default)
         shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, told), shown]
     if default is dataclasses.MISSING:
         return inspect.Parameter(name, kind, annotation=annotation)
-    # Where text is read the default needs none: an option that is not given leaves it.
+    # Where text is read another default is left to the field: such an option was not given.
     if told.read is not None:
-        default = None
+        default = default if isinstance(default, str) else None
     elif isinstance(default, tuple):
         default = list(default)
     return inspect.Parameter(name, kind, default=default, annotation=annotation)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 from rich.console import Console, RenderableType
 
+from datassay.commands.inputs import number_or as number_or
+from datassay.commands.inputs import whole_auto_or_none as whole_auto_or_none
 from datassay.errors import DatassayError, SettingError
 from datassay.progress import Progress
 
@@ -117,46 +119,3 @@ def with_noise(train: SampleSet, noise: float, kind: str, seed: int) -> SampleSe
     if noise == 0:
         return train
     return add_label_noise(train, noise, kind=kind, seed=seed)
-
-
-def number_or(text: str, word: str, name: str) -> float | str:
-    """An option that is a number or one word.
-
-    Args:
-        text: as given.
-        word: the word.
-        name: of the option.
-
-    Returns:
-        The number, or the word.
-
-    Raises:
-        SettingError: it is neither.
-    """
-    if text == word:
-        return word
-    try:
-        return float(text)
-    except ValueError as error:
-        raise SettingError(f"{name} must be a number or {word!r}; got {text!r}.") from error
-
-
-def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> int | str | None:
-    """An option that is a whole number, auto or none.
-
-    Args:
-        text: as given.
-        name: of the option.
-        kind: of number, for the error.
-
-    Returns:
-        The number, "auto", or None for "none".
-
-    Raises:
-        SettingError: it is none of these.
-    """
-    if text in {"auto", "none"}:
-        return None if text == "none" else "auto"
-    if not text.isdecimal():
-        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text!r}.")
-    return int(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -21,17 +20,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from datassay.act.remove.summarize import KeepSet
-from datassay.commands.run.findings import Findings
-from datassay.commands.run.steps.plan import Plan
-from datassay.commands.run.steps.projection import PROJECTION_FACTS
-from datassay.data.samples import SampleSet
 from datassay.report import page as page_parts
 from datassay.report.page import Page, Row
-from datassay.report.wording import number
 
-N_SHOWN = 5
-N_ISSUES_SHOWN = 10
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -89,53 +80,6 @@ class ProgressDisplay:
             self._step_started = now
 
 
-def results_table(findings: Findings) -> list[RenderableType]:
-    """The most and least informative samples, the likely label errors, and who won.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        What to print, in order.
-    """
-    order = np.argsort(-findings.information.information, kind="stable")
-    suspects = findings.issues.suspects
-    shown: list[RenderableType] = [
-        _samples("Most informative", findings, order[:N_SHOWN]),
-        _samples("Least informative", findings, order[::-1][:N_SHOWN]),
-        Text("No likely label errors."),
-    ]
-    if len(suspects):
-        title = f"Likely label errors ({len(suspects):,} in all)"
-        shown[-1] = _samples(title, findings, suspects[:N_ISSUES_SHOWN])
-    lines = [Text(f"{c.measure}: {c.verdict}") for c in findings.contests]
-    lines += [Text(f"{n}: {findings.facts[n]}") for n in PROJECTION_FACTS if n in findings.facts]
-    return [*shown, *lines, *warned(findings.warnings)]
-
-
-def _samples(title: str, findings: Findings, positions: np.ndarray) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("id", "label", "suggested"):
-        table.add_column(name)
-    for name in ("information, nats", "label issue score"):
-        table.add_column(name, justify="right")
-    for i in positions:
-        table.add_row(
-            plain_text(str(findings.samples.ids[i])),
-            _label(findings.samples, findings.samples.y[i]),
-            _label(findings.samples, findings.issues.suggested_label[i]),
-            number(float(findings.information.information[i])),
-            f"{findings.issues.score[i]:+.2f}",
-        )
-    return table
-
-
-def _label(samples: SampleSet, value) -> Text:
-    if samples.class_names:
-        return plain_text(samples.class_names[int(value)])
-    return Text(", ".join(number(float(v)) for v in np.atleast_1d(value)))
-
-
 def plain_text(text: str) -> Text:
     """The user's own text without what a terminal would take as a command.
 
@@ -146,32 +90,6 @@ def plain_text(text: str) -> Text:
         The same, unprintable characters replaced.
     """
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
-
-
-def kept_table(
-    train: SampleSet, kept: KeepSet, warnings: Iterable[str] = ()
-) -> list[RenderableType]:
-    """How many samples to keep, in all and of each class.
-
-    Args:
-        train: the samples.
-        kept: which to keep.
-        warnings: what the reader must know.
-
-    Returns:
-        What to print, in order.
-    """
-    lines = [Text(f"Keep {len(kept.keep):,} of {len(train):,} samples."), *warned(warnings)]
-    if not train.is_classification:
-        return [*lines]
-    table = Table()
-    table.add_column("class")
-    for name in ("samples", "to keep"):
-        table.add_column(name, justify="right")
-    for c in np.unique(train.y):
-        counts = (int((y == c).sum()) for y in (train.y, train.y[kept.keep]))
-        table.add_row(_label(train, c), *(f"{n:,}" for n in counts))
-    return [table, *lines]
 
 
 def page_lines(page: Page) -> list[RenderableType]:
@@ -188,24 +106,33 @@ def page_lines(page: Page) -> list[RenderableType]:
         if isinstance(block, page_parts.Table) and block.in_terminal:
             shown.append(rows_table(block.columns, block.rows))
         elif isinstance(block, page_parts.Gallery):
-            shown += [_cards(block, view) for view in block.views if view.in_terminal]
-    return [*shown, *(Text(line) for line in page.answer), *warned(page.warnings)]
+            shown += _views(block)
+    return [*shown, *(plain_text(line) for line in page.answer), *warned(page.warnings)]
 
 
-def _cards(gallery: page_parts.Gallery, view: page_parts.View) -> Table:
-    """The first cards of a view, a line each."""
-    cards = [c for c in gallery.cards if isinstance(c, page_parts.Card) and view.value in c.views]
-    if view.sort:
-        sign = -1 if view.descending else 1
-        cards.sort(key=lambda card: sign * card.keys[view.sort])
+def _views(gallery: page_parts.Gallery) -> list[Table]:
+    """The first cards of each view that is to be printed, a line each; none of an empty view."""
+    tables = []
+    for view in gallery.views:
+        cards = [c for c in gallery.cards if isinstance(c, page_parts.Card)]
+        cards = [card for card in cards if view.value in card.views]
+        if view.sort:
+            sign = -1 if view.descending else 1
+            cards.sort(key=lambda card, s=sign, key=view.sort: s * card.keys[key])
+        if view.in_terminal and cards:
+            tables.append(_cards(view, cards))
+    return tables
+
+
+def _cards(view: page_parts.View, cards: list[page_parts.Card]) -> Table:
     title = f"{view.label[:1].upper()}{view.label[1:]}"
     table = Table(title=title, title_justify="left")
     for name in ("id", "label", "suggested"):
         table.add_column(name)
-    for _, name in cards[0].figures if cards else ():
+    for _, name in cards[0].figures:
         table.add_column(name, justify="right")
     for card in cards[: view.in_terminal]:
-        texts = (plain_text(t) for t in (card.id, card.label, card.suggested or card.label))
+        texts = (plain_text(text) for text in (card.id, card.label, card.suggested))
         table.add_row(*texts, *(text for text, _ in card.figures))
     return table
 
@@ -238,35 +165,3 @@ def warned(warnings: Iterable[str]) -> list[Text]:
         One line each.
     """
     return [Text(f"Warning: {w}", style="yellow") for w in warnings]
-
-
-def plan_table(plan: Plan) -> list[RenderableType]:
-    """The plan as a table and a sentence.
-
-    Args:
-        plan: of a run.
-
-    Returns:
-        What to print, in order.
-    """
-    table = Table(title="Plan", title_justify="left")
-    for name in ("step", "what"):
-        table.add_column(name)
-    for name in ("memory", "operations", "seconds"):
-        table.add_column(name, justify="right")
-    for step in plan.steps:
-        table.add_row(
-            step.name,
-            step.detail,
-            f"{step.bytes / 1e9:.2f} GB",
-            f"{step.flops:.1e}" if step.flops else "",
-            f"{step.seconds:.1f}",
-        )
-    total = sum(step.seconds for step in plan.steps)
-    fits = "fits" if plan.fits else "does NOT fit"
-    sentence = (
-        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
-        f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
-        f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run."
-    )
-    return [table, Text(sentence)]

@@ -138,10 +138,10 @@ def retrain(
     reference = kept.get("all")
     done = total - steps * len(missing)
     for part in _parts(missing, networks_at_a_time(model, train)):
-        told = _many(part_of(progress, STEP, done, total), len(part))
-        networks = _train(model, train, part, without, told)
-        found = _without(networks, part, train, train if val is None else val, reference)
-        for i, arrays in zip(part, found, strict=True):
+        report = _many(part_of(progress, STEP, done, total), len(part))
+        networks = _train(model, train, part, without, report)
+        results = _without(networks, part, train, train if val is None else val, reference)
+        for i, arrays in zip(part, results, strict=True):
             kept.put(f"without-{i}", arrays)
         done += steps * len(part)
     rows = [kept.get(f"without-{i}") for i in chosen]

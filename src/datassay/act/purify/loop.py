@@ -154,11 +154,11 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     n, settings = len(job.samples), job.settings
     keep = torch.arange(n)
     fitted = fit.fit(keep)
-    order = settings.order if settings.order != "auto" else _order(fitted.at)
+    order = settings.order if settings.order != "auto" else _order(fitted.geometry)
     points, batches, stop = [], [], None
     surprise = float("nan")
     while True:
-        variance, ranking = _ranked(fitted.at.subset(keep), order, job)
+        variance, ranking = _ranked(fitted.geometry.subset(keep), order, job)
         points.append(_point(job, fitted, keep, variance, surprise))
         if settings.stop == "held_out":
             told = np.array([point["surprise"] for point in points[1:]])
@@ -232,7 +232,7 @@ def _batch(
 def _point(
     job: _Job, fitted: Fitted, keep: Int[Tensor, " kept"], variance: float, surprise: float
 ) -> dict[str, float]:
-    at = fitted.at
+    at = fitted.geometry
     scores = iter(fitted.others)
     return {
         "removed": len(job.samples) - len(keep),
@@ -246,7 +246,7 @@ def _point(
 
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
     """Mean negative log-likelihood of the removed labels under the model refitted without them."""
-    at = fitted.at
+    at = fitted.geometry
     losses = output_losses(at.outputs / fitted.temperature, at.targets, at.loss)
     if train.is_classification and at.loss == "cross_entropy":
         return float(losses[batch].mean())

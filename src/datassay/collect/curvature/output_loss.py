@@ -162,8 +162,8 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     """
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
-        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
-        return float((found == y).double().mean())
+        predicted = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((predicted == y).double().mean())
     y = y.double().reshape(len(y), -1)
     error = (outputs - y).square().sum(0)
     return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())

@@ -102,8 +102,8 @@ def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
         )
     finite = np.isfinite(values.reshape(len(x), -1)).all(1)
     if not finite.all():
-        at = int(np.argmin(finite))
-        where = ", ".join(f"{v:.6g}" for v in x[at])
+        first = int(np.argmin(finite))
+        where = ", ".join(f"{v:.6g}" for v in x[first])
         raise DataError(
             f"{RULE}; {int((~finite).sum())} of {len(x)} points gave NaN or infinity, the first "
             f"of them ({where}). Narrow the domain, or mend f there."

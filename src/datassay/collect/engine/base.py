@@ -56,12 +56,12 @@ class Engine(ABC):
             The sum; at most 1 + log₂(pieces) partial sums are held.
         """
 
-        def told() -> Iterator[Tensor]:
+        def reported() -> Iterator[Tensor]:
             for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
                 done(piece)
                 yield value
 
-        return tree_sum(told(), operator.iadd)
+        return tree_sum(reported(), operator.iadd)
 
     @abstractmethod
     def _map(

@@ -249,10 +249,10 @@ def factored_jacobian(
         ) from error
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
-    found: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
+    by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
     for name in layers.convolutions:
-        found |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
-    blocks = {name: found[name] for name in layers.direct}
+        by_name |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
+    blocks = {name: by_name[name] for name in layers.direct}
     for name, (_, _, has_bias) in layers.dense.items():
         blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
     return outputs, blocks

@@ -143,12 +143,12 @@ def check_apart(model: nn.Module, x: Tensor) -> None:
         change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
         if change <= APART or not math.isfinite(change):  # what is not finite is told elsewhere
             return
-        told = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
+        message = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
     else:
-        told = f"{len(x)} samples give outputs {list(together.shape)}"
+        message = f"{len(x)} samples give outputs {list(together.shape)}"
     raise ModelError(
-        f"each sample's output must depend on that sample alone; {told}. Take out what mixes the "
-        "batch or draws at random: statistics over the batch, attention across samples, noise."
+        f"each sample's output must depend on that sample alone; {message}. Take out what mixes "
+        "the batch or draws at random: statistics over the batch, attention across samples, noise."
     )
 
 

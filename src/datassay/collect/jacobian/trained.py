@@ -15,7 +15,7 @@ LEAST_FIT = 0.2
 NOTABLE_FIT = 0.5
 
 
-def initial_fit_warning(
+def check_initial_fit(
     outputs: Float[Tensor, "n k"],
     targets: Float[Tensor, "n k"],
     val_outputs: Float[Tensor, "m k"],

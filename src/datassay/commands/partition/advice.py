@@ -14,55 +14,45 @@ from datassay.report.wording import count, number, percent, score_change
 SURE = 0.9
 
 
-def partition_advice(findings: PartitionFindings) -> tuple[Advice, ...]:
-    """What to do next, most urgent first.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        How many blocks, whether the inputs tell them apart, how sure the assignment is, and how it
-        agrees with the sources where they are known.
-    """
-    told = [_blocks(findings)]
-    if findings.found.n_blocks > 1:
-        told += [_router(findings), _sureness(findings)]
+def advice(findings: PartitionFindings) -> tuple[Advice, ...]:
+    """How many blocks; whether inputs tell them apart; how sure and how right the assignment is."""
+    pieces = [_blocks(findings)]
+    if findings.partition.n_blocks > 1:
+        pieces += [_router(findings), _sureness(findings)]
         if math.isfinite(findings.agreement):
-            told.append(_agreement(findings))
-    return tuple(told)
+            pieces.append(_agreement(findings))
+    return tuple(pieces)
 
 
 def _blocks(findings: PartitionFindings) -> Advice:
-    found = findings.found
-    k, tried = found.n_blocks, found.held_out
-    together = number(found.variance_together)
+    partition = findings.partition
+    k, tried = partition.n_blocks, partition.held_out
+    together = number(partition.variance_together)
     if k == 1:
-        return Advice(
-            kind="blocks",
-            severity="fine",
-            headline="One block: no mixture found",
-            sentence=(
-                "One model explains samples that it has not seen as well as several would"
-                f"{_tried(findings)}. Its variance of influence is {together}. If some labels may "
-                "still be wrong, run datassay purify."
-            ),
+        most = max(tried)
+        others = f" ({count(most, 'block')} were tried)" if most > 1 else ""
+        sentence = (
+            f"One model explains samples that it has not seen as well as several would{others}. "
+            f"Its variance of influence is {together}. If some labels may still be wrong, run "
+            "datassay purify."
         )
+        return Advice("blocks", "fine", "One block: no mixture found", sentence)
     gain = ""
     if 1 in tried and k in tried:
         gain = (
             f" {count(k, 'model')} explain samples that they have not seen better than one by "
             f"{number(tried[k] - tried[1])} nats a sample."
         )
-    each = _listed([number(float(v)) for v in found.variance])
-    sizes = _listed([f"{size:,}" for size in found.sizes])
+    each = _listed([number(float(v)) for v in partition.variance])
+    sizes = _listed([f"{size:,}" for size in partition.sizes])
     return Advice(
         kind="blocks",
         severity="act",
         headline=f"{count(k, 'block')}: the samples follow different rules",
         sentence=(
-            f"They hold {sizes} samples.{gain} The variance of "
-            f"influence is {together} under one model and {each} in the blocks. Train one model a "
-            "block (blocks.parquet names the block of each id), and find out what the blocks are."
+            f"They hold {sizes} samples.{gain} The variance of influence is {together} under one "
+            f"model and {each} in the blocks. Train one model a block (blocks.parquet names the "
+            "block of each id), and find out what the blocks are."
         ),
     )
 
@@ -71,50 +61,33 @@ def _listed(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def _tried(findings: PartitionFindings) -> str:
-    most = max(findings.found.held_out)
-    return f" ({count(most, 'block')} were tried)" if most > 1 else ""
-
-
 def _router(findings: PartitionFindings) -> Advice:
     router, metric = findings.router, findings.metric
     scores = ""
     if math.isfinite(router.routed):
         change = score_change(router.routed - router.single, metric)
         way = "more" if router.routed >= router.single else "less"
+        weights = "the router" if router.is_informative else "the blocks' shares"
         scores = (
-            f" Linear models, one a block, weighted by {_weights(findings)}, reach "
-            f"{router.routed:.3f} validation {metric}, {change} {way} than one model of all "
-            f"({router.single:.3f})."
+            f" Linear models, one a block, weighted by {weights}, reach {router.routed:.3f} "
+            f"validation {metric}, {change} {way} than one model of all ({router.single:.3f})."
         )
     gain = f"{router.gain:.2f} ± {router.gain_error:.2f}"
     if router.is_informative:
-        return Advice(
-            kind="new samples",
-            severity="act",
-            headline="The inputs tell the blocks apart",
-            sentence=(
-                "A router that sees only the inputs names a block that is more probable than the "
-                f"largest one by {gain} (cross-validated). PartitionedClassifier (or -Regressor) "
-                f"sends new samples to the right model.{scores}"
-            ),
+        sentence = (
+            "A router that sees only the inputs names a block that is more probable than the "
+            f"largest one by {gain} (cross-validated). PartitionedClassifier (or -Regressor) "
+            f"sends new samples to the right model.{scores}"
         )
-    return Advice(
-        kind="new samples",
-        severity="look",
-        headline="The inputs do not tell the blocks apart",
-        sentence=(
-            "Letting a block's share depend on the input does not explain held-out samples better, "
-            "or a router that sees only the inputs gains nothing clear over naming the largest "
-            f"block ({gain}, cross-validated). New samples cannot be sent to their model by the "
-            "inputs at hand. Look for something that tells: who labelled it, when, from where."
-            f"{scores}"
-        ),
+        return Advice("new samples", "act", "The inputs tell the blocks apart", sentence)
+    sentence = (
+        "Letting a block's share depend on the input does not explain held-out samples better, "
+        "or a router that sees only the inputs gains nothing clear over naming the largest "
+        f"block ({gain}, cross-validated). New samples cannot be sent to their model by the "
+        "inputs at hand. Look for something that tells: who labelled it, when, from where."
+        f"{scores}"
     )
-
-
-def _weights(findings: PartitionFindings) -> str:
-    return "the router" if findings.router.is_informative else "the blocks' shares"
+    return Advice("new samples", "look", "The inputs do not tell the blocks apart", sentence)
 
 
 def _sureness(findings: PartitionFindings) -> Advice:

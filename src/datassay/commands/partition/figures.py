@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from datassay.commands.partition.findings import PartitionFindings, block_name
-from datassay.report.style import BLUE, CLASS_COLOURS, GREY, INK, VERMILION, log_ticks, plain, style
+from datassay.commands.partition.findings import PartitionFindings
+from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION, log_ticks, plain, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -17,40 +18,6 @@ MAX_POINTS = 2000
 # Colours that stay apart for colour-blind readers, and symbols for who sees none.
 BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
-
-
-def partition_figures(
-    findings: PartitionFindings, places: Float[np.ndarray, "n 2"], explained: float
-) -> dict[str, tuple[str, str]]:
-    """All the figures that these findings can fill.
-
-    Args:
-        findings: one partition.
-        places: from `map_places`.
-        explained: share of the inputs' variance that the map shows.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    found, samples = findings.found, findings.samples
-    names = [block_name(k) for k in range(found.n_blocks)]
-    drawn = {
-        "variance": (variance_figure(findings), "Variance of influence of each block"),
-        "map": (
-            map_figure(places, found.block, names, explained),
-            "Two principal components of the inputs, coloured by block",
-        ),
-        "targets": (target_figure(findings), "Labels or targets in each block"),
-    }
-    if len(found.held_out) > 1:
-        text = "Held-out log-likelihood against the number of blocks"
-        drawn["held_out"] = (held_out_figure(findings), text)
-    if samples.source is not None:
-        sources, place = np.unique(samples.source, return_inverse=True)
-        if 1 < len(sources) <= len(BLOCK_COLOURS):
-            figure = map_figure(places, place, [str(s) for s in sources], explained)
-            drawn["sources"] = (figure, "The same map, coloured by source")
-    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
 
 
 def map_places(findings: PartitionFindings) -> tuple[Float[np.ndarray, "n 2"], float]:
@@ -75,32 +42,28 @@ def map_places(findings: PartitionFindings) -> tuple[Float[np.ndarray, "n 2"], f
 
 
 def held_out_figure(findings: PartitionFindings) -> Figure:
-    """What each number of blocks predicts of samples that were left out.
-
-    Args:
-        findings: one partition that tried several.
-
-    Returns:
-        The figure, the chosen number marked.
-    """
+    """What each number of blocks predicts of samples that were left out; the chosen one marked."""
     import plotly.graph_objects as go
 
-    found = findings.found
-    counts = sorted(found.held_out)
-    values = [found.held_out[k] for k in counts]
+    partition = findings.partition
+    counts = sorted(partition.held_out)
+    values = [partition.held_out[k] for k in counts]
     figure = go.Figure()
     figure.add_scatter(
         x=counts,
         y=values,
         mode="lines+markers",
         line={"color": BLUE, "width": 2},
-        marker={"size": 8, "color": [VERMILION if k == found.n_blocks else BLUE for k in counts]},
+        marker={
+            "size": 8,
+            "color": [VERMILION if k == partition.n_blocks else BLUE for k in counts],
+        },
         hovertemplate="%{x} blocks: %{y:.3f} nats a sample<extra></extra>",
     )
-    if found.n_blocks in found.held_out:
+    if partition.n_blocks in partition.held_out:
         figure.add_annotation(
-            x=found.n_blocks,
-            y=found.held_out[found.n_blocks],
+            x=partition.n_blocks,
+            y=partition.held_out[partition.n_blocks],
             text="chosen",
             yanchor="top",
             yshift=-6,
@@ -118,29 +81,20 @@ def held_out_figure(findings: PartitionFindings) -> Figure:
 
 
 def variance_figure(findings: PartitionFindings) -> Figure:
-    """V of all samples under one model, and of each block under its own.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        The figure, on a logarithmic axis.
-    """
+    """V of all samples under one model, and of each block under its own, on a logarithmic axis."""
     import plotly.graph_objects as go
 
-    found = findings.found
-    values = np.concatenate([[found.variance_together], found.variance])
-    names = ["together", *(block_name(k) for k in range(found.n_blocks))]
+    partition = findings.partition
+    values = np.concatenate([[partition.variance_together], partition.variance])
+    names = ["together", *findings.block_names]
+    colours = np.array([INK, *islice(cycle(BLOCK_COLOURS), partition.n_blocks)])
     there = np.isfinite(values) & (values > 0)
     figure = go.Figure()
     figure.add_scatter(
         x=[name for name, ok in zip(names, there, strict=True) if ok],
         y=values[there],
         mode="markers",
-        marker={
-            "size": 14,
-            "color": np.array([INK, *_cycle(BLOCK_COLOURS, found.n_blocks)])[there].tolist(),
-        },
+        marker={"size": 14, "color": colours[there].tolist()},
         hovertemplate="%{x}: V = %{y:.3g}<extra></extra>",
     )
     style(figure, "", "variance of influence V (log scale)")
@@ -168,19 +122,15 @@ def map_figure(
     n = len(places)
     drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
     figure = go.Figure()
-    for g, name in enumerate(names):
+    looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
+    for g, (name, colour, symbol) in enumerate(looks):
         inside = drawn[group[drawn] == g]
         figure.add_scatter(
             x=places[inside, 0].round(3),
             y=places[inside, 1].round(3),
             mode="markers",
             name=plain(name),
-            marker={
-                "color": BLOCK_COLOURS[g % len(BLOCK_COLOURS)],
-                "symbol": SYMBOLS[g % len(SYMBOLS)],
-                "size": 5.5,
-                "opacity": 0.65,
-            },
+            marker={"color": colour, "symbol": symbol, "size": 5.5, "opacity": 0.65},
             hoverinfo="name",
         )
     share = f"{100 * explained:.0f} % of the variance"
@@ -190,30 +140,22 @@ def map_figure(
 
 
 def target_figure(findings: PartitionFindings) -> Figure:
-    """How labels, or targets, are distributed in each block.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        The figure: shares of the classes, the rarest merged, or a box of the first target a block.
-    """
+    """Shares of the classes in each block, the rarest merged; or a box of the first target."""
     import plotly.graph_objects as go
 
-    samples, found = findings.samples, findings.found
+    samples, partition = findings.samples, findings.partition
     figure = go.Figure()
-    names = [block_name(k) for k in range(found.n_blocks)]
+    names = findings.block_names
     if not samples.is_classification:
         target = samples.y.reshape(len(samples), -1)[:, 0]
-        for k, name in enumerate(names):
-            colour = BLOCK_COLOURS[k % len(BLOCK_COLOURS)]
-            figure.add_box(y=target[found.block == k], name=name, marker={"color": colour})
+        for k, (name, colour) in enumerate(zip(names, cycle(BLOCK_COLOURS), strict=False)):
+            figure.add_box(y=target[partition.block == k], name=name, marker={"color": colour})
         style(figure, "", "target")
         figure.update_layout(showlegend=False)
         return figure
-    sizes = np.maximum(found.sizes, 1)
+    sizes = np.maximum(partition.sizes, 1)
     for colour, (name, inside) in zip(CLASS_COLOURS, _class_groups(findings), strict=False):
-        counts = np.bincount(found.block[inside], minlength=found.n_blocks)
+        counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
         figure.add_bar(
             y=names,
             x=100 * counts / sizes,
@@ -227,7 +169,7 @@ def target_figure(findings: PartitionFindings) -> Figure:
     figure.update_xaxes(range=[0, 100])
     figure.update_yaxes(autorange="reversed")
     figure.update_layout(
-        barmode="stack", bargap=0.35, showlegend=True, height=180 + 48 * found.n_blocks
+        barmode="stack", bargap=0.35, showlegend=True, height=180 + 48 * partition.n_blocks
     )
     return figure
 
@@ -244,7 +186,3 @@ def _class_groups(findings: PartitionFindings) -> list[tuple[str, np.ndarray]]:
         rest = ~np.isin(samples.y, chosen)
         groups.append((f"{samples.n_classes - len(chosen)} other classes", rest))
     return groups
-
-
-def _cycle(colours: tuple[str, ...], n: int) -> list[str]:
-    return [colours[k % len(colours)] for k in range(n)] if n else [GREY]

@@ -1,40 +1,21 @@
-"""The files of a partition: table, summary and page."""
+"""The files of a partition: table and summary."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pyarrow as pa
 
-from datassay.commands.partition.advice import partition_advice
-from datassay.commands.partition.findings import PartitionFindings, block_name, source_counts
-from datassay.commands.partition.page import render_partition_page
+from datassay.commands.partition.findings import PartitionFindings, source_counts
+from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.write import write_pages
 
-PARTITION_FILES = ("blocks.parquet", "summary.json", "index.html")
+FILES = {"blocks.parquet": "every sample's block", "summary.json": "the figures above"}
 
 
-def write_partition(findings: PartitionFindings, out: Path) -> Path:
-    """Write PARTITION_FILES into a folder, all of them or none.
-
-    Args:
-        findings: one partition.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    parts = (
-        block_table(findings),
-        partition_summary(findings),
-        render_partition_page(findings),
-    )
-    return write_pages(dict(zip(PARTITION_FILES, parts, strict=True)), out)
+def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page: file name → table or text."""
+    return {"blocks.parquet": block_table(findings), "summary.json": _summary(findings, page)}
 
 
 def block_table(findings: PartitionFindings) -> pa.Table:
@@ -47,10 +28,10 @@ def block_table(findings: PartitionFindings) -> pa.Table:
         One row a sample, in the samples' order: id, block, responsibility (of that block), label
         (class index or target), class_name, and source where it is known.
     """
-    samples, found = findings.samples, findings.found
+    samples = findings.samples
     columns: dict[str, pa.Array] = {
         "id": column(samples.ids),
-        "block": pa.array(found.block),
+        "block": pa.array(findings.partition.block),
         "responsibility": pa.array(findings.own_responsibility),
         "label": column(samples.y),
     }
@@ -61,36 +42,23 @@ def block_table(findings: PartitionFindings) -> pa.Table:
     return pa.table(columns)
 
 
-def partition_summary(findings: PartitionFindings) -> str:
-    """The partition in figures.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        JSON text.
-    """
-    found = findings.found
+def _summary(findings: PartitionFindings, page: Page) -> str:
+    partition = findings.partition
     names, counts = source_counts(findings)
+    rows = [dict(zip(names, row, strict=True)) for row in counts]
     return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in partition_advice(findings)],
-        "blocks": found.n_blocks,
-        "sizes": found.sizes,
-        "variance": found.variance,
-        "variance_together": found.variance_together,
-        "entropy": found.entropy,
-        "held_out": found.held_out,
-        "is_gated": found.is_gated,
-        "start": found.start,
-        "is_hard": found.is_hard,
+        **page.head,
+        "blocks": partition.n_blocks,
+        "sizes": partition.sizes,
+        "variance": partition.variance,
+        "variance_together": partition.variance_together,
+        "entropy": partition.entropy,
+        "held_out": partition.held_out,
+        "is_gated": partition.is_gated,
+        "start": partition.start,
+        "is_hard": partition.is_hard,
         "router": asdict(findings.router),
         "agreement": findings.agreement,
         "oracle_agreement": findings.oracle,
-        "sources": {
-            block_name(k): dict(zip(names, row, strict=True)) for k, row in enumerate(counts)
-        }
-        if names
-        else None,
+        "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
     })

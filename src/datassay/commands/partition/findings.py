@@ -43,7 +43,7 @@ class PartitionFindings:
     Attributes:
         samples: the n training samples.
         validation: for the router's score; no decision sees it.
-        found: the blocks.
+        partition: the blocks.
         router: whether the inputs tell them apart.
         agreement: adjusted Rand index between blocks and sources; NaN where those are not known.
         oracle: the same for assignment by models of the true blocks; NaN where not known.
@@ -53,7 +53,7 @@ class PartitionFindings:
 
     samples: SampleSet
     validation: SampleSet
-    found: Partition
+    partition: Partition
     router: RouterCheck
     agreement: float = math.nan
     oracle: float = math.nan
@@ -61,9 +61,9 @@ class PartitionFindings:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not np.array_equal(self.found.ids, self.samples.ids):
+        if not np.array_equal(self.partition.ids, self.samples.ids):
             raise DataError(
-                "found must have the samples' ids in the samples' order; they differ. "
+                "partition must have the samples' ids in the samples' order; they differ. "
                 "Divide the same SampleSet that the report shows."
             )
 
@@ -75,34 +75,20 @@ class PartitionFindings:
     @property
     def own_responsibility(self) -> np.ndarray:
         """[n] probability of each sample's own block."""
-        return self.found.responsibility.max(axis=1)
+        return self.partition.responsibility.max(axis=1)
 
-
-def block_name(block: int) -> str:
-    """A block as the page and the table call it.
-
-    Args:
-        block: its number, from 0.
-
-    Returns:
-        "block 0", ...
-    """
-    return f"block {block}"
+    @property
+    def block_names(self) -> list[str]:
+        """The blocks as page and table call them, counted from 0."""
+        return [f"block {k}" for k in range(self.partition.n_blocks)]
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
-    """How many samples of each source stand in each block.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        Names of the sources, and [K, sources] counts; no names where no source is known.
-    """
-    source = findings.samples.source
+    """Names of the sources, and [K, sources] samples of each; no names where none is known."""
+    source, partition = findings.samples.source, findings.partition
     if source is None:
-        return [], np.zeros((findings.found.n_blocks, 0), int)
+        return [], np.zeros((partition.n_blocks, 0), int)
     names, place = np.unique(source, return_inverse=True)
-    counts = np.zeros((findings.found.n_blocks, len(names)), int)
-    np.add.at(counts, (findings.found.block, place), 1)
+    counts = np.zeros((partition.n_blocks, len(names)), int)
+    np.add.at(counts, (partition.block, place), 1)
     return [str(name) for name in names], counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -15,39 +15,15 @@ from datassay.act.partition.routing import compact, fit_experts
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.command import closing_facts
 from datassay.commands.partition.findings import PartitionFindings, RouterCheck
+from datassay.commands.partition.settings import PartitionSettings
 from datassay.data.samples import SampleSet
 from datassay.models.build import linear_or_named
 from datassay.progress import Progress, silent
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionSettings:
-    """What the job can be told; every default is what `datassay partition DATA` does.
-
-    Attributes:
-        model: as for `build_model`; only its last dense layer may train.
-        blocks: K, or None to choose it.
-        max_blocks: most to try.
-        gate: "auto", "on" or "off".
-        ridge: of every block's model.
-        damping: of the Hessian.
-        restarts: random starts.
-        seed: of folds and restarts.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    model: str = "logistic"
-    blocks: int | None = None
-    max_blocks: int = 4
-    gate: str = "auto"
-    ridge: float = 1e-4
-    damping: float = 0.01
-    restarts: int = 8
-    seed: int = 0
-    command: str = ""
+AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 
 
-def run_partition(
+def run(
     train: SampleSet, val: SampleSet, settings: PartitionSettings, progress: Progress = silent
 ) -> PartitionFindings:
     """Everything `datassay partition` computes, without writing anything.
@@ -59,7 +35,7 @@ def run_partition(
         progress: called with (step, units done, units in all).
 
     Returns:
-        The findings, ready for `write_partition`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DatassayError: bad samples or model; one sentence says which.
@@ -68,45 +44,35 @@ def run_partition(
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
     loss = task_loss(train)
-    found = divide(
-        model,
-        train,
-        n_blocks=settings.blocks,
-        max_blocks=settings.max_blocks,
-        loss=loss,
-        ridge=settings.ridge,
-        damping=settings.damping,
-        gate=settings.gate,
-        seed=settings.seed,
-        restarts=settings.restarts,
-        progress=progress,
+    arguments = {name: getattr(settings, name) for name in AS_GIVEN}
+    partition = divide(
+        model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
     )
     progress("compare", 0, 1)
     known: dict[str, float] = {}
     if train.source is not None and len(np.unique(train.source)) > 1:
-        known["agreement"] = agreement(found, train)
+        known["agreement"] = agreement(partition, train)
         known["oracle"] = oracle_agreement(
-            model, train, loss=loss, ridge=settings.ridge, is_gated=found.is_gated,
+            model, train, loss=loss, ridge=settings.ridge, is_gated=partition.is_gated,
             seed=settings.seed,
         )  # fmt: skip
-    may_route = found.is_gated or settings.gate == "off"
-    router = router_check(train, val, found, may_route=may_route, seed=settings.seed)
+    may_route = partition.is_gated or settings.gate == "off"
+    router = router_check(train, val, partition, may_route=may_route, seed=settings.seed)
     progress("compare", 1, 1)
-    facts = _facts(train, val, settings, found)
-    facts |= closing_facts(started, settings.command)
-    warnings = _warnings(found)
-    return PartitionFindings(train, val, found, router, facts=facts, warnings=warnings, **known)
+    facts = _facts(train, val, settings, partition) | closing_facts(started, settings.command)
+    warnings = _warnings(partition)
+    return PartitionFindings(train, val, partition, router, facts=facts, warnings=warnings, **known)
 
 
 def router_check(
-    train: SampleSet, val: SampleSet, found: Partition, *, may_route: bool, seed: int
+    train: SampleSet, val: SampleSet, partition: Partition, *, may_route: bool, seed: int
 ) -> RouterCheck:
     """Whether the inputs tell the blocks apart, and what models behind a router score.
 
     Args:
         train: the samples that were divided.
         val: the samples that scores are measured on.
-        found: the blocks.
+        partition: the blocks.
         may_route: whether a router may be used at all: not where a gate was tried and did not
             help. Its own gain alone is easily led astray, since blocks are assigned by labels.
         seed: of the cross-validation.
@@ -114,14 +80,14 @@ def router_check(
     Returns:
         The check; its scores are NaN for one block or several targets a sample.
     """
-    if found.n_blocks == 1 or train.y.ndim > 1:
+    if partition.n_blocks == 1 or train.y.ndim > 1:
         return RouterCheck()
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     x, x_val = (np.asarray(s.x, np.float64).reshape(len(s), -1) for s in (train, val))
-    block, responsibility = compact(found, len(train))
+    block, responsibility = compact(partition, len(train))
     if responsibility.shape[1] == 1:
         return RouterCheck()
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -144,7 +110,7 @@ def router_check(
 
 
 def _facts(
-    train: SampleSet, val: SampleSet, settings: PartitionSettings, found: Partition
+    train: SampleSet, val: SampleSet, settings: PartitionSettings, partition: Partition
 ) -> dict[str, str]:
     part = "split off" if val.split_off else "given"
     return {
@@ -152,17 +118,17 @@ def _facts(
         "Model": f"{settings.model} in each block, ridge {settings.ridge:g}, damping "
         f"{settings.damping:g}",
         "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
-        "Gate": ("on" if found.is_gated else "off") + (" (auto)" * (settings.gate == "auto")),
-        "Start": f"{found.start}, {'hard' if found.is_hard else 'soft'} assignment",
+        "Gate": ("on" if partition.is_gated else "off") + (" (auto)" * (settings.gate == "auto")),
+        "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
         "Seed": str(settings.seed),
         "Version": version("datassay"),
     }
 
 
-def _warnings(found: Partition) -> tuple[str, ...]:
+def _warnings(partition: Partition) -> tuple[str, ...]:
     notes = []
-    if not found.mixture.converged:
+    if not partition.mixture.converged:
         notes.append("the mixture had not come to rest when its iterations ended.")
-    if (found.sizes == 0).any():
+    if (partition.sizes == 0).any():
         notes.append("a block holds no sample as its most probable one; ask for fewer blocks.")
     return tuple(notes)

@@ -43,16 +43,9 @@ AGREEMENT = (
 )
 
 
-def partition_notes(findings: PartitionFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one partition.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
-    chosen = len(findings.found.held_out) > 1
+def notes(findings: PartitionFindings) -> tuple[tuple[str, str], ...]:
+    """(term, meaning) pairs of this run."""
+    chosen = len(findings.partition.held_out) > 1
     notes = [
         ("Blocks", BLOCKS),
         ("Two starts", _starts(findings)),
@@ -66,12 +59,12 @@ def partition_notes(findings: PartitionFindings) -> tuple[tuple[str, str], ...]:
 
 
 def _starts(findings: PartitionFindings) -> str:
-    found = findings.found
+    partition = findings.partition
     began = {
         "influence": "from blocks found by repeated purification",
         "random": "from random responsibilities",
-    }[found.start]
-    how = "every sample wholly to its block" if found.is_hard else "by probability"
+    }[partition.start]
+    how = "every sample wholly to its block" if partition.is_hard else "by probability"
     return (
         "The fit begins at several random responsibilities, and at blocks found by removing what "
         "raises the variance of influence, purifying the rest in turn, and reassigning every "
@@ -85,5 +78,5 @@ def _gate(findings: PartitionFindings) -> str:
         "With a gate the share π_k depends on the input, as a linear softmax of it (Jordan and "
         "Jacobs, 1994); without one it is the same everywhere. --gate auto keeps the gate where it "
         "explains held-out samples clearly better: here it is "
-        f"{'kept' if findings.found.is_gated else 'left out'}."
+        f"{'kept' if findings.partition.is_gated else 'left out'}."
     )

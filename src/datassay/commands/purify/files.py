@@ -1,48 +1,32 @@
-"""The files of a purification: tables, summary and page."""
+"""The files of a purification: tables and summary."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from datassay.act.purify.result import Purification
-from datassay.commands.purify.advice import purify_advice
 from datassay.commands.purify.findings import PurifyFindings, before_and_after, foreign
-from datassay.commands.purify.page import render_purify_page
+from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.write import write_pages
 
-PURIFY_FILES = (
-    "purified.parquet", "keep.parquet", "trace.parquet", "summary.json", "index.html",
-)  # fmt: skip
+FILES = {
+    "purified.parquet": "every sample's verdict",
+    "keep.parquet": "the ids to keep",
+    "trace.parquet": "the curves",
+    "summary.json": "the figures above",
+}
 
 
-def write_purification(findings: PurifyFindings, out: Path) -> Path:
-    """Write PURIFY_FILES into a folder, all of them or none.
-
-    Args:
-        findings: one purification.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    found = findings.found
-    kept = pa.table({"position": found.keep, "id": column(found.ids[found.keep])})
-    parts = (
-        purified_table(findings),
-        kept,
-        trace_table(findings),
-        purify_summary(findings),
-        render_purify_page(findings),
-    )
-    return write_pages(dict(zip(PURIFY_FILES, parts, strict=True)), out)
+def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page: file name → table or text."""
+    ours = findings.purification
+    return {
+        "purified.parquet": purified_table(findings),
+        "keep.parquet": pa.table({"position": ours.keep, "id": column(ours.ids[ours.keep])}),
+        "trace.parquet": trace_table(findings),
+        "summary.json": _summary(findings, page),
+    }
 
 
 def purified_table(findings: PurifyFindings) -> pa.Table:
@@ -57,7 +41,7 @@ def purified_table(findings: PurifyFindings) -> pa.Table:
         source where they are known.
     """
     samples = findings.samples
-    table = findings.found.to_table()
+    table = findings.purification.to_table()
     columns: dict[str, pa.ChunkedArray | pa.Array] = {
         "id": column(samples.ids),
         "removed": table["removed"],
@@ -84,46 +68,34 @@ def trace_table(findings: PurifyFindings) -> pa.Table:
         One row a point: ranking, step, is_kept (up to the stop), then the trace; its `test` is of
         the validation samples of the majority's source.
     """
-    found = [findings.found] + ([] if findings.rival is None else [findings.rival])
-    return pa.concat_tables([_one_trace(one) for one in found])
+    both = (findings.purification, findings.rival)
+    return pa.concat_tables([_one_trace(one) for one in both if one is not None])
 
 
-def _one_trace(found: Purification) -> pa.Table:
-    table = found.trace.to_table()
+def _one_trace(purification: Purification) -> pa.Table:
+    table = purification.trace.to_table()
     steps = np.arange(table.num_rows)
-    table = table.add_column(0, "is_kept", pa.array(steps <= found.steps))
+    table = table.add_column(0, "is_kept", pa.array(steps <= purification.steps))
     table = table.add_column(0, "step", pa.array(steps))
-    return table.add_column(0, "ranking", pa.array([found.order] * len(steps)))
+    return table.add_column(0, "ranking", pa.array([purification.order] * len(steps)))
 
 
-def purify_summary(findings: PurifyFindings) -> str:
-    """The purification in figures.
-
-    Args:
-        findings: one purification.
-
-    Returns:
-        JSON text.
-    """
-    found, samples, truth = findings.found, findings.samples, foreign(findings)
-    columns = before_and_after(findings)
-    names = ("start", "stop", "rival")
+def _summary(findings: PurifyFindings, page: Page) -> str:
+    ours, truth = findings.purification, foreign(findings)
     return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in purify_advice(findings)],
+        **page.head,
         "counts": {
-            "train": len(samples),
+            "train": len(findings.samples),
             "validation": len(findings.validation),
-            "removed": len(found.removed),
-            "kept": len(found.keep),
-            "steps": found.steps,
+            "removed": len(ours.removed),
+            "kept": len(ours.keep),
+            "steps": ours.steps,
             "known_foreign": None if truth is None else int(truth.mask.sum()),
         },
-        "order": found.order,
-        "rule": found.rule,
-        "threshold": found.threshold,
+        "order": ours.order,
+        "rule": ours.rule,
+        "threshold": ours.threshold,
         "metric": findings.metric,
         "majority_source": findings.majority or None,
-        **dict(zip(names, columns, strict=False)),
+        **dict(zip(("start", "stop", "rival"), before_and_after(findings), strict=False)),
     })

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 
 import numpy as np
@@ -19,8 +20,8 @@ class PurifyFindings:
 
     Attributes:
         samples: the n training samples, as they were given.
-        validation: measured at each step; decides only where found.rule is "validation".
-        found: what was removed, and the trace.
+        validation: measured at each step; decides only where the rule is "validation".
+        purification: what was removed, and the trace.
         rival: the highest training losses removed under the same rule; None where not asked for.
         predicted: [n] or [n, k], label or target by the model fitted to what is kept.
         chance: [n], probability that this model gives the label as given; NaN for a regression.
@@ -32,7 +33,7 @@ class PurifyFindings:
 
     samples: SampleSet
     validation: SampleSet
-    found: Purification
+    purification: Purification
     rival: Purification | None
     predicted: Int[np.ndarray, " n"] | Float[np.ndarray, "n ..."]
     chance: Float[np.ndarray, " n"]
@@ -41,21 +42,25 @@ class PurifyFindings:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, ids in (("found", self.found.ids), ("rival", self._rival_ids)):
-            if not np.array_equal(ids, self.samples.ids):
+        for name in ("purification", "rival"):
+            one = getattr(self, name)
+            if one is not None and not np.array_equal(one.ids, self.samples.ids):
                 raise DataError(
                     f"{name} must have the samples' ids in the samples' order; they differ. "
                     "Purify the same SampleSet that the report shows."
                 )
 
     @property
-    def _rival_ids(self) -> np.ndarray:
-        return self.samples.ids if self.rival is None else self.rival.ids
-
-    @property
     def metric(self) -> str:
         """What the traces' scores are: "accuracy" or "R²"."""
         return "accuracy" if self.samples.is_classification else "R²"
+
+    @property
+    def lost(self) -> tuple[Int[np.ndarray, " classes"], Int[np.ndarray, " classes"]]:
+        """Samples of each class, and how many of them are removed."""
+        y, n = self.samples.y, self.samples.n_classes
+        removed = y[self.purification.removed]
+        return np.bincount(y, minlength=n), np.bincount(removed, minlength=n)
 
 
 @result
@@ -64,35 +69,24 @@ class Foreign:
 
     Attributes:
         mask: [n].
-        one: what one of them is, such as "wrong label".
-        many: the plural.
-        alone: what the others are, such as "right labels".
+        name: what they are, such as "wrong labels".
     """
 
     mask: Bool[np.ndarray, " n"]
-    one: str
-    many: str
-    alone: str
+    name: str
 
     def precision(self, removed: Int[np.ndarray, " removed"]) -> float:
         """Share of these positions that are foreign; NaN for none."""
-        return float(self.mask[removed].mean()) if len(removed) else float("nan")
+        return float(self.mask[removed].mean()) if len(removed) else math.nan
 
     def recall(self, removed: Int[np.ndarray, " removed"]) -> float:
         """Share of the foreign samples among these positions; NaN for none or nothing foreign."""
         total = int(self.mask.sum())
-        return float(self.mask[removed].sum() / total) if total and len(removed) else float("nan")
+        return float(self.mask[removed].sum() / total) if total and len(removed) else math.nan
 
 
 def majority_source(samples: SampleSet) -> str:
-    """The source of more than half of the samples.
-
-    Args:
-        samples: the training samples.
-
-    Returns:
-        Its name; empty where there is none, or only one source.
-    """
+    """The source of more than half of the samples; empty where there is none, or only one."""
     if samples.source is None:
         return ""
     names, counts = np.unique(samples.source, return_counts=True)
@@ -101,24 +95,15 @@ def majority_source(samples: SampleSet) -> str:
 
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
-    """What should have gone: wrong labels, or samples from other sources than the majority's.
-
-    Args:
-        findings: one purification.
-
-    Returns:
-        None where neither is known.
-    """
-    samples = findings.samples
+    """What should have gone: wrong labels, or other sources than the majority's; None: unknown."""
+    samples, majority = findings.samples, findings.majority
     wrong = wrong_labels(samples)
     if wrong is not None:
-        return Foreign(wrong, "wrong label", "wrong labels", "right labels")
-    if not findings.majority:
+        return Foreign(wrong, "wrong labels")
+    if not majority:
         return None
     assert samples.source is not None
-    mask = samples.source != findings.majority
-    name = findings.majority
-    return Foreign(mask, f"sample not from {name}", f"samples not from {name}", f"from {name}")
+    return Foreign(samples.source != majority, f"samples not from {majority}")
 
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
@@ -131,20 +116,21 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
         Each: `removed`, `variance`, `loss`, `validation`, `majority` (the validation samples of the
         majority's source alone), `precision` and `recall`; NaN where a figure is not known.
     """
-    truth = foreign(findings)
+    truth, ours, rival = foreign(findings), findings.purification, findings.rival
+    stops = [(ours, 0), (ours, ours.steps)]
+    if rival is not None:
+        stops.append((rival, rival.steps))
     columns = []
-    stops = [(findings.found, 0), (findings.found, findings.found.steps)]
-    if findings.rival is not None:
-        stops.append((findings.rival, findings.rival.steps))
-    for found, point in stops:
-        trace, removed = found.trace, found.removed[: int(found.trace.removed[point])]
+    for one, point in stops:
+        trace = one.trace
+        removed = one.removed[: int(trace.removed[point])]
         columns.append({
             "removed": int(trace.removed[point]),
             "variance": float(trace.variance[point]),
             "loss": float(trace.loss[point]),
             "validation": float(trace.validation[point]),
             "majority": float(trace.test[point]),
-            "precision": float("nan") if truth is None else truth.precision(removed),
-            "recall": float("nan") if truth is None else truth.recall(removed),
+            "precision": math.nan if truth is None else truth.precision(removed),
+            "recall": math.nan if truth is None else truth.recall(removed),
         })
     return columns

@@ -34,8 +34,6 @@ ORDER_WORDS = {
     "step": "with one Newton step of the model for each sample",
     "retrain": "with the model retrained without each sample",
 }
-
-
 FIRST = (
     (
         "Influence of a pair",
@@ -76,16 +74,9 @@ SUGGESTED = (
 )
 
 
-def purify_notes(findings: PurifyFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one purification.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
-    rule = findings.found.rule
+def notes(findings: PurifyFindings) -> tuple[tuple[str, str], ...]:
+    """(term, meaning) pairs of this run."""
+    rule = findings.purification.rule
     notes = [*FIRST, ("Order of removal", _order(findings)), ("Stopping rule", RULE_WORDS[rule])]
     if rule == "held_out":
         notes.append(("Threshold", _threshold(findings)))
@@ -98,12 +89,13 @@ def purify_notes(findings: PurifyFindings) -> tuple[tuple[str, str], ...]:
 
 
 def _order(findings: PurifyFindings) -> str:
-    found, n = findings.found, len(findings.samples)
-    if found.order in {"loss", "random"}:
-        return f"The rival {found.order!r} was asked for: no influence enters the order."
-    size = int(found.trace.removed[1]) if len(found.trace.removed) > 1 else max(1, n // 100)
+    ours = findings.purification
+    if ours.order in {"loss", "random"}:
+        return f"The rival {ours.order!r} was asked for: no influence enters the order."
+    edges = ours.trace.removed
+    size = int(edges[1]) if len(edges) > 1 else max(1, len(findings.samples) // 100)
     return (
-        f"δ(z) = V[Z] − V[Z∖z], the fall of V when z goes (S4 §4), {ORDER_WORDS[found.order]}. "
+        f"δ(z) = V[Z] − V[Z∖z], the fall of V when z goes (S4 §4), {ORDER_WORDS[ours.order]}. "
         f"The {count(size, 'sample')} of largest δ are removed, the model is refitted, and so on. "
         "--order auto takes adjoint with at least 4 samples a weight, else fixed, which then "
         "purifies better. The orders and the stopping rules are ours; S4 recomputes V for every "
@@ -112,17 +104,15 @@ def _order(findings: PurifyFindings) -> str:
 
 
 def _threshold(findings: PurifyFindings) -> str:
-    k = findings.samples.n_classes
+    k, threshold = findings.samples.n_classes, findings.purification.threshold
     if not k:
         return (
-            f"{number(findings.found.threshold)} nats: the surprise of a residual of 3.5 standard "
-            "deviations, as the median residual of the kept samples tells them. In a pure set the "
-            "first batches lie below, so that nothing is removed from it."
+            f"{number(threshold)} nats: the surprise of a residual of 3.5 standard deviations, as "
+            "estimated from the median residual of the kept samples. In a pure set the first "
+            "batches lie below, so that nothing is removed from it."
         )
-    times, share = (
-        (2, "half") if findings.found.threshold < math.log(3 * k) else (4, "a quarter of")
-    )
-    told = (
+    times, share = (2, "half") if threshold < math.log(3 * k) else (4, "a quarter of")
+    text = (
         f"log {times}K = {number(math.log(times * k))} nats for K = {k} classes: the refitted "
         f"model gives the removed labels, in the geometric mean, {share} the chance of a blind "
         "guess (log K). In a pure set the first three batches are hard but more likely than that, "
@@ -130,8 +120,8 @@ def _threshold(findings: PurifyFindings) -> str:
         "merely hard a model can be sure and wrong, which no guess is."
     )
     if times == 2:
-        return told
-    return told + (
+        return text
+    return text + (
         " Networks are surer than they are right: each refit leaves out a random tenth of what is "
         "kept, and its logits are divided by the temperature that suits that tenth."
     )

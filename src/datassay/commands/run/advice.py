@@ -15,14 +15,7 @@ MIN_RATIO = 1.5
 
 
 def advice(findings: Findings) -> tuple[Advice, ...]:
-    """What to do next, most urgent kind first.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        Label errors, redundant samples, unusual classes, then the winner of each contest.
-    """
+    """Label errors, redundant samples, unusual classes, then the winner of each contest."""
     return (
         label_advice(findings),
         redundancy_advice(findings),
@@ -32,14 +25,7 @@ def advice(findings: Findings) -> tuple[Advice, ...]:
 
 
 def label_advice(findings: Findings) -> Advice:
-    """How many labels are suspect, which to check first, and how right that is where known.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        One piece of advice.
-    """
+    """How many labels are suspect, which to check first, and how right that is where known."""
     issues, n = findings.issues, len(findings.samples)
     suspects = issues.suspects
     truth = _truth_sentence(findings)
@@ -70,29 +56,22 @@ def _truth_sentence(findings: Findings) -> str:
     wrong = wrong_labels(findings.samples)
     if wrong is None:
         return ""
-    found = findings.issues.is_issue
-    hits, n_wrong, n_found = int((wrong & found).sum()), int(wrong.sum()), int(found.sum())
+    suspect = findings.issues.is_issue
+    hits, n_wrong, n_suspect = int((wrong & suspect).sum()), int(wrong.sum()), int(suspect.sum())
     if not n_wrong:
         return " The true labels are known, and no given label differs from them."
     recall = f"finds {hits:,} of the {n_wrong:,} wrong labels (recall {hits / n_wrong:.2f})"
-    if not n_found:
+    if not n_suspect:
         return f" The true labels are known: this {recall}."
-    right = f"{hits:,} of {n_found:,} suspicions are right (precision {hits / n_found:.2f})"
+    right = f"{hits:,} of {n_suspect:,} suspicions are right (precision {hits / n_suspect:.2f})"
     return f" The true labels are known: this {recall}, and {right}."
 
 
 def redundancy_advice(findings: Findings) -> Advice:
-    """How many samples can go, and whether the ranking is what makes that possible.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        One piece of advice.
-    """
+    """How many samples can go, and whether the ranking is what makes that possible."""
     curve = findings.removal_curve
-    found = None if curve is None else redundancy(curve)
-    if found is None:
+    best = None if curve is None else redundancy(curve)
+    if best is None:
         return Advice(
             kind="redundancy",
             severity="look",
@@ -102,49 +81,49 @@ def redundancy_advice(findings: Findings) -> Advice:
                 "many can go. Low information alone does not prove a sample redundant."
             ),
         )
-    if not found.fraction:
+    if not best.fraction:
         return Advice(
             kind="redundancy",
             severity="fine",
             headline="No redundant samples found",
             sentence=(
-                f"Removing even {percent(found.tried)} of the samples, {found.ranking}, "
-                f"{_cost(found)}, more than {_tolerance(found)}.{_random_sentence(found)}"
+                f"Removing even {percent(best.tried)} of the samples, {best.ranking}, "
+                f"{_cost(best)}, more than {_tolerance(best)}.{_random_sentence(best)}"
             ),
         )
-    n_redundant = round(found.fraction * len(findings.samples))
+    n_redundant = round(best.fraction * len(findings.samples))
     return Advice(
         kind="redundancy",
-        severity="look" if found.random_does_as_well else "act",
-        headline=f"About {count(n_redundant, 'redundant sample')} ({percent(found.fraction)})",
+        severity="look" if best.random_does_as_well else "act",
+        headline=f"About {count(n_redundant, 'redundant sample')} ({percent(best.fraction)})",
         sentence=(
-            f"Removing {percent(found.fraction)} of the samples, {found.ranking}, and retraining "
-            f"{_cost(found)} (mean of {count(found.n_seeds, 'seed')})"
-            f"{f', within {_tolerance(found)}' if found.change <= 0 else ''}."
-            f"{_random_sentence(found)}"
+            f"Removing {percent(best.fraction)} of the samples, {best.ranking}, and retraining "
+            f"{_cost(best)} (mean of {count(best.n_seeds, 'seed')})"
+            f"{f', within {_tolerance(best)}' if best.change <= 0 else ''}."
+            f"{_random_sentence(best)}"
         ),
     )
 
 
-def _cost(found: Redundancy) -> str:
-    return _costs(found.change, found.metric)
+def _cost(best: Redundancy) -> str:
+    return _costs(best.change, best.metric)
 
 
 def _costs(change: float, metric: str) -> str:
     return f"{'costs' if change <= 0 else 'gains'} {score_change(change, metric)}"
 
 
-def _tolerance(found: Redundancy) -> str:
+def _tolerance(best: Redundancy) -> str:
     reason = "one standard error of the full set's score"
-    size = score_change(found.tolerance, found.metric)
-    return f"{reason} ({size})" if found.tolerance_is_error else f"the {size} tolerated"
+    size = score_change(best.tolerance, best.metric)
+    return f"{reason} ({size})" if best.tolerance_is_error else f"the {size} tolerated"
 
 
-def _random_sentence(found: Redundancy) -> str:
-    if found.random_change is None:
+def _random_sentence(best: Redundancy) -> str:
+    if best.random_change is None:
         return ""
-    rival = _costs(found.random_change, found.metric)
-    if found.random_does_as_well:
+    rival = _costs(best.random_change, best.metric)
+    if best.random_does_as_well:
         return f" Removing as many at random {rival}, no more: here the ranking buys nothing."
     return f" Removing as many at random {rival}."
 
@@ -152,18 +131,15 @@ def _random_sentence(found: Redundancy) -> str:
 def class_advice(findings: Findings) -> tuple[Advice, ...]:
     """Classes whose samples carry unusually much information.
 
-    Args:
-        findings: one run's results.
-
     Returns:
-        One piece of advice a class, or one that says there is none; empty for regression.
+        One piece a class, or one that says there is none; empty for regression.
 
     Source: one-sided Mann–Whitney U test, class against the rest, Bonferroni over classes.
     """
     samples = findings.samples
     if not samples.is_classification:
         return ()
-    found = []
+    unusual = []
     for index, name in enumerate(samples.class_names):
         p, ratio = _excess(findings.information.information, samples.y == index)
         p = min(1.0, p * samples.n_classes)
@@ -175,9 +151,9 @@ def class_advice(findings: Findings) -> tuple[Advice, ...]:
                 "samples, and collect more if it is rare."
             )
             headline = f"Class {name} carries unusually much information"
-            found.append((ratio, Advice("classes", "look", headline, sentence)))
-    if found:
-        return tuple(a for _, a in sorted(found, key=lambda pair: -pair[0]))
+            unusual.append((ratio, Advice("classes", "look", headline, sentence)))
+    if unusual:
+        return tuple(a for _, a in sorted(unusual, key=lambda pair: -pair[0]))
     sentence = (
         f"No class has both a median at least {MIN_RATIO} times that of the rest and "
         f"p < {MAX_P} (one-sided Mann–Whitney test, Bonferroni correction)."
@@ -206,14 +182,7 @@ def _excess(information: np.ndarray, inside: np.ndarray) -> tuple[float, float]:
 
 
 def contest_advice(findings: Findings) -> tuple[Advice, ...]:
-    """Who won each contest.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        One piece of advice a contest, "look" where a rival did better than ours.
-    """
+    """Who won each contest: "look" where a rival did better than ours."""
     return tuple(
         Advice(
             kind="contest",

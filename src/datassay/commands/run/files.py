@@ -1,63 +1,100 @@
-"""The files of a run."""
+"""The files of a run: tables and summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from dataclasses import asdict
 
+import numpy as np
+import pyarrow as pa
+
+from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.page import render_page
-from datassay.commands.run.summary import summary_json
+from datassay.commands.run.redundancy import redundancy
 from datassay.commands.run.table import attribution_table, score_table
-from datassay.report.write import write_files
+from datassay.data.samples import wrong_labels
+from datassay.report.page import Page
+from datassay.report.tables import standard_json
 
-
-def write_results(findings: Findings, out: Path) -> Path:
-    """Write index.html, scores.parquet, attribution.parquet and summary.json into a folder.
-
-    All four are completed in a temporary folder on the same disk, then moved into place one by
-    one, so an interruption leaves earlier results intact and never a half-written file. The
-    temporary folder goes away whatever happens.
-
-    Args:
-        findings: one run's results.
-        out: the folder; made where it does not exist. Other files in it stay.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    write_files({name: partial(write, findings) for name, write in WRITERS.items()}, out)
-    return out / "index.html"
-
-
-def _write_page(findings: Findings, path: Path) -> None:
-    path.write_text(render_page(findings), encoding="utf-8")
-
-
-def _write_table(findings: Findings, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(score_table(findings), path)
-
-
-def _write_attribution(findings: Findings, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(attribution_table(findings), path)
-
-
-def _write_summary(findings: Findings, path: Path) -> None:
-    path.write_text(summary_json(findings), encoding="utf-8")
-
-
-# The page comes last into place, so a new page never stands beside older tables.
-WRITERS: dict[str, Callable[[Findings, Path], None]] = {
-    "scores.parquet": _write_table,
-    "attribution.parquet": _write_attribution,
-    "summary.json": _write_summary,
-    "index.html": _write_page,
+FILES = {
+    "scores.parquet": "every sample's scores",
+    "attribution.parquet": "effects on each validation sample",
+    "summary.json": "the figures above",
 }
+MOST_PAIRS = 100
+CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "weights")
+
+
+def files(findings: Findings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {
+        "scores.parquet": score_table(findings),
+        "attribution.parquet": attribution_table(findings),
+        "summary.json": _summary(findings, page),
+    }
+
+
+def _summary(findings: Findings, page: Page) -> str:
+    groups, whole, check = findings.groups, findings.whole_groups, findings.check
+    return standard_json({
+        **page.head,
+        "counts": _counts(findings),
+        "contests": [asdict(c) for c in findings.contests],
+        "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},
+        "whole_groups": {by: totals.to_table().to_pylist() for by, totals in whole.items()},
+        "pairs": _pairs(findings),
+        "group_p_values": {by: totals.p_value for by, totals in groups.items()},
+        "removal_curve": _removal_curve(findings.removal_curve),
+        "check": None if check is None else {name: getattr(check, name) for name in CHECKED},
+        "average_information": _average(findings),
+    })
+
+
+def _counts(findings: Findings) -> dict[str, object]:
+    wrong, curve, n = wrong_labels(findings.samples), findings.removal_curve, len(findings.samples)
+    redundant = None if curve is None else redundancy(curve)
+    return {
+        "train": n,
+        "validation": 0 if findings.validation is None else len(findings.validation),
+        "classes": findings.samples.n_classes,
+        "suspected_label_errors": int(findings.issues.is_issue.sum()),
+        "known_label_errors": None if wrong is None else int(wrong.sum()),
+        "adversarial": None if findings.adversarial is None else int(findings.adversarial.sum()),
+        "redundant": None if redundant is None else round(redundant.fraction * n),
+    }
+
+
+def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
+    if curve is None:
+        return None
+    n_seeds = curve.score.shape[2]
+    mean = curve.score.mean(axis=2)
+    spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
+    return {
+        "metric": curve.metric,
+        "seeds": n_seeds,
+        "fractions": curve.fractions,
+        "rankings": [
+            {"name": name, "mean": m, "std": s}
+            for name, m, s in zip(curve.rankings, mean, spread, strict=True)
+        ],
+    }
+
+
+def _pairs(findings: Findings) -> list[dict[str, object]]:
+    """The pairs on the page's cards and some more: the largest interactions either way."""
+    if findings.pairs is None:
+        return []
+    order = np.argsort(-np.abs(findings.pairs.interaction), kind="stable")[:MOST_PAIRS]
+    return findings.pairs.to_table().take(order).to_pylist()
+
+
+def _average(findings: Findings) -> dict[str, object] | None:
+    average = findings.average
+    if average is None:
+        return None
+    return {
+        "fractions": average.fractions,
+        "most_draws_a_sample": int(average.n_draws.max()),
+        "rank_correlation": stand_ins(findings)[0],
+    }

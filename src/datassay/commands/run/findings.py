@@ -1,4 +1,4 @@
-"""Everything one run found out, gathered for the page, the table and the summary."""
+"""The results of one run, gathered for the page, the tables and the summary."""
 
 from __future__ import annotations
 
@@ -101,41 +101,34 @@ class Findings:
 def check_aligned(findings: Findings) -> None:
     """Refuse results that are not in the order of the samples they claim to describe.
 
-    Args:
-        findings: the results to check.
-
     Raises:
         DataError: a result has another length than the samples, or other ids in their places.
     """
     ids = findings.samples.ids
     results = {"information": findings.information, "issues": findings.issues}
+    for name in ("attribution", "influence", "baselines", "average"):
+        results[name] = getattr(findings, name)
     if findings.attribution is not None:
-        results["attribution"] = findings.attribution
         _check_queries(findings)
-    if findings.influence is not None:
-        results["influence"] = findings.influence
-    if findings.baselines is not None:
-        results["baselines"] = findings.baselines
-    if findings.average is not None:
-        results["average"] = findings.average
     for name, scored in results.items():
-        if not np.array_equal(scored.ids, ids):
+        if scored is not None and not np.array_equal(scored.ids, ids):
             raise DataError(
                 f"{name} must have the samples' ids in the samples' order; they differ. "
                 "Score the same SampleSet that the report shows."
             )
     for name in ("prediction_change", "weight_change", "adversarial"):
-        if getattr(findings, name) is not None and len(getattr(findings, name)) != len(ids):
+        values = getattr(findings, name)
+        if values is not None and len(values) != len(ids):
             raise DataError(
-                f"{name} must have one value a sample; got {len(getattr(findings, name))} "
-                f"for {len(ids)}. Score the same SampleSet that the report shows."
+                f"{name} must have one value a sample; got {len(values)} for {len(ids)}. Score the "
+                "same SampleSet that the report shows."
             )
 
 
 def _check_queries(findings: Findings) -> None:
-    found, outputs, val = findings.attribution, findings.query_outputs, findings.validation
-    assert found is not None
-    n_queries = len(found.outcome)
+    outputs, val = findings.query_outputs, findings.validation
+    assert findings.attribution is not None
+    n_queries = len(findings.attribution.outcome)
     if val is None or outputs is None or not n_queries == len(outputs) == len(val):
         raise DataError(
             f"attribution must come with the validation samples and their outputs; got {n_queries} "

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from datassay.act.remove.removal_curve import train_all
-from datassay.act.remove.summarize import KeepSet, summarize
 from datassay.collect.collection import collect
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.store.results import ResultStore
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.commands.run.steps.groups import by_group
 from datassay.commands.run.steps.projection import chosen_projection
@@ -68,7 +68,7 @@ def run(
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
 
     Returns:
-        The findings, ready for `write_results`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DatassayError: bad samples or model; one sentence says which.
@@ -79,7 +79,7 @@ def run(
     models = starting_networks(train, settings)
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
-    lin = _collected(models[0], train, val, settings, progress)
+    lin = collected(models[0], train, val, settings, progress)
     attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
     asked = replace(settings, attribution=attributed)
     removed = removals_of(lin, asked, progress)
@@ -90,7 +90,7 @@ def run(
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
-    facts = _facts(train, val, settings, lin, loo) | spoiled_facts(train, adversarial)
+    facts = _facts(train, val, settings, lin, loo) | _spoiled_facts(train, adversarial)
     facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
@@ -126,11 +126,11 @@ def _explained(
     progress: Progress,
 ) -> dict[str, Any]:
     """Effects on single predictions and the predictions: of the start, or of trained networks."""
-    found, outputs = removed.attribution, removed.query_outputs
+    attribution, outputs = removed.attribution, removed.query_outputs
     trained = settings.attribution_at == "trained" and settings.attribution != "none"
     if trained and networks is not None:
-        found, outputs = trained_effects(model, networks, train, val, settings, progress)
-    return {"attribution": found, "query_outputs": outputs}
+        attribution, outputs = trained_effects(model, networks, train, val, settings, progress)
+    return {"attribution": attribution, "query_outputs": outputs}
 
 
 def _retrained(
@@ -182,9 +182,10 @@ def with_adversarial(
     return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
 
 
-def _collected(
+def collected(
     model, train: SampleSet, val: SampleSet, settings: RunSettings, progress: Progress
 ) -> Linearization:
+    """The linearisation that the settings of a run ask for."""
     return collect(
         model,
         train,
@@ -201,9 +202,6 @@ def _collected(
 def result_store(location: str | None) -> ResultStore | None:
     """Where retrained networks are kept: beside the features, on a local path only.
 
-    Args:
-        location: of the whole store, or None.
-
     Returns:
         The folder's store; None where nothing is kept.
 
@@ -216,63 +214,11 @@ def result_store(location: str | None) -> ResultStore | None:
     return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
 
 
-def keep_set(
-    train: SampleSet,
-    val: SampleSet,
-    settings: RunSettings,
-    fraction: float,
-    iterative: bool,
-    drop_suspects: bool = False,
-    progress: Progress = silent,
-) -> tuple[KeepSet, dict[str, Any]]:
-    """Everything `datassay summarize` computes, without writing anything.
-
-    Args:
-        train: the training samples.
-        val: the validation samples.
-        settings: how to collect and to train the linearised network.
-        fraction: of the samples to keep.
-        iterative: score again after every 5 % removed.
-        drop_suspects: remove likely label errors before anything else.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The samples to keep, and what was run, for `keep.json`.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
-    check_settings(settings)
-    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    lin = _collected(model, train, val, settings, progress)
-    run_ = settings.dynamics_settings
-    issues = label_issues(lin, progress=progress) if drop_suspects else None
-    kept = summarize(lin, fraction, iterative=iterative, issues=issues, progress=progress, **run_)
-    facts = {
-        "command": settings.command,
-        "data": train.name,
-        "train": len(train),
-        "kept": len(kept.keep),
-        "fraction": fraction,
-        "iterative": iterative,
-        "suspects_dropped": 0 if issues is None else int(issues.is_issue[kept.removed].sum()),
-        "seed": settings.seed,
-        "version": version("datassay"),
-        "warnings": list(lin.warnings),
-    }
-    return kept, facts
-
-
 def starting_networks(train: SampleSet, settings: RunSettings) -> list:
-    """One network a seed; the first is the one that is linearised.
-
-    Args:
-        train: the training samples.
-        settings: model, weights, seeds.
+    """One network a seed, at least one; the first is linearised.
 
     Returns:
-        max(1, curve_seeds) networks; with weights given they differ only in their batch order.
+        With weights given they differ only in their batch order.
     """
     return [
         build_model(settings.model, train, weights=settings.weights, seed=settings.seed + s)
@@ -323,16 +269,8 @@ def _precision(lin: Linearization) -> str:
     return f"float64; products over all rows in {lin.form.products.precision}"
 
 
-def spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:
-    """What was made wrong on purpose.
-
-    Args:
-        train: the samples; true_y set where labels were flipped.
-        adversarial: which inputs were replaced; None where none were.
-
-    Returns:
-        Facts for the page.
-    """
+def _spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:
+    """What was made wrong on purpose."""
     facts = {}
     if train.true_y is not None:
         flipped = int((train.true_y != train.y).sum())

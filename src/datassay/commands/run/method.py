@@ -6,15 +6,8 @@ from datassay.commands.run.findings import Findings
 from datassay.report.wording import number
 
 
-def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
+def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run, as plain text."""
     issues, curve = findings.issues, findings.learning_curve
     return (
         ("Information", _information(findings)),
@@ -36,10 +29,7 @@ def method_notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             f"seen the label it judges. The fit's ridge, {number(issues.ridge)}, was chosen by "
             "leave-one-out error.",
         ),
-        (
-            "Effect on a prediction",
-            _effect(findings),
-        ),
+        ("Effect on a prediction", _effect(findings)),
         *_influence(findings),
         *_average(findings),
         ("Validation samples", _validation(findings)),
@@ -71,10 +61,11 @@ def _effect(findings: Findings) -> str:
 
 
 def _influence(findings: Findings) -> tuple[tuple[str, str], ...]:
-    found = findings.influence
-    if found is None:
+    influence = findings.influence
+    if influence is None:
         return ()
-    partners = "all others" if found.total_variance_error == 0 else f"{found.n_partners:,} others"
+    everyone = influence.total_variance_error == 0
+    partners = "all others" if everyone else f"{influence.n_partners:,} others"
     text = (
         "How much more weight on one sample changes the squared error of another, per unit of "
         "weight, at the linearised network's ridge fit. The table holds each sample's mean over "
@@ -95,15 +86,16 @@ def _average(findings: Findings) -> tuple[tuple[str, str], ...]:
 
 
 def _information(findings: Findings) -> str:
-    found = findings.information
+    information = findings.information
     inputs = "validation" if findings.validation is not None else "training"
     measure = {
         "functional": f"the squared change of its outputs, averaged over the {inputs} inputs",
         "isotropic": "the squared change of its weights",
         "fisher": f"the change of its weights, weighed by the Fisher matrix of the {inputs} inputs",
         "sgd": "the change of its weights beside the noise that SGD leaves in them",
-    }[found.smoothing]
-    scale = "" if found.smoothing == "sgd" else f", divided by 2σ² with σ = {number(found.sigma)}"
+    }[information.smoothing]
+    scale = f", divided by 2σ² with σ = {number(information.sigma)}"
+    scale = "" if information.smoothing == "sgd" else scale
     return (
         "How far the network trained with a sample is from the one trained without it, in nats "
         f"(natural-log units): {measure}{scale}. High "

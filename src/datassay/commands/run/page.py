@@ -1,4 +1,4 @@
-"""The page: one HTML file that opens from disk, asks no network, and escapes what users wrote."""
+"""The page of a run."""
 
 from __future__ import annotations
 
@@ -6,119 +6,59 @@ import numpy as np
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks.gallery import N_ISSUES, cards
-from datassay.commands.run.blocks.pairs import pair_cards
-from datassay.commands.run.blocks.queries import (
-    effect_sentence,
-    effect_words,
-    query_data,
-    query_note,
+from datassay.commands.run.blocks import pairs, queries, totals
+from datassay.commands.run.blocks.gallery import gallery
+from datassay.commands.run.figures.check import check_figure
+from datassay.commands.run.figures.projection import projection_figure
+from datassay.commands.run.figures.samples import information_figure, issue_figure
+from datassay.commands.run.figures.subsets import FACTOR, stand_ins, subset_figure
+from datassay.commands.run.figures.training import (
+    gain_figure,
+    modes_figure,
+    removal_figure,
+    spectrum_figure,
 )
-from datassay.commands.run.blocks.totals import GROUP_COLUMNS, group_tables
-from datassay.commands.run.figures.all import figures
-from datassay.commands.run.figures.subsets import FACTOR, stand_ins
-from datassay.commands.run.findings import Findings
-from datassay.commands.run.method import method_notes
-from datassay.report.old_html import advice_cards, card_kind, markup, render, script_json
+from datassay.commands.run.files import FILES
+from datassay.commands.run.findings import RANDOM, Findings
+from datassay.commands.run.method import notes
+from datassay.commands.run.steps.projection import PROJECTION_FACTS
+from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, number, percent
 
-SCRIPTS = ("figures.js", "gallery.js", "explain.js")
 
-
-def render_page(findings: Findings) -> str:
-    """The report as one self-contained HTML page.
-
-    Every text that came with the data is escaped, in HTML, in attributes and inside the figures.
-    A content security policy in the page refuses any network access.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        HTML; about 5 MB of it is plotly's JavaScript.
-
-    Cost: well under a second, plus the drawing of at most 400 cards.
-    """
-    return render("run.html", SCRIPTS, _context(findings), figures(findings))
-
-
-def _context(findings: Findings) -> dict[str, object]:
-    shown = cards(findings)
-    samples, curve = findings.samples, findings.removal_curve
-    metric = "accuracy" if samples.is_classification else "R²"
-    metric = metric if curve is None else curve.metric
-    return {
-        "brand": "datassay · which training samples matter",
-        "title": samples.name,
-        "samples": samples,
-        "lead": _lead(findings),
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": advice_cards(advice(findings)),
-        "gallery_view": "issues",
-        "sections": _sections(findings),
-        "cards": shown,
-        "card_kind": card_kind(shown),
-        "gallery_note": _gallery_note(findings, len(shown)),
-        "group_tables": group_tables(findings),
-        "group_columns": GROUP_COLUMNS,
-        "pairs": pair_cards(findings),
-        "subset_note": _subset_note(findings),
-        **_explained(findings),
-        "issue_note": _issue_note(findings),
-        "removal_note": _removal_note(findings),
-        "metric_title": metric[:1].upper() + metric[1:],
-        "contests": [_contest(contest) for contest in findings.contests],
-        "check": findings.check,
-        "quality": findings.projection_quality,
-        "method": method_notes(findings),
-    }
-
-
-def _explained(findings: Findings) -> dict[str, object]:
-    """The section on single predictions; nothing where there was no attribution."""
-    if findings.attribution is None:
-        return {"queries": None}
-    what, raised, lowered = effect_words(findings)
-    return {
-        "queries": markup(script_json(query_data(findings))),
-        "query_note": query_note(findings),
-        "effect_of": what,
-        "effect_sentence": effect_sentence(findings),
-        "raised": raised,
-        "lowered": lowered,
-    }
-
-
-def _sections(findings: Findings) -> list[tuple[str, str]]:
-    """Anchor and name of each section there is."""
-    quality = findings.projection_quality
-    there = {
-        "groups": bool(findings.groups),
-        "subsets": findings.average is not None,
-        "pairs": findings.pairs is not None and bool(findings.pairs.interaction.any()),
-        "why": findings.attribution is not None,
-        "contests": bool(findings.contests),
-        "check": findings.check is not None,
-        "projection": bool(quality and quality.projection),
-    }
-    named = (
-        ("next", "What to do next"),
-        ("information", "Information"),
-        ("groups", "Totals"),
-        ("gallery", "Gallery"),
-        ("pairs", "Pairs"),
-        ("subsets", "Beside fewer"),
-        ("why", "Why this prediction"),
-        ("labels", "Label errors"),
-        ("modes", "Learned when"),
-        ("removal", "Removal"),
-        ("contests", "Who won"),
-        ("check", "Checked"),
-        ("projection", "How many features"),
-        ("method", "Method"),
+def page(findings: Findings) -> Page:
+    """Everything that `datassay run` and `datassay score` say."""
+    labels, *others = advice(findings)
+    facts, cards = findings.facts, gallery(findings)
+    return Page(
+        brand="datassay · which training samples matter",
+        title=findings.samples.name,
+        lead=_lead(findings),
+        facts=facts,
+        warnings=findings.warnings,
+        advice=(labels, *others),
+        sections=(
+            _information(findings),
+            *totals.sections(findings),
+            Section("gallery", "Gallery", "Gallery", (cards,)),
+            *pairs.section(findings),
+            *_subsets(findings),
+            *queries.section(findings, cards.kind),
+            _labels(findings),
+            _modes(findings),
+            _removal(findings),
+            *_contests(findings),
+            *_check(findings),
+            *_projection(findings),
+        ),
+        method=notes(findings),
+        files=FILES,
+        answer=(
+            f"{labels.headline}.",
+            *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
+            *(f"{name}: {facts[name]}" for name in PROJECTION_FACTS if name in facts),
+        ),
     )
-    return [(anchor, name) for anchor, name in named if there.get(anchor, True)]
 
 
 def _lead(findings: Findings) -> str:
@@ -133,36 +73,48 @@ def _lead(findings: Findings) -> str:
     return ", ".join(parts)
 
 
-def _gallery_note(findings: Findings, n_shown: int) -> str:
-    n, n_issues = len(findings.samples), int(findings.issues.is_issue.sum())
-    scope = "of each class" if findings.samples.is_classification else "of all"
-    drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
-    if not n_issues:
-        return f"{drawn} {scope}. No label is suspected."
-    which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
-    return f"{drawn} {scope}, and {which} suspected label errors."
+def _information(findings: Findings) -> Section:
+    classes = findings.samples.is_classification
+    text = "How much each sample tells the trained network, in nats, on a logarithmic axis."
+    click = " Click a class in the legend to hide it, double-click to see it alone."
+    drawing = information_figure(findings)
+    title = f"Information {'by class' if classes else 'of the samples'}"
+    return Section("information", "Information", title, (
+        Text(text + click * classes),
+        Figure("information", drawing, "Histogram of information by class"),
+    ))  # fmt: skip
 
 
-def _subset_note(findings: Findings) -> str:
-    found = findings.average
-    if found is None:
-        return ""
+def _subsets(findings: Findings) -> tuple[Section, ...]:
+    average = findings.average
+    if average is None:
+        return ()
     rank, stood = stand_ins(findings)
-    sizes = ", ".join(percent(share) for share in found.fractions)
+    sizes = ", ".join(percent(share) for share in average.fractions)
+    note = (
+        f"Means over {count(int(average.n_draws.max()), 'draw')} a sample at most, of {sizes} of "
+        f"the samples. The rank correlation of both is {number(rank)}."
+    )
+    if len(stood):
+        ids = ", ".join(str(i) for i in findings.samples.ids[stood[:5]])
+        note += (
+            f" {count(len(stood), 'sample')}, first {ids}, gain{'s' if len(stood) == 1 else ''} "
+            f"over {FACTOR:g} times as much as the median one: others stand in for them."
+        )
     text = (
-        f"Means over {count(int(found.n_draws.max()), 'draw')} a sample at most, of {sizes} of the "
-        f"samples. The rank correlation of both is {number(rank)}."
+        "Left out alone, a sample is missed only as far as no other says the same. Beside random "
+        "subsets of the others it tells more: the further above the rest a mark lies, the more of "
+        "its information others hold too."
     )
-    if not len(stood):
-        return text
-    ids = ", ".join(str(i) for i in findings.samples.ids[stood[:5]])
-    return (
-        f"{text} {count(len(stood), 'sample')}, first {ids}, gain{'s' if len(stood) == 1 else ''} "
-        f"over {FACTOR:g} times as much as the median one: others stand in for them."
-    )
+    described = "Information beside random subsets against that beside all other samples"
+    return (Section("subsets", "Beside fewer", "Information beside fewer samples", (
+        Text(text),
+        Figure("subsets", subset_figure(findings), described),
+        Text(f"{note} Both are columns of scores.parquet.", note=True),
+    )),)  # fmt: skip
 
 
-def _issue_note(findings: Findings) -> str:
+def _labels(findings: Findings) -> Section:
     if findings.samples.is_classification:
         rule = (
             "The score is the largest other held-out output minus that of the given label, minus "
@@ -173,25 +125,104 @@ def _issue_note(findings: Findings) -> str:
             "The score is the modified z-score of the held-out residual minus 3.5: above 0, "
             "the target is far from what a fit that never saw the sample predicts."
         )
+    truth = "The true labels are known here, so the colours show how right it is."
     if findings.samples.true_y is None:
-        return rule + " Which labels are really wrong is not known here."
-    return rule + " The true labels are known here, so the colours show how right it is."
+        truth = "Which labels are really wrong is not known here."
+    drawing = Figure("issues", issue_figure(findings), "Histogram of label issue scores")
+    return Section("labels", "Label errors", "Label errors", (Text(f"{rule} {truth}"), drawing))
 
 
-def _removal_note(findings: Findings) -> str:
+def _modes(findings: Findings) -> Section:
+    text = (
+        "Along each mode of the kernel the error decays at a rate set by that mode's eigenvalue, "
+        "so the few large ones (broad patterns) are learned first and the long tail (fine detail, "
+        "noise) last or never: the spectral bias."
+    )
+    spectrum = Figure(
+        "spectrum", spectrum_figure(findings), "Eigenvalues of the kernel by mode",
+        title="Spectrum of the kernel",
+    )  # fmt: skip
+    modes = Figure(
+        "modes", modes_figure(findings), "Predicted residual left against training steps",
+        title="Predicted error left, by mode",
+    )  # fmt: skip
+    title = "What the network learns when"
+    return Section("modes", "Learned when", title, (Text(text), Pair((spectrum, modes))))
+
+
+def _removal(findings: Findings) -> Section:
     curve = findings.removal_curve
+    metric = "accuracy" if findings.samples.is_classification else "R²"
+    metric = metric if curve is None else curve.metric
+    title = f"{metric[:1].upper()}{metric[1:]} against fraction removed"
     if curve is None:
-        return ""
+        text = Text("Not measured in this run.")
+        return Section("removal", "Removal", title, (text,))
     n_seeds = curve.score.shape[2]
-    if n_seeds == 1:
-        return "One seed only, so there are no error bars."
-    return f"Lines are means, error bars one standard deviation, over {n_seeds} seeds."
+    bars = f"Lines are means, error bars one standard deviation, over {n_seeds} seeds."
+    bars = "One seed only, so there are no error bars." if n_seeds == 1 else bars
+    text = Text(f"Networks retrained on what each ranking keeps. {bars}")
+    described = f"{metric} against fraction removed, by ranking: {', '.join(curve.rankings)}"
+    removal = removal_figure(findings)
+    if RANDOM not in curve.rankings:
+        return Section("removal", "Removal", title, (text, Figure("removal", removal, described)))
+    scores = Figure("removal", removal, described, title="Score of the retrained networks")
+    gains = Figure(
+        "gain", gain_figure(findings), f"gain of {metric} over random removal, by ranking",
+        title="Gain over removing as many at random",
+    )  # fmt: skip
+    return Section("removal", "Removal", title, (text, Pair((scores, gains))))
 
 
-def _contest(contest: Contest) -> dict[str, object]:
+def _contests(findings: Findings) -> tuple[Section, ...]:
+    if not findings.contests:
+        return ()
+    tables = Pair(tuple(_contest(contest) for contest in findings.contests))
+    text = Text("Our rankings beside their one-line rivals, on the same measure.")
+    return (Section("contests", "Who won", "Who won here", (text, tables)),)
+
+
+def _contest(contest: Contest) -> Table:
     best = np.nanmax(contest.values) if np.isfinite(contest.values).any() else None
     rows = []
     for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
         text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
-        rows.append({"name": name, "value": text, "best": value == best})
-    return {"measure": contest.measure, "verdict": contest.verdict, "rows": rows}
+        rows.append(Row(name, (text,), best=value == best))
+    columns, measure = ("ranking", "value"), contest.measure
+    return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
+
+
+def _check(findings: Findings) -> tuple[Section, ...]:
+    check = findings.check
+    if check is None:
+        return ()
+    low, high = check.interval
+    text = (
+        f"{len(check.ids)} of the samples, drawn at random: the real network was trained again "
+        "without each, from the same weights, by full-batch descent with the same step size and "
+        "number of steps. What that changed in its predictions has a correlation of "
+        f"{check.pearson:.3f} (95 % interval {low:.3f} to {high:.3f}) with what the linearised "
+        f"network says, and a rank correlation of {check.rank:.3f}; changes of the weights "
+        f"{check.weights:.3f}. On the dashed line the two agree."
+    )
+    described = "Change of the predictions by retraining against that of the linearised network"
+    drawing = Figure("check", check_figure(check), described)
+    return (Section("check", "Checked", "Checked by retraining", (Text(text), drawing)),)
+
+
+def _projection(findings: Findings) -> tuple[Section, ...]:
+    quality = findings.projection_quality
+    if quality is None or not quality.projection:
+        return ()
+    alone = f", which shows what {quality.outputs} outputs alone leave"
+    alone = alone if quality.outputs != quality.reference else ""
+    text = (
+        f"{quality.n_samples} of the samples scored both ways: from the features that this run "
+        f"collects, and exactly, by the {quality.reference} kernel. Dashed: the same without any "
+        f"projection{alone}. More samples differ by finer directions than so many features keep: "
+        "with them the same p may rank less well."
+    )
+    described = "Rank correlation with exact scores against number of features"
+    drawing = Figure("projection", projection_figure(quality), described)
+    title = "How many features that takes"
+    return (Section("projection", "How many features", title, (Text(text), drawing)),)

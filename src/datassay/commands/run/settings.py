@@ -1,94 +1,35 @@
-"""What the main job can be told, and what is refused before any work is done."""
+"""What `datassay run`, `score` and `summarize` can be told."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.collect.engine.choose import check_engine
-from datassay.collect.jacobian.device import check_device
-from datassay.errors import SettingError
-from datassay.score.attribution import check_top
-from datassay.score.compare.projection_quality import check_correlation
-from datassay.score.compare.retraining_check import FEWEST
-from datassay.score.information.average import FEWEST_DRAWS
-from datassay.score.linear.dynamics import check_dynamics
-from datassay.score.linear.outcome import OUTCOMES
-from datassay.score.sample_information import check_smoothing
-
-ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
-ATTRIBUTED_AT = ("start", "trained")
+from datassay.commands.inputs import MODEL_HELP, SEED_HELP, gigabytes, number_or, whole_auto_or_none
+from datassay.setting import setting
 
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What the main job can be told; every default is what `datassay run DATA` does.
+class TrainingSettings:
+    """The network, how its linearised training goes, and the memory that may take."""
 
-    Attributes:
-        model: as for `build_model`.
-        weights: checkpoint to start from, or None for initial weights.
-        allow_trained: linearise even at weights that have seen these labels, with a warning.
-        lr: learning rate, or "auto".
-        steps: of the linearised training.
-        weight_decay: of the loss as reduced.
-        reduction: "sum" or "mean" loss.
-        dynamics: "flow", "descent" or "converged".
-        projection: "auto", None or features a tensor.
-        outputs: "auto", "joint" or "averaged".
-        rank_correlation: choose the smallest projection whose information ranks some samples so
-            much as exact information does; None chooses by size alone.
-        memory: bytes to stay within, or None.
-        products: "auto", "float64", "float32" or "bfloat16": of products over all rows.
-        device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
-        smoothing: which information: "functional", "isotropic", "fisher" or "sgd".
-        sigma: of the smoothing noise.
-        batch_size: of SGD, for smoothing "sgd" only.
-        attribution: effect of each sample on what of each validation sample: "output", "margin",
-            "loss", "auto" (the output, of several targets the loss) or "none".
-        attribution_at: "start", exactly in the linearised network, or "trained", to second order at
-            the networks trained on all samples.
-        top: samples to keep a validation sample and direction.
-        curve_seeds: networks a ranking and fraction; 0 retrains nothing.
-        subsets: random subsets a size that information is averaged over; 0 is none.
-        check: samples to really retrain without, to check the scores by; 0 is none.
-        seed: of weights, projection, batches and random rankings.
-        store: folder or fsspec URL that keeps finished work, or None.
-        engine: who computes: "in_process", "processes" or "ray".
-        address: of a running Ray cluster, or None.
-        workers: of the engine, or None.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    model: str = "mlp"
-    weights: Path | None = None
-    allow_trained: bool = False
-    lr: float | str = "auto"
-    steps: int = 2000
-    weight_decay: float = 0.0
-    reduction: str = "sum"
-    dynamics: str = "flow"
-    projection: int | str | None = "auto"
-    outputs: str = "auto"
-    rank_correlation: float | None = None
-    memory: float | None = None
-    products: str = "auto"
-    device: str = "cpu"
-    smoothing: str = "functional"
-    sigma: float = 1.0
-    batch_size: int | None = None
-    attribution: str = "auto"
-    attribution_at: str = "start"
-    top: int = 5
-    curve_seeds: int = 5
-    subsets: int = 0
-    check: int = 0
-    seed: int = 0
-    store: str | None = None
-    engine: str = "in_process"
-    address: str | None = None
-    workers: int | None = None
+    model: str = setting("mlp", MODEL_HELP)
+    weights: Path | None = setting(None, ".safetensors or state dict, trained on OTHER data.")
+    allow_trained: bool = setting(False, "Accept weights that have seen these labels.")
+    lr: float | str = setting(
+        "auto",
+        "Learning rate, or auto: 0.5/λ_max of the kernel.",
+        read=lambda text: number_or(text, "auto", "lr"),
+    )
+    steps: int = setting(2000, "Training steps of the linearised network.")
+    weight_decay: float = setting(0.0, "Penalty towards the initial weights.")
+    reduction: str = setting("sum", "sum or mean loss: what lr and decay refer to.")
+    dynamics: str = setting("flow", "flow, descent or converged.")
+    memory: float | None = setting(
+        None, "GB to stay within (default: what is free).", read=gigabytes
+    )
+    seed: int = setting(0, SEED_HELP)
     command: str = ""
 
     @property
@@ -97,6 +38,56 @@ class RunSettings:
         names = ("lr", "steps", "weight_decay", "reduction", "dynamics")
         return {name: getattr(self, name) for name in names}
 
+
+@dataclass(frozen=True, slots=True)
+class RunSettings(TrainingSettings):
+    """What the main job can be told; every default is what `datassay run DATA` does."""
+
+    smoothing: str = setting(
+        "functional", "Which information: functional, isotropic, fisher or sgd."
+    )
+    sigma: float = setting(1.0, "Of the smoothing noise: divides information by σ².")
+    batch_size: int | None = setting(None, "Of the SGD asked about; for --smoothing sgd only.")
+    attribution: str = setting(
+        "auto",
+        "Effect on each validation output, margin or loss; none; or auto: the output, of several "
+        "targets the loss, and none where that takes minutes.",
+    )
+    attribution_at: str = setting(
+        "start",
+        "Effects in the linearised network, exactly: start; at trained ones, to second order: "
+        "trained.",
+    )
+    top: int = setting(5, "Samples kept a validation sample and direction.")
+    subsets: int = setting(
+        0, "Random subsets a size to average information over (8 or more); 0 is none."
+    )
+    projection: int | str | None = setting(
+        "auto",
+        "auto, none (exact), or features a tensor.",
+        read=lambda text: whole_auto_or_none(text, "projection"),
+    )
+    outputs: str = setting("auto", "auto, joint or averaged kernel over the outputs.")
+    rank_correlation: float | None = setting(
+        None, "With exact scores; the smallest projection that reaches it is taken."
+    )
+    products: str = setting(
+        "auto", "Precision of products over all rows: auto, float64, float32, bfloat16."
+    )
+    device: str = setting("cpu", "Where Jacobians and products are computed: cpu, cuda or cuda:1.")
+    curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
+    check: int = setting(0, "Samples to really retrain without, to check the scores by; 0 is none.")
+    store: str | None = setting(
+        None, "Folder or URL that keeps finished work: the same command then goes on."
+    )
+    engine: str = setting(
+        "in_process", "Where chunks are computed: in_process, processes or ray; same numbers."
+    )
+    address: str | None = setting(None, "Of a running Ray cluster (default: one of its own, here).")
+    workers: int | None = setting(
+        None, "Of processes, or of a Ray started here (default: by cores)."
+    )
+
     @property
     def smoothing_settings(self) -> dict[str, Any]:
         """The arguments of `sample_information` that say which measure."""
@@ -104,75 +95,40 @@ class RunSettings:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def collection_settings(self) -> dict:
+    def collection_settings(self) -> dict[str, Any]:
         """The arguments that `collect` and `plan_collection` share."""
         names = ("projection", "outputs", "memory", "products", "device")
         return {name: getattr(self, name) for name in names}
 
 
-def check_settings(settings: RunSettings) -> None:
-    """Refuse, before any work is done, what can be judged without the samples.
+@dataclass(frozen=True, slots=True)
+class ScoreSettings(RunSettings):
+    """A run that trains no network: what needs trained ones is fixed and no option."""
 
-    Args:
-        settings: of a run.
-
-    Raises:
-        SettingError: a setting is outside its rule.
-    """
-    if settings.curve_seeds < 0:
-        raise SettingError(
-            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
-        )
-    _check_retraining(settings)
-    if settings.subsets and settings.subsets < FEWEST_DRAWS:
-        raise SettingError(
-            f"subsets must be at least {FEWEST_DRAWS} a size, so that every sample is drawn twice, "
-            f"or 0 for none; got {settings.subsets}."
-        )
-    check_engine(settings.engine, settings.workers, settings.address)
-    check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
-    check_top(settings.top)
-    check_device(settings.device)
-    _check_attribution(settings)
-    if settings.rank_correlation is not None:
-        check_correlation(settings.rank_correlation)
-        if settings.projection != "auto":
-            raise SettingError(
-                "rank_correlation chooses the projection, which must then be auto; got "
-                f"{settings.projection}. Leave one of them out."
-            )
-    if settings.memory is not None and not settings.memory > 0:
-        raise SettingError(
-            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
-            "it out to use what is free."
-        )
-    # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
-    named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
-    check_dynamics(sys.float_info.min, 2, **named)
+    curve_seeds: int = 0
+    check: int = 0
+    attribution_at: str = "start"
 
 
-def _check_attribution(settings: RunSettings) -> None:
-    if settings.attribution not in ATTRIBUTIONS:
-        names = ", ".join(ATTRIBUTIONS)
-        raise SettingError(f"attribution must be one of {names}; got {settings.attribution!r}.")
-    if settings.attribution_at not in ATTRIBUTED_AT:
-        raise SettingError(
-            f"attribution_at must be start or trained; got {settings.attribution_at!r}."
-        )
-    if settings.attribution_at == "trained" and not settings.curve_seeds:
-        raise SettingError(
-            "attribution_at trained needs networks that were trained; got curve_seeds 0. Set it to "
-            "at least 1, or attribution_at to start."
-        )
+@dataclass(frozen=True, slots=True)
+class KeepSettings:
+    """Which samples `datassay summarize` keeps."""
+
+    fraction: float = setting(0.5, "Of the samples to keep, in (0, 1].")
+    iterative: bool = setting(False, "Score again after every 5 % removed.")
+    drop_suspects: bool = setting(False, "Remove likely label errors first.")
 
 
-def _check_retraining(settings: RunSettings) -> None:
-    if settings.check and settings.check < FEWEST:
-        raise SettingError(
-            f"check must be at least {FEWEST} samples, or 0 for none; got {settings.check}."
-        )
-    if settings.check and settings.dynamics == "converged":
-        raise SettingError(
-            "check retrains by as many updates as the linearised run has; a converged one has no "
-            "number. Take dynamics flow or descent."
-        )
+@dataclass(frozen=True, slots=True)
+class AdversarialInputs:
+    """Inputs replaced on purpose."""
+
+    adversarial: float = setting(0.0, "Fraction of training inputs to replace by adversarial ones.")
+    epsilon: float = setting(0.01, "Largest change of an adversarial input's value.")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """Whether to run at all."""
+
+    plan: bool = setting(False, "Show sizes and seconds, then exit.")

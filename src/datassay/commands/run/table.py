@@ -11,9 +11,6 @@ from datassay.report.tables import column, labels
 def score_table(findings: Findings) -> pa.Table:
     """Every sample's labels and scores.
 
-    Args:
-        findings: one run's results.
-
     Returns:
         One row a sample, in the samples' order. `label` is the class index or the target;
         `class_name`, `suggested_label` and `true_label` are names where there are classes;
@@ -59,22 +56,19 @@ def score_table(findings: Findings) -> pa.Table:
 def attribution_table(findings: Findings) -> pa.Table:
     """The largest effects on each validation sample.
 
-    Args:
-        findings: one run's results.
-
     Returns:
         One row a validation sample, direction and rank: `query` (its position), `query_id`,
         `direction` ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect`
         (signed) and `of` (what it is the effect on). No rows where no attribution was asked for.
     """
-    found, val = findings.attribution, findings.validation
-    if found is None or val is None:
+    attribution, val = findings.attribution, findings.validation
+    if attribution is None or val is None:
         names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
         types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
         types += (types[1], pa.float64(), pa.string())
         return pa.schema(list(zip(names, types, strict=True))).empty_table()
-    table = found.to_table()
+    table = attribution.to_table()
     ids = column(val.ids[table["query"].to_numpy()])
     return table.add_column(1, "query_id", ids).append_column(
-        "of", pa.array([found.measure] * table.num_rows, pa.string())
+        "of", pa.array([attribution.measure] * table.num_rows, pa.string())
     )

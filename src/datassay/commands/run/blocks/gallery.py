@@ -1,70 +1,52 @@
-"""Which samples the gallery shows, and what each card says."""
+"""The gallery: the most and least informative samples, and the likely label errors."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw
-from datassay.report.wording import label_text, number
+from datassay.report.gallery import sample_texts
+from datassay.report.page import Card, Gallery, View
+from datassay.report.wording import count, label_text, number
 
 N_ISSUES = 60
-
-View = Literal["most", "least", "issues"]
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One sample as the gallery shows it; every text is plain and not yet escaped.
-
-    Attributes:
-        id: the sample's id.
-        label: its given label.
-        suggested: the suggested label; empty where it is the given one.
-        truth: the true label; empty where it is the given one or not known.
-        class_index: the given class; -1 for regression.
-        information: nats.
-        information_text: the same with three significant digits.
-        issue_score: label issue score.
-        issue_text: the same, rounded.
-        is_issue: whether the label is suspect.
-        views: which of "most", "least" and "issues" show it.
-        drawing: the sample itself.
-    """
-
-    id: str
-    label: str
-    suggested: str
-    truth: str
-    class_index: int
-    information: float
-    information_text: str
-    issue_score: float
-    issue_text: str
-    is_issue: bool
-    views: tuple[View, ...]
-    drawing: Drawing
+VIEWS = (
+    View("most", "most informative", sort="information", descending=True, in_terminal=5),
+    View("least", "least informative", sort="information", in_terminal=5),
+    View("issues", "likely label errors", sort="score", descending=True, in_terminal=10),
+)
 
 
-def chosen(findings: Findings) -> dict[int, tuple[View, ...]]:
-    """Positions of the samples to show, each with the views that show it.
+def gallery(findings: Findings) -> Gallery:
+    """The chosen samples, most informative first."""
+    views = chosen(findings)
+    drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
+    return Gallery(
+        cards=tuple(
+            _card(findings, position, views[position], drawing)
+            for position, drawing in zip(views, drawings, strict=True)
+        ),
+        views=VIEWS,
+        sorts=(("information", "information"), ("score", "label issue score"), ("id", "id")),
+        descending=True,
+        class_names=findings.samples.class_names,
+        note=_note(findings, len(views)),
+        advice_view="issues",
+    )
 
-    The suspected label errors of highest score come first, then each class's most and least
-    informative sample, then each class's second ones, and so on, until the gallery is full.
-    A class's most and least informative samples never overlap.
 
-    Args:
-        findings: one run's results.
+def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
+    """Positions of the samples to show, at most 400, each with the views that show it.
 
     Returns:
-        At most 400 positions, most informative first.
+        The suspected label errors of highest score come first, then each class's most and least
+        informative sample, then each class's second ones, and so on, until the gallery is full. A
+        class's most and least informative samples never overlap.
     """
     information = findings.information.information
     suspects = findings.issues.suspects[:N_ISSUES]
-    views: dict[int, list[View]] = {int(i): ["issues"] for i in suspects}
+    views = {int(i): ["issues"] for i in suspects}
     for position, view in _by_rank(findings):
         if position in views:
             views[position].append(view)
@@ -74,7 +56,7 @@ def chosen(findings: Findings) -> dict[int, tuple[View, ...]]:
     return {i: tuple(views[i]) for i in order}
 
 
-def _by_rank(findings: Findings) -> list[tuple[int, View]]:
+def _by_rank(findings: Findings) -> list[tuple[int, str]]:
     samples = findings.samples
     per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
     classes = samples.y if samples.is_classification else np.zeros(len(samples), int)
@@ -90,43 +72,32 @@ def _by_rank(findings: Findings) -> list[tuple[int, View]]:
     return [(position, view) for _, _, position, view in ranked]
 
 
-def cards(findings: Findings) -> tuple[Card, ...]:
-    """The gallery's cards, most informative first.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        One card a chosen sample.
-    """
-    views = chosen(findings)
-    drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
-    return tuple(
-        _card(findings, position, views[position], drawing)
-        for position, drawing in zip(views, drawings, strict=True)
-    )
-
-
-def _card(findings: Findings, i: int, views: tuple[View, ...], drawing: Drawing) -> Card:
+def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
-    information = float(findings.information.information[i])
-    given = label_text(samples.class_names, samples.y[i])
+    information, score = float(findings.information.information[i]), float(issues.score[i])
+    texts = sample_texts(samples, i)
     suggested = label_text(samples.class_names, issues.suggested_label[i])
-    truth = given
-    if samples.true_y is not None:
-        truth = label_text(samples.class_names, samples.true_y[i])
-    shows_suggestion = samples.is_classification or bool(issues.is_issue[i])
+    suspect = bool(issues.is_issue[i])
+    differs = suggested != texts["label"] and (samples.is_classification or suspect)
     return Card(
-        id=str(samples.ids[i]),
-        label=given,
-        suggested=suggested if suggested != given and shows_suggestion else "",
-        truth=truth if truth != given else "",
-        class_index=int(samples.y[i]) if samples.is_classification else -1,
-        information=information,
-        information_text=number(information),
-        issue_score=float(issues.score[i]),
-        issue_text=f"{issues.score[i]:.2f}".replace("-", "−"),
-        is_issue=bool(issues.is_issue[i]),
-        views=views,
+        **texts,
         drawing=drawing,
+        suggested=suggested if differs else "",
+        figures=(
+            (f"{number(information)} nats", "information"),
+            (f"issue {score:.2f}".replace("-", "−"), "label issue score"),
+        ),
+        verdict="suspect label" if suspect else "",
+        views=views,
+        keys={"information": information, "score": score},
     )
+
+
+def _note(findings: Findings, n_shown: int) -> str:
+    n, n_issues = len(findings.samples), int(findings.issues.is_issue.sum())
+    scope = "of each class" if findings.samples.is_classification else "of all"
+    drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
+    if not n_issues:
+        return f"{drawn} {scope}. No label is suspected."
+    which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
+    return f"{drawn} {scope}, and {which} suspected label errors."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import numpy as np
@@ -11,6 +10,8 @@ from jaxtyping import Float, Int
 from datassay.collect.curvature.output_loss import margins, predicted_class
 from datassay.commands.run.findings import Findings
 from datassay.report.drawing import draw
+from datassay.report.html import markup, script_json
+from datassay.report.page import Partial, Section, Text
 from datassay.report.wording import count, label_text, number
 from datassay.results import result
 
@@ -36,18 +37,36 @@ class Chosen:
     margin: Float[np.ndarray, " m"]
 
 
+def section(findings: Findings, kind: str) -> tuple[Section, ...]:
+    """The query picker, with cards drawn as `kind`; nothing where there was no attribution."""
+    if findings.attribution is None:
+        return ()
+    what, raised, lowered = effect_words(findings)
+    text = (
+        "Pick a validation sample: the training samples below it changed "
+        f"{what} most. {effect_sentence(findings)}"
+    )
+    data = markup(script_json(query_data(findings)))
+    context = {"queries": data, "raised": raised, "lowered": lowered, "kind": kind}
+    title = "Which training samples made the model say this?"
+    return (Section("why", "Why this prediction", title, (
+        Text(text),
+        Text(query_note(findings), note=True),
+        Partial("queries.html", context, script="explain.js"),
+    )),)  # fmt: skip
+
+
 def chosen_queries(findings: Findings) -> Chosen:
     """Wrong predictions first, then the closest right ones, then some at random.
-
-    Args:
-        findings: one run's results, with an attribution.
 
     Returns:
         At most 60 samples: up to 30 wrong ones, the furthest off first, up to 15 right ones of
         smallest margin, and the rest drawn with the seed 0. A regression has no wrong ones: up to
         30 of largest error, then the rest.
     """
-    margin = _margin(findings)
+    outputs, val = findings.query_outputs, findings.validation
+    assert outputs is not None and val is not None
+    margin = margins(outputs, val)
     order = np.argsort(margin, kind="stable")
     if findings.samples.is_classification:
         n_wrong = int((margin < 0).sum())
@@ -59,26 +78,18 @@ def chosen_queries(findings: Findings) -> Chosen:
     return Chosen(np.concatenate([first, some]).astype(np.int64), margin)
 
 
-def _margin(findings: Findings) -> np.ndarray:
-    outputs, val = findings.query_outputs, findings.validation
-    assert outputs is not None and val is not None
-    return margins(outputs, val)
-
-
-def query_data(findings: Findings) -> str:
-    """Everything that the section shows, as JSON for the page's script, texts plain.
-
-    Args:
-        findings: one run's results, with an attribution.
+def query_data(findings: Findings) -> dict[str, list[dict[str, object]]]:
+    """Everything that the page's script shows, texts plain.
 
     Returns:
         `queries`, each with its drawing, labels, outputs and its samples' places and effects; and
         `samples`, every training sample that any of them names, drawn once.
     """
-    found, val = findings.attribution, findings.validation
-    assert found is not None and val is not None
+    attribution, val = findings.attribution, findings.validation
+    assert attribution is not None and val is not None
     chosen = chosen_queries(findings)
-    top, few = found.top, min(N_SAMPLES, found.top.raising.shape[1])
+    top = attribution.top
+    few = min(N_SAMPLES, top.raising.shape[1])
     sides = (
         (top.raising, top.raising_effect, 1.0),
         (top.lowering, top.lowering_effect, -1.0),
@@ -100,7 +111,7 @@ def query_data(findings: Findings) -> str:
         }
         for i, drawing, both in zip(chosen.positions, drawings, pairs, strict=True)
     ]
-    return json.dumps({"queries": queries, "samples": _samples(findings, used)})
+    return {"queries": queries, "samples": _samples(findings, used)}
 
 
 def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int, float]]:
@@ -112,12 +123,11 @@ def _query(findings: Findings, i: int, margin: float) -> dict[str, object]:
     assert val is not None and outputs is not None
     names = val.class_names
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
-    wrong = bool(names) and margin < 0
     return {
         "id": str(val.ids[i]),
         "label": label_text(names, val.y[i]),
         "predicted": label_text(names, predicted),
-        "wrong": wrong,
+        "wrong": bool(names) and margin < 0,
         "outputs": _outputs(names, outputs[i]),
     }
 
@@ -161,20 +171,11 @@ def _effect(value: float) -> str:
 
 
 def query_note(findings: Findings) -> str:
-    """Which validation samples can be picked, in words.
-
-    Args:
-        findings: one run's results, with an attribution.
-
-    Returns:
-        Plain text.
-    """
+    """Which validation samples can be picked, in words."""
     chosen = chosen_queries(findings)
     shown, n = len(chosen.positions), len(chosen.margin)
-    if shown == n:
-        scope = f"All {count(n, 'validation sample')} can be picked"
-    else:
-        scope = f"{shown} of {count(n, 'validation sample')} can be picked"
+    number_shown = "All" if shown == n else f"{shown} of"
+    scope = f"{number_shown} {count(n, 'validation sample')} can be picked"
     if not findings.samples.is_classification:
         rule = f"the {min(N_WRONG, n)} of largest error first, then others at random (seed 0)"
         return f"{scope}: {rule}."
@@ -184,25 +185,18 @@ def query_note(findings: Findings) -> str:
     first = f"{which} that are predicted wrongly, then " if n_wrong else ""
     rest = ", then others at random (seed 0)" if shown > min(n_wrong, N_WRONG) + n_close else ""
     close = f"the {n_close} of smallest margin among those predicted rightly"
-    said = "" if n_wrong else " None is predicted wrongly."
-    return f"{scope}: {first}{close}{rest}.{said}"
+    none = "" if n_wrong else " None is predicted wrongly."
+    return f"{scope}: {first}{close}{rest}.{none}"
 
 
 def effect_words(findings: Findings) -> tuple[str, str, str]:
-    """What the effects are on, and the headings of those that raise and lower it.
-
-    Args:
-        findings: one run's results, with an attribution.
-
-    Returns:
-        Three phrases.
-    """
-    found, outputs = findings.attribution, findings.query_outputs
-    assert found is not None and outputs is not None
+    """What the effects are on, and the headings of those that raise and lower it."""
+    attribution, outputs = findings.attribution, findings.query_outputs
+    assert attribution is not None and outputs is not None
     names, trained = findings.samples.class_names, findings.attribution_at == "trained"
-    if found.measure == "loss":
+    if attribution.measure == "loss":
         return "the loss of the given label", "Raised the loss", "Lowered the loss"
-    if found.measure == "margin":
+    if attribution.measure == "margin":
         what = f"the margin by which {'the logit of ' if trained else ''}the given label leads"
         return what, "Raised the margin", "Lowered the margin"
     if len(names) == 2 and outputs.shape[1] == 1:
@@ -217,14 +211,7 @@ def effect_words(findings: Findings) -> tuple[str, str, str]:
 
 
 def effect_sentence(findings: Findings) -> str:
-    """Of which networks each effect is the difference.
-
-    Args:
-        findings: one run's results, with an attribution.
-
-    Returns:
-        Plain text.
-    """
+    """Of which networks each effect is the difference."""
     if findings.attribution_at == "trained":
         return (
             "Each effect is its value in the networks trained on all samples minus its value "

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 def check_figure(check: RetrainingCheck) -> Figure:
     """Changes by retraining against those by the linearised network, one mark a sample.
 
-    Args:
-        check: of at least five samples.
-
     Returns:
-        The figure, both axes logarithmic; on the dashed line the two agree.
+        Both axes are logarithmic; on the dashed line the two agree.
     """
     return equal_figure(
         check.linearised,

@@ -16,11 +16,8 @@ COLOURS = (BLUE, VERMILION, INK)
 def projection_figure(quality: ProjectionQuality) -> Figure:
     """Rank correlation with exact scores against features, one line a score.
 
-    Args:
-        quality: of at least one projection.
-
     Returns:
-        The figure; bars are 95 % intervals, dashed lines what is reached without any projection.
+        Bars are 95 % intervals, dashed lines what is reached without any projection.
     """
     import plotly.graph_objects as go
 

@@ -20,11 +20,8 @@ SMALLEST_SHARE = 1e-12
 def information_figure(findings: Findings) -> Figure:
     """Histogram of information on a logarithmic axis, stacked by class.
 
-    Args:
-        findings: one run's results.
-
     Returns:
-        The figure; samples below 1e-12 of the largest information are counted in the first bin.
+        Samples below 1e-12 of the largest information are counted in the first bin.
     """
     import plotly.graph_objects as go
 
@@ -52,14 +49,10 @@ def information_figure(findings: Findings) -> Figure:
 
 
 def comparison_figure(information: np.ndarray, groups: list[tuple[str, np.ndarray]]) -> Figure:
-    """Histograms of information as shares of each group, so that groups of any size compare.
-
-    Args:
-        information: [n], nats.
-        groups: name and mask of each, ten at most.
+    """Histograms of information (nats) as shares of each group, so that any sizes compare.
 
     Returns:
-        The figure: one stepped line a group on a logarithmic axis.
+        One stepped line a group, ten at most, on a logarithmic axis.
     """
     import plotly.graph_objects as go
 
@@ -86,14 +79,7 @@ def comparison_figure(information: np.ndarray, groups: list[tuple[str, np.ndarra
 
 
 def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
-    """Name and mask of at most ten sources, the largest.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        Empty where there are not two.
-    """
+    """Name and mask of the ten largest sources; empty where there are not two."""
     source = findings.samples.source
     if source is None:
         return []
@@ -107,9 +93,6 @@ def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
 def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
     """Name and mask of the samples as they came, of wrong labels and of adversarial inputs.
 
-    Args:
-        findings: one run's results.
-
     Returns:
         Empty where nothing is known to be wrong.
     """
@@ -118,9 +101,9 @@ def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
     wrong = none if wrong is None else wrong
     adversarial = none if adversarial is None else adversarial
     spoiled = [("label is wrong", wrong), ("input is adversarial", adversarial)]
-    found = [(name, inside) for name, inside in spoiled if inside.any()]
+    spoiled = [(name, inside) for name, inside in spoiled if inside.any()]
     clean = ("as it should be", ~wrong & ~adversarial)
-    return [clean, *found] if found and clean[1].any() else []
+    return [clean, *spoiled] if spoiled and clean[1].any() else []
 
 
 def _above_floor(values: np.ndarray) -> np.ndarray:
@@ -150,14 +133,7 @@ def _class_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
 
 
 def issue_figure(findings: Findings) -> Figure:
-    """Histogram of label issue scores with the cut-off, split by truth where it is known.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        The figure.
-    """
+    """Histogram of label issue scores with the cut-off, split by truth where it is known."""
     import plotly.graph_objects as go
 
     score, wrong = findings.issues.score, wrong_labels(findings.samples)
@@ -181,14 +157,9 @@ def issue_figure(findings: Findings) -> Figure:
         )
     figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
     figure.add_annotation(
-        x=0,
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        text="suspected →",
+        x=0, y=1, yref="paper", yanchor="bottom", xanchor="left", text="suspected →",
         showarrow=False,
-        xanchor="left",
-    )
+    )  # fmt: skip
     style(figure, "label issue score (suspected above 0)", "samples")
     figure.update_layout(barmode="stack")
     return figure

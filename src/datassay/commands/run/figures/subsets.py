@@ -22,9 +22,6 @@ FACTOR = 3.0
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
     """Which samples inform little only because others stand in for them.
 
-    Args:
-        findings: with average information.
-
     Returns:
         The rank correlation of both informations, and positions of those samples, the largest gain
         first.
@@ -39,14 +36,7 @@ def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
 
 
 def subset_figure(findings: Findings) -> Figure:
-    """Average information against information, one mark a sample.
-
-    Args:
-        findings: with average information.
-
-    Returns:
-        The figure, both axes logarithmic; 4000 samples at most.
-    """
+    """Average information against information, one mark a sample, 4000 at most; log axes."""
     assert findings.average is not None
     x, y = findings.information.information, findings.average.information
     stood = np.zeros(len(x), bool)

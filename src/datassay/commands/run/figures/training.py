@@ -23,14 +23,7 @@ RIVAL_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444
 
 
 def spectrum_figure(findings: Findings) -> Figure:
-    """The kernel's eigenvalues, log-log.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        The figure, at most about 300 points, log-spaced in the index.
-    """
+    """The kernel's eigenvalues, log-log: about 300 points at most, log-spaced in the index."""
     import plotly.graph_objects as go
 
     values = findings.learning_curve.eigenvalues
@@ -54,14 +47,7 @@ def spectrum_figure(findings: Findings) -> Figure:
 
 
 def modes_figure(findings: Findings) -> Figure:
-    """The predicted share of the residual that is left, by band of modes and in all.
-
-    Args:
-        findings: one run's results.
-
-    Returns:
-        The figure.
-    """
+    """The predicted share of the residual that is left, by band of modes and in all."""
     import plotly.graph_objects as go
 
     curve = findings.learning_curve
@@ -94,11 +80,8 @@ def modes_figure(findings: Findings) -> Figure:
 def removal_figure(findings: Findings) -> Figure:
     """Score of retrained networks against the fraction removed, one line a ranking.
 
-    Args:
-        findings: one run's results; its removal curve must be there.
-
     Returns:
-        The figure; error bars are one standard deviation over seeds.
+        Error bars are one standard deviation over seeds.
     """
     import plotly.graph_objects as go
 
@@ -114,12 +97,9 @@ def removal_figure(findings: Findings) -> Figure:
 def gain_figure(findings: Findings) -> Figure:
     """What each keep-set gains over removing as many at random, seed by seed.
 
-    Args:
-        findings: one run's results; its removal curve must hold the random ranking.
-
     Returns:
-        The figure, without "highest information first", which removes what the others keep;
-        error bars are one standard deviation of the difference over seeds.
+        "highest information first", which removes what the others keep, is left out. Error bars are
+        one standard deviation of the difference over seeds.
     """
     import plotly.graph_objects as go
 

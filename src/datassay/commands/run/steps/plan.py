@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from rich.console import RenderableType
+from rich.table import Table
 
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import Form
 from datassay.collect.store.location import FEATURES, inside
-from datassay.commands.run.settings import RunSettings, check_settings
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.plan_costs import LOADED_BYTES, PlanStep, plan_steps
 from datassay.commands.run.steps.scores import attribution_of
 from datassay.data.samples import SampleSet
@@ -68,3 +71,25 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     attributed = attribution_of(settings, form, len(train), len(val), train.is_classification)
     steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
     return Plan(tuple(steps), program, available_memory(), form)
+
+
+def lines(plan: Plan) -> list[RenderableType]:
+    """The plan as a table and a sentence, for the terminal."""
+    table = Table(title="Plan", title_justify="left")
+    for name in ("step", "what"):
+        table.add_column(name)
+    for name in ("memory", "operations", "seconds"):
+        table.add_column(name, justify="right")
+    for step in plan.steps:
+        work = f"{step.flops:.1e}" if step.flops else ""
+        table.add_row(
+            step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
+        )
+    total = sum(step.seconds for step in plan.steps)
+    fits = "fits" if plan.fits else "does NOT fit"
+    return [
+        table,
+        f"About {total:.0f} s; peak {plan.peak_bytes / 1e9:.2f} GB, of which the program and its "
+        f"samples take {plan.program_bytes / 1e9:.2f} GB. The rest {fits} in the "
+        f"{plan.available_bytes / 1e9:.1f} GB free. Nothing was run.",
+    ]

@@ -1,0 +1,167 @@
+"""`datassay run`, `score` and `summarize`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datassay.commands.command import Command, read
+from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
+from datassay.commands.run.settings import (
+    AdversarialInputs,
+    KeepSettings,
+    PlanInputs,
+    RunSettings,
+    ScoreSettings,
+    TrainingSettings,
+)
+from datassay.commands.shell import out_console
+
+if TYPE_CHECKING:
+    from datassay.commands.run.findings import Findings
+    from datassay.report.page import Page
+
+
+class _Run(Command):
+    """A run: inputs can be adversarial, and `--plan` only counts its work."""
+
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
+        """Check, load, compute, write, print; of a plan print only."""
+        if not given.get("plan"):
+            return super().start(given, out)
+        from datassay.commands.run.steps import plan
+
+        train, val, _ = self.sets(given)
+        settings = read(self.settings, given)
+        out_console.print(*plan.lines(plan.plan(train, val, settings)), sep="\n")
+
+    def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Training samples, noisy; validation samples; the training samples as they were."""
+        train, val = load_sets(read(DataInputs, given))
+        return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train
+
+    def compute(
+        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
+    ) -> Findings:
+        """The findings; the network that adversarial inputs fool learns the labels as they were."""
+        from datassay.commands.run import job
+
+        (train, val, clean), fooled = sets, None
+        if fraction := given["adversarial"]:
+            fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
+            train = replace(train, x=fooled.samples.x)
+        return job.run(train, val, settings, progress, adversarial=fooled)
+
+
+class _Summarize(Command):
+    """Two files and no page: `keep.py` holds its job and its files."""
+
+    def part(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Its one module."""
+        return import_module(f"{self.home}.keep")
+
+    def compute(
+        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
+    ) -> Any:
+        """The samples to keep."""
+        training = read(RunSettings, given)
+        return self.part("job", given).keep_set(*sets, training, progress, **asdict(settings))
+
+    def write(self, findings: Any, given: Mapping[str, Any], out: Path) -> tuple[Page, Path]:
+        """Write both files; the page is printed only."""
+        from datassay.report.write import write_pages
+
+        keep = self.part("files", given)
+        page = keep.page(findings)
+        write_pages(keep.files(findings, page), out)
+        return page, out / next(iter(keep.FILES))
+
+
+RUN = _Run(
+    name="run",
+    help="""Score every training sample and write one page, two tables and one summary.
+
+    Examples:
+      datassay run digits --out report
+
+      datassay run digits --noise 0.1 --noise-kind pair --out noisy
+
+      datassay run digits --adversarial 0.1 --epsilon 0.05 --out fooled
+
+      datassay run reviews.csv --target sentiment --ids review_id --source shop
+
+      datassay run digits --model mlp:width=32,depth=2 --attribution-at trained
+
+      datassay run digits --model mlp:width=256 --check 20 --store kept
+
+      datassay run mnist/ --model cnn --store kept
+
+      datassay run mnist/ --model cnn --plan
+    """,
+    settings=RunSettings,
+    inputs=(NoiseInputs, AdversarialInputs, DataInputs, PlanInputs),
+    home="datassay.commands.run",
+    out="report",
+    order=10,
+)
+SCORE = _Run(
+    name="score",
+    help="""Score every sample without retraining any network, in seconds.
+
+    Takes what `run` takes and writes the same files.
+
+    Examples:
+      datassay score digits --out scores
+
+      datassay score table.parquet --target label --source clinic --attribution loss --top 20
+
+      datassay score table.csv --target label --subsets 10
+
+      datassay score digits --smoothing sgd --batch-size 64 --lr 0.0005 --weight-decay 0.01
+    """,
+    settings=ScoreSettings,
+    inputs=(NoiseInputs, AdversarialInputs, DataInputs),
+    home="datassay.commands.run",
+    out="scores",
+    order=11,
+)
+SUMMARIZE = _Summarize(
+    name="summarize",
+    help="""Choose which samples to keep, removing those of lowest information.
+
+    Writes keep.parquet, one row a sample to keep, and keep.json.
+
+    Examples:
+      datassay summarize digits --fraction 0.5 --out half
+
+      datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
+    """,
+    settings=KeepSettings,
+    inputs=(TrainingSettings, DataInputs),
+    home="datassay.commands.run",
+    out="summary",
+    order=12,
+)
+COMMANDS = (RUN, SCORE, SUMMARIZE)
+
+
+def write_results(findings: Findings, out: Path) -> Path:
+    """Write what `datassay run` writes: index.html, two tables and summary.json.
+
+    All are completed in a temporary folder on the same disk, then moved into place one by one, so
+    an interruption leaves earlier results intact and never a half-written file.
+
+    Args:
+        findings: one run's results.
+        out: the folder; made where it does not exist. Other files in it stay.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        SettingError: the folder cannot be written, or the disk is full.
+    """
+    return RUN.write(findings, {}, out)[1]

@@ -1,0 +1,123 @@
+"""`datassay summarize`: which samples to keep, its files, and what it prints."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.act.remove.summarize import KeepSet, summarize
+from datassay.commands.run.job import collected
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.check_settings import check_settings
+from datassay.data.samples import SampleSet
+from datassay.models.build import build_model
+from datassay.progress import Progress, silent
+from datassay.report.page import Page, Row, Section, Table
+from datassay.report.tables import standard_json
+from datassay.results import result
+from datassay.score.label_issues import label_issues
+
+FILES = {"keep.parquet": "the samples to keep", "keep.json": "what was run"}
+
+
+@result
+class Kept:
+    """The samples to keep.
+
+    Attributes:
+        train: all training samples.
+        keep: which of them to keep, and which not.
+        facts: what was run and on what, for keep.json.
+    """
+
+    train: SampleSet
+    keep: KeepSet
+    facts: dict[str, Any]
+
+
+def keep_set(
+    train: SampleSet,
+    val: SampleSet,
+    settings: RunSettings,
+    progress: Progress = silent,
+    *,
+    fraction: float,
+    iterative: bool = False,
+    drop_suspects: bool = False,
+) -> Kept:
+    """Everything `datassay summarize` computes, without writing anything.
+
+    Args:
+        train: the training samples.
+        val: the validation samples.
+        settings: how to collect and to train the linearised network.
+        progress: called with (step, units done, units in all).
+        fraction: of the samples to keep.
+        iterative: score again after every 5 % removed.
+        drop_suspects: remove likely label errors before anything else.
+
+    Returns:
+        The samples to keep, and what was run.
+
+    Raises:
+        DatassayError: bad samples or model; one sentence says which.
+        SettingError: a setting is outside its rule.
+    """
+    check_settings(settings)
+    model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
+    lin = collected(model, train, val, settings, progress)
+    issues = label_issues(lin, progress=progress) if drop_suspects else None
+    keep = summarize(
+        lin, fraction, iterative=iterative, issues=issues, progress=progress,
+        **settings.dynamics_settings,
+    )  # fmt: skip
+    return Kept(
+        train,
+        keep,
+        {
+            "command": settings.command,
+            "data": train.name,
+            "train": len(train),
+            "kept": len(keep.keep),
+            "fraction": fraction,
+            "iterative": iterative,
+            "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
+            "seed": settings.seed,
+            "version": version("datassay"),
+            "warnings": list(lin.warnings),
+        },
+    )
+
+
+def files(kept: Kept, page: Page) -> dict[str, pa.Table | str]:
+    """The table of the samples to keep, and what was run."""
+    return {"keep.parquet": kept.keep.to_table(), "keep.json": standard_json(kept.facts)}
+
+
+def page(kept: Kept) -> Page:
+    """How many samples to keep, in all and of each class; printed, not written."""
+    answer = f"Keep {len(kept.keep.keep):,} of {len(kept.train):,} samples."
+    return Page(
+        brand="datassay summarize · which samples to keep",
+        title=kept.train.name,
+        lead=answer,
+        facts={},
+        warnings=tuple(kept.facts["warnings"]),
+        sections=(Section("kept", "Kept", "Samples to keep", _classes(kept)),),
+        answer=(answer,),
+    )
+
+
+def _classes(kept: Kept) -> tuple[Table, ...]:
+    train = kept.train
+    if not train.is_classification:
+        return ()
+    rows = []
+    for c in np.unique(train.y):
+        counts = (int((y == c).sum()) for y in (train.y, train.y[kept.keep.keep]))
+        rows.append(Row(train.class_names[int(c)], tuple(f"{n:,}" for n in counts)))
+    columns = ("class", "samples", "to keep")
+    return (Table("Samples to keep by class", columns, tuple(rows), in_terminal=True),)
