@@ -1,4 +1,4 @@
-"""The one pass over the model, as work on numbered chunks: whoever computes one gets the same."""
+"""The pass over the model, in numbered chunks; results do not depend on where a chunk runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTPUTS, PROJECTED = "outputs", "projected"
 
 @result
 class JacobianPass:
-    """All that computing any chunk takes; a chunk's result depends on nothing else.
+    """Everything needed to compute any chunk; a chunk's result depends on nothing else.
 
     Attributes:
         frozen: the network, from `frozen_copy`, in the form's precision and on its device.

@@ -21,6 +21,7 @@ from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
+from datassay.score.settings import Queries, Training
 
 # Up to this many values (256 MiB) the whole matrix is kept; beyond it the largest a query.
 LARGEST_MATRIX = 2**25
@@ -131,13 +132,13 @@ class Effects:
 def attribution(
     lin: Linearization,
     *,
-    measure: str = "output",
-    top: int | None = None,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    measure: str = Queries.measure,
+    top: int | None = Queries.top,
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> Attribution:
     """Effect of each training sample on each query, in the linearised network.
@@ -194,8 +195,8 @@ class RemovalScores:
 def removal_scores(
     lin: Linearization,
     *,
-    measure: str = "output",
-    top: int | None = None,
+    measure: str = Queries.measure,
+    top: int | None = Queries.top,
     progress: Progress = silent,
     **run: Any,
 ) -> RemovalScores:
@@ -231,9 +232,9 @@ def removal_scores(
     record = RemovalRecord(lin, training)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
     method = f"linearized {training.run.kind}"
-    found = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
-    loo = record.leave_one_out(found.prediction_change)
-    return RemovalScores(loo, found, outputs.numpy())
+    effects = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
+    loo = record.leave_one_out(effects.prediction_change)
+    return RemovalScores(loo, effects, outputs.numpy())
 
 
 def check_top(top: int | None) -> None:
@@ -368,11 +369,11 @@ class _Leaders:
                 values = torch.cat([self._held[side][0], values])
                 positions = torch.cat([self._held[side][1], positions])
             best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            found = (best, positions.gather(0, where))
+            leaders = (best, positions.gather(0, where))
             if len(self._held) > side:
-                self._held[side] = found
+                self._held[side] = leaders
             else:
-                self._held.append(found)
+                self._held.append(leaders)
 
     def top(self) -> TopEffects:
         (raising, who), (lowering, whom) = self._held

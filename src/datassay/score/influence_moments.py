@@ -21,6 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.linear.panels import add_products
+from datassay.score.settings import Influence
 from datassay.score.variance.pair_influence import (
     PairInfluence,
     check_penalties,
@@ -74,9 +75,9 @@ def influence_moments(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    loss: str = Influence.loss,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -164,8 +165,8 @@ def gradient_moments(
     gradients: Gradients | Callable[[], Iterable[Gradients]],
     hessian: Float[Tensor, "p p"] | None = None,
     *,
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     seed: int = 0,
     progress: Progress = silent,
 ) -> InfluenceMoments:
@@ -300,7 +301,7 @@ def _higher_moments(
     rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
     """Skewness and kurtosis over all pairs among s of n rows, with standard errors."""
-    found = {}
+    moments = {}
     s = len(rows)
     for name, sums, scale in zip(
         ("skewness", "kurtosis"),
@@ -309,11 +310,11 @@ def _higher_moments(
         strict=True,
     ):
         own = sums / (s - 1) / scale  # each sample's mean over its partners
-        found[name] = float(own.mean())
+        moments[name] = float(own.mean())
         # A mean over pairs errs by twice the error of the mean of `own` (Hoeffding's projection);
         # drawing s of n without replacement leaves 1 − s/n of its variance.
-        found[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
-    return found
+        moments[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
+    return moments
 
 
 def _central_sums(

@@ -27,6 +27,7 @@ from datassay.score.linear.removal import (
 )
 from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Training
 
 # Columns of p values that a sample holds while its removal is taken by blocks of modes.
 MODE_COLUMNS = 16
@@ -78,11 +79,11 @@ class LeaveOneOut:
 def leave_one_out(
     lin: Linearization,
     *,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> LeaveOneOut:
     """Train the linearised network on all samples, and on all but each one, in closed form.
@@ -195,15 +196,15 @@ class RemovalRecord:
         """
         training, basis = self._training, self._training.basis
         n, shared = len(training.residual), _ModePanels(training)
-        parts, found = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
+        parts, changes = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
         results = basis.engine.map(_ModePanels.changes, shared, parts)
         for part, (moved, own, weight, prediction) in zip(parts, results, strict=True):
             self._moved.append(moved)
             self._own.append(own)
             self._weight.append(weight)
-            found.append(prediction)
+            changes.append(prediction)
             progress("leave each sample out", part.stop, n)
-        return torch.cat(found)
+        return torch.cat(changes)
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """The result, once all chunks have gone by.

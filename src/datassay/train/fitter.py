@@ -1,4 +1,4 @@
-"""One model fitted again and again to parts of its samples, and what it says on all of them."""
+"""Fit one model repeatedly to parts of its samples; outputs are given for all of them."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def fitter(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Fitter:
-    """How to fit this model: to the minimum where it is linear in what trains, else by training.
+    """The fitter of a model: convex where it is linear in its trained weights, else by training.
 
     Args:
         model: at its starting weights.

@@ -1,4 +1,4 @@
-"""Descent of a first dense layer by its values at the samples instead of by its weights."""
+"""Gradient descent on a first dense layer's preactivations instead of its weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last linear layer of a network, what enters it, and the network with another one in place.
+"""The last linear layer of a network, its inputs, and the network with that layer replaced.
 
 Algorithm 1 of S0 calls the network without that layer M*; its outputs are the features here.
 """

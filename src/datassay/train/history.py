@@ -1,4 +1,4 @@
-"""What a training said of each sample, visit by visit: the probability of its given label."""
+"""Statistics over training of each sample's predicted probability of its given label."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
+from datassay.train.settings import Descent
 from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
 # Networks train side by side while their activations for all samples take less than this, which
@@ -38,7 +39,7 @@ STEP = "retrain without each sample"
 
 @result
 class Retrained:
-    """What really changed when the network was trained without each of s samples.
+    """Measured changes when the network is trained without each of s samples.
 
     Attributes:
         removed: [s], positions of the samples left out, one network each.
@@ -80,8 +81,8 @@ def retrain(
     val: SampleSet | None = None,
     *,
     lr: float,
-    steps: int = 2000,
-    weight_decay: float = 0.0,
+    steps: int = Descent.steps,
+    weight_decay: float = Descent.weight_decay,
     reduction: str = "mean",
     loss: str = "auto",
     removed: Sequence[int] | np.ndarray | None = None,
@@ -278,7 +279,7 @@ def _many(progress: Progress, networks: int) -> Progress:
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """What decides the results of training: weights, samples, settings, torch's version.
+    """Everything that determines the results: weights, samples, settings, torch version.
 
     Args:
         model: at its starting weights.

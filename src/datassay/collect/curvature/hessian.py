@@ -77,7 +77,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         precision: "float32" or "float64", of weights and inputs.
 
     Returns:
-        What the functions of this file take.
+        The loss around the present weights; the functions of this file take it.
 
     Raises:
         ModelError: nothing trains, or the outputs do not suit the targets.

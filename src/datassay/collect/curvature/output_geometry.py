@@ -16,6 +16,7 @@ from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
+from datassay.collect.settings import Collection
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.machine import available_memory
@@ -78,9 +79,9 @@ def output_geometry(
     train: SampleSet,
     loss: str = "auto",
     *,
-    projection: int | str | None = "auto",
+    projection: int | str | None = Collection.projection,
     projection_kind: ProjectionKind = "coordinates",
-    seed: int = 0,
+    seed: int = Collection.seed,
     progress: Progress = silent,
 ) -> OutputGeometry:
     """One pass over the samples at the model's present weights.

@@ -34,7 +34,7 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
 
 
 def check_loss(loss: str, is_classification: bool) -> None:
-    """Refuse a loss that the task does not have.
+    """Check that the loss suits the task.
 
     Args:
         loss: its name.
@@ -51,7 +51,7 @@ def check_loss(loss: str, is_classification: bool) -> None:
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Refuse a network whose outputs do not fit the targets.
+    """Check that the number of outputs fits the targets.
 
     Args:
         samples: of the task.
@@ -170,7 +170,7 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """How right each prediction is.
+    """Margin of each prediction.
 
     Args:
         outputs: one a class or target, or one for two classes.

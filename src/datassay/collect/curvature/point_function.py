@@ -1,4 +1,4 @@
-"""A user's function of points, whatever it takes and returns: arrays in, checked arrays out."""
+"""Call a user's function of points: NumPy arrays in, checked NumPy arrays out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from datassay.errors import DataError
 from datassay.models.reference import brief
 from datassay.results import result
 
-# What somebody's function raises on an array that it does not take.
+# What a user's function raises on an array type that it does not take.
 CALL_ERRORS = (ArithmeticError, OSError, *FORWARD_ERRORS)
 RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
 

@@ -181,7 +181,7 @@ def jacobian(
 
     Args:
         model: the network from `frozen_copy`.
-        layers: what `inspect_layers` found.
+        layers: from `inspect_layers`.
         x: inputs in the model's precision.
 
     Returns:
@@ -208,7 +208,7 @@ def factored_jacobian(
 
     Args:
         model: the network from `frozen_copy`.
-        layers: what `inspect_layers` found.
+        layers: from `inspect_layers`.
         x: inputs in the model's precision.
 
     Returns:
@@ -275,7 +275,7 @@ def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor)
 def _tapped(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Hooks that add each tap to its layer's output, keep its input, and note who runs."""
+    """Hooks that add each tap to its layer's output, keep its input, and note which layer runs."""
     inputs: dict[str, Tensor] = {}
 
     def enter(label, module, args):

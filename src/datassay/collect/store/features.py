@@ -37,7 +37,7 @@ GROUP, ATTRIBUTE = "zarr.json", "datassay"
 DIGESTS = "digests"
 # What Zarr and the file systems raise on files that are not what they should be.
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OSError)
-# Told to who looks at the file; what decides the bits is compared, see `manifest`.
+# Recorded for readers of the file; versions that change results are compared, see `manifest`.
 RECORDED = ("datassay", "numpy", "zarr")
 
 
@@ -63,7 +63,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is in a store.
+    """Which chunks of a store are complete, missing or damaged.
 
     Attributes:
         complete: numbers of the chunks that are there, every byte checked.
@@ -145,14 +145,14 @@ class FeatureStore:
         self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
-        """Keep a chunk; it counts as there only once all of it is. Again is the same as once.
+        """Write a chunk; it counts as complete once all of it is written. Idempotent.
 
         Args:
             number: of the chunk.
             values: every array's [samples of the chunk, ...].
 
         Raises:
-            DataError: the store takes no more: full, read-only, out of reach.
+            DataError: the store cannot be written: full, read-only, out of reach.
         """
         chunk = self.chunks[number]
         try:
@@ -193,10 +193,10 @@ class FeatureStore:
         return values
 
     def survey(self) -> Survey:
-        """Read and check everything.
+        """Read and check every chunk.
 
         Returns:
-            What is there, missing and damaged.
+            The complete, missing and damaged chunks.
 
         Cost: every byte is read once.
         """
@@ -296,7 +296,7 @@ def _create(location: str, run: Mapping[str, object], free: Mapping[str, object]
 
 
 def _remove_unfinished(location: str) -> None:
-    """What a killed process left of files that Zarr moves into place when they are whole."""
+    """Remove partial files of a killed process; Zarr renames files once they are whole."""
     if is_local(location):
         for part in Path(location).rglob("*.partial"):
             with suppress(OSError):  # a folder that is only to be read

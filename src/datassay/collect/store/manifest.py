@@ -20,7 +20,7 @@ from datassay.collect.store.location import file_system, normal
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 
-# Values longer than this say nothing to a reader: only their name is told.
+# Of values longer than this, messages give only the name.
 SHOWN = 24
 
 
@@ -87,7 +87,7 @@ def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
-    """What of library and machine may change the last bits of a network's derivatives.
+    """Library and machine facts that may change the last bits of a network's derivatives.
 
     Args:
         model: on its device.

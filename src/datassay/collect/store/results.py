@@ -1,4 +1,4 @@
-"""Finished pieces of long work, one file a piece, so that an interrupted call goes on."""
+"""Finished results of long work, one file each, so that an interrupted call can resume."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class ResultStore:
         return self._held[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep a piece; on disk before this returns.
+        """Store a piece; it is on disk when this returns.
 
         Args:
             name: of the piece.
             arrays: by name.
 
         Raises:
-            DataError: the folder takes no more: full, or not writable.
+            DataError: the folder is full or not writable.
         """
         self._held[name] = dict(arrays)
         if self._folder is None:
@@ -97,7 +97,7 @@ class ResultStore:
     def kept(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The piece of this name, computed and kept where it is not there.
+        """The piece of this name; computed and stored if it is missing.
 
         Args:
             name: of the piece.

@@ -1,4 +1,4 @@
-"""Jacobian features that stay in their store: a shape, and rows when they are asked for."""
+"""Jacobian features that stay in their store; rows are read on request."""
 
 from __future__ import annotations
 

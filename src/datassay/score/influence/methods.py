@@ -25,6 +25,7 @@ from datassay.score.influence.lissa import lissa
 from datassay.score.influence.problem import Problem
 from datassay.score.influence.tracin import tracin
 from datassay.score.linear.outcome import Outcome, outcome
+from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
 
 # A new method is one function from a problem and its own settings to changed outputs, and one line.
@@ -44,12 +45,12 @@ def influence(
     val: SampleSet | None = None,
     *,
     method: str = "gauss_newton",
-    loss: str = "auto",
-    measure: str = "output",
-    damping: float = 0.01,
-    weight_decay: float = 0.0,
+    loss: str = Influence.loss,
+    measure: str = Queries.measure,
+    damping: float = Influence.damping,
+    weight_decay: float = Training.weight_decay,
     removed: Sequence[int] | np.ndarray | None = None,
-    top: int | None = None,
+    top: int | None = Queries.top,
     precision: str = "float64",
     seed: int = 0,
     progress: Progress = silent,
@@ -102,20 +103,20 @@ def influence(
     chosen = None if removed is None else tuple(positions(removed, len(train)))
     problems = []
     for place, one in enumerate(models):
-        told = _part(progress, place, len(models))
+        report = _part(progress, place, len(models))
         at = loss_at(one, train, loss, precision)
         x = at.x if val is None else inputs(at.template, val)
         penalties = (float(damping), float(weight_decay))
         problems.append(
-            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, told)
+            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, report)
         )
-    found = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
-    measured = _outcome(measure, loss, found, train if val is None else val)
+    outputs = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
+    measured = _outcome(measure, loss, outputs, train if val is None else val)
     streams = [
         effects_of(METHODS[method](p, **settings), f, measured)
-        for p, f in zip(problems, found, strict=True)
+        for p, f in zip(problems, outputs, strict=True)
     ]
-    with_all = torch.stack([measured(f) for f in found]).mean(0)
+    with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     named = method if method == "tracin" else f"{method}, damping {damping:g}"
     ids = train.ids if chosen is None else train.ids[list(chosen)]
     result = gather(_averaged(streams), with_all, measure, ids, named, top)

@@ -16,6 +16,7 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Smoothing
 
 SMOOTHINGS = ("functional", "isotropic")
 
@@ -49,8 +50,8 @@ def group_information(
     lin: Linearization,
     groups: Sequence[np.ndarray] | Shaped[np.ndarray, " n"],
     *,
-    smoothing: str = "functional",
-    sigma: float = 1.0,
+    smoothing: str = Smoothing.smoothing,
+    sigma: float = Smoothing.sigma,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> GroupInformation:
@@ -129,13 +130,13 @@ def informations(
     basis = training.basis
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights
-    found = torch.zeros(len(groups), dtype=torch.float64)
+    information = torch.zeros(len(groups), dtype=torch.float64)
     done = 0
     for part in group_removals(training, groups):
-        found[part.groups] = measure(part.coordinates)
+        information[part.groups] = measure(part.coordinates)
         done += len(part.groups)
         progress("leave each group out", done, len(groups))
-    return (found / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
+    return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 
 def _groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
