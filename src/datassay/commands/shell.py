@@ -1,22 +1,15 @@
-"""What every command shares: where it prints, how it fails, how it reads its data."""
+"""What every command shares: where it prints and how it fails."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import typer
 from rich.console import Console
 
-from datassay.commands.inputs import number_or as number_or
-from datassay.commands.inputs import whole_auto_or_none as whole_auto_or_none
 from datassay.errors import DatassayError
-
-if TYPE_CHECKING:
-    pass
-
-F = TypeVar("F")  # what a command finds
 
 # What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
 out_console = Console(markup=False, emoji=False, highlight=False)
