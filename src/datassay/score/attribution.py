@@ -231,9 +231,9 @@ def removal_scores(
     record = RemovalRecord(lin, training)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
     method = f"linearized {training.run.kind}"
-    found = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
-    loo = record.leave_one_out(found.prediction_change)
-    return RemovalScores(loo, found, outputs.numpy())
+    effects = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
+    loo = record.leave_one_out(effects.prediction_change)
+    return RemovalScores(loo, effects, outputs.numpy())
 
 
 def check_top(top: int | None) -> None:
@@ -368,11 +368,11 @@ class _Leaders:
                 values = torch.cat([self._held[side][0], values])
                 positions = torch.cat([self._held[side][1], positions])
             best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            found = (best, positions.gather(0, where))
+            leaders = (best, positions.gather(0, where))
             if len(self._held) > side:
-                self._held[side] = found
+                self._held[side] = leaders
             else:
-                self._held.append(found)
+                self._held.append(leaders)
 
     def top(self) -> TopEffects:
         (raising, who), (lowering, whom) = self._held

@@ -300,7 +300,7 @@ def _higher_moments(
     rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
     """Skewness and kurtosis over all pairs among s of n rows, with standard errors."""
-    found = {}
+    moments = {}
     s = len(rows)
     for name, sums, scale in zip(
         ("skewness", "kurtosis"),
@@ -309,11 +309,11 @@ def _higher_moments(
         strict=True,
     ):
         own = sums / (s - 1) / scale  # each sample's mean over its partners
-        found[name] = float(own.mean())
+        moments[name] = float(own.mean())
         # A mean over pairs errs by twice the error of the mean of `own` (Hoeffding's projection);
         # drawing s of n without replacement leaves 1 − s/n of its variance.
-        found[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
-    return found
+        moments[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
+    return moments
 
 
 def _central_sums(

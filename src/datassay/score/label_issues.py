@@ -159,8 +159,10 @@ def _choose_ridge(
     projected = basis.project(target)
     residuals = torch.empty(len(shifts), n, b, 2 * c, dtype=torch.float64)
     parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 4 * c)))
-    found = basis.engine.map(_panel_residuals, (basis.sent, target, projected, shifts), parts)
-    for part, held_out in zip(parts, found, strict=True):
+    panel_residuals = basis.engine.map(
+        _panel_residuals, (basis.sent, target, projected, shifts), parts
+    )
+    for part, held_out in zip(parts, panel_residuals, strict=True):
         residuals[:, part] = held_out
         progress("judge the labels", part.stop, n)
     both = residuals.unflatten(3, (2, c))
@@ -208,8 +210,8 @@ def _weighted_primal(
     n, b, _ = target.shape
     features, each, engine = lin.features, weight.repeat_interleave(b), lin.engine
     products, device = lin.form.products.precision, lin.form.products.device
-    told = {"progress": progress, "step": "multiply weighted", "engine": engine}
-    system = gram(features, products, weight=each, device=device, **told)
+    reporting = {"progress": progress, "step": "multiply weighted", "engine": engine}
+    system = gram(features, products, weight=each, device=device, **reporting)
     system.diagonal().add_(ridge)
     factor = torch.linalg.cholesky(system)
     weighted = weight[:, None, None] * target
@@ -218,8 +220,8 @@ def _weighted_primal(
     solution = torch.cholesky_solve(right, factor)
     left, parts = torch.empty_like(target), list(panels(n, b * features.shape[1]))
     shared = (features, products, whitener, solution, target, weight)
-    for part, found in zip(parts, engine.map(_panel_left, shared, parts), strict=True):
-        left[part] = found
+    for part, solved in zip(parts, engine.map(_panel_left, shared, parts), strict=True):
+        left[part] = solved
         progress("judge the labels again", part.stop, n)
     return left
 

@@ -195,15 +195,15 @@ class RemovalRecord:
         """
         training, basis = self._training, self._training.basis
         n, shared = len(training.residual), _ModePanels(training)
-        parts, found = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
+        parts, changes = list(panels(n, MODE_COLUMNS * basis.rows.shape[2])), []
         results = basis.engine.map(_ModePanels.changes, shared, parts)
         for part, (moved, own, weight, prediction) in zip(parts, results, strict=True):
             self._moved.append(moved)
             self._own.append(own)
             self._weight.append(weight)
-            found.append(prediction)
+            changes.append(prediction)
             progress("leave each sample out", part.stop, n)
-        return torch.cat(found)
+        return torch.cat(changes)
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """The result, once all chunks have gone by.

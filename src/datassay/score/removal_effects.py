@@ -117,9 +117,11 @@ def removal_effects(
         raise SettingError(f"order must be one of {names}; got {order!r}.")
     if not 0 <= rerank <= len(train):
         raise SettingError(f"rerank must lie in 0..{len(train)}; got {rerank}.")
-    at = output_geometry(model, train, loss, projection=projection, seed=seed, progress=progress)
+    geometry = output_geometry(
+        model, train, loss, projection=projection, seed=seed, progress=progress
+    )
     return geometry_effects(
-        at,
+        geometry,
         train.ids,
         ridge=ridge,
         damping=damping,
@@ -130,7 +132,7 @@ def removal_effects(
 
 
 def geometry_effects(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     ids: np.ndarray,
     *,
     ridge: float,
@@ -142,7 +144,7 @@ def geometry_effects(
     """The effects where the geometry is at hand.
 
     Args:
-        at: the model and its n ≥ 3 samples.
+        geometry: the model and its n ≥ 3 samples.
         ids: theirs.
         ridge: of the mean loss.
         damping: added to its Hessian.
@@ -157,20 +159,20 @@ def geometry_effects(
         SettingError: a Hessian is singular, or the order does not suit the model.
         DataError: X is the same for all pairs.
     """
-    pairs = geometry_influence(at, ids, ridge, damping)
+    pairs = geometry_influence(geometry, ids, ridge, damping)
     variance = influence_variance(pairs)
-    everyone = torch.arange(len(at))
-    exact = np.zeros(len(at), bool)
+    everyone = torch.arange(len(geometry))
+    exact = np.zeros(len(geometry), bool)
     if order in {"fixed", "adjoint"}:
-        effect = fixed(pairs.rows) if order == "fixed" else adjoint(at, ridge, damping)
+        effect = fixed(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
         chosen = effect.argsort(descending=True)[:rerank]
         if rerank:
-            again = refit if at.is_linear and ridge > 0 else step
-            effect[chosen] = variance - again(at, ridge, damping, chosen, progress)
+            again = refit if geometry.is_linear and ridge > 0 else step
+            effect[chosen] = variance - again(geometry, ridge, damping, chosen, progress)
             exact[chosen.numpy()] = True
     else:
         again = {"step": step, "retrain": refit}[order]
-        effect = variance - again(at, ridge, damping, everyone, progress)
+        effect = variance - again(geometry, ridge, damping, everyone, progress)
         exact[:] = True
     return RemovalEffects(
         effect.numpy(), variance, ids, order, exact, pairs.gradient_norm, ridge, damping

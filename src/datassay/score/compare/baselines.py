@@ -51,14 +51,14 @@ def baselines(
     Returns:
         Both, averaged over the s networks, which is the kindest reading of these rivals.
     """
-    found = torch.as_tensor(outputs)
+    values = torch.as_tensor(outputs)
     if is_classification:
         labels = torch.as_tensor(y)
-        if found.shape[2] == 1:  # one logit: class 1 against class 0
-            found = torch.cat([torch.zeros_like(found), found], 2)
-        given = labels[None, :, None].expand(len(found), -1, 1)
-        others = found.scatter(2, given, float("-inf")).amax(2)
-        margin = found.gather(2, given)[..., 0] - others
+        if values.shape[2] == 1:  # one logit: class 1 against class 0
+            values = torch.cat([torch.zeros_like(values), values], 2)
+        given = labels[None, :, None].expand(len(values), -1, 1)
+        others = values.scatter(2, given, float("-inf")).amax(2)
+        margin = values.gather(2, given)[..., 0] - others
     else:
-        margin = -(found - torch.as_tensor(y).reshape(found.shape[1:])).abs().amax(2)
+        margin = -(values - torch.as_tensor(y).reshape(values.shape[1:])).abs().amax(2)
     return Baselines(losses.mean(0), margin.mean(0).double().numpy(), ids)

@@ -169,9 +169,11 @@ def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
     first, *others = ids
     common = [i for i in ids[first] if all(i in places[name] for name in others)]
     if len(common) < FEWEST:
-        told = ", ".join(f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items())
+        names = ", ".join(
+            f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items()
+        )
         raise DataError(
-            f"the runs must share at least {FEWEST} ids; they share {len(common)} ({told}). Give "
+            f"the runs must share at least {FEWEST} ids; they share {len(common)} ({names}). Give "
             "runs of the same data, and --ids where rows were removed between them."
         )
     return np.array([[place[i] for i in common] for place in places.values()])

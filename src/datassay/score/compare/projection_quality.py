@@ -164,14 +164,14 @@ def projection_quality(
     sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
     choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
     forms = _forms(sample_layers(model, few), sizes, n_features, choose)
-    found = np.empty((len(forms), draws, len(SCORES), len(few)))
+    scores = np.empty((len(forms), draws, len(SCORES), len(few)))
     for q, form in enumerate(forms):
         for draw in range(draws):
             lin = _projected(model, exact, {"train": few, "val": few_val}, form, seed + draw)
-            found[q, draw] = _scores(lin, training)
+            scores[q, draw] = _scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
     alone = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
-    return _compared(truth, alone, found, forms, (planned.outputs, reference))
+    return _compared(truth, alone, scores, forms, (planned.outputs, reference))
 
 
 def _some(
@@ -263,19 +263,19 @@ def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "
 def _compared(
     truth: Float[np.ndarray, "scores n"],
     alone: Float[np.ndarray, "scores n"],
-    found: Float[np.ndarray, "q draws scores n"],
+    scores: Float[np.ndarray, "q draws scores n"],
     forms: Sequence[Form],
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
     rng = np.random.default_rng(0)
-    n, (q, draws) = truth.shape[1], found.shape[:2]
+    n, (q, draws) = truth.shape[1], scores.shape[:2]
     correlation, low, high = {}, {}, {}
     for s, name in enumerate(SCORES):
-        correlation[name] = rank_correlation(truth[s], found[:, :, s])
+        correlation[name] = rank_correlation(truth[s], scores[:, :, s])
         again = np.empty((RESAMPLES, q))
         for r in range(RESAMPLES):
             chosen, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
-            again[r] = rank_correlation(truth[s, chosen], found[:, drawn, s][..., chosen]).mean(1)
+            again[r] = rank_correlation(truth[s, chosen], scores[:, drawn, s][..., chosen]).mean(1)
         low[name], high[name] = np.quantile(again, (0.025, 0.975), axis=0)
     return ProjectionQuality(
         projection=tuple(cast(int, form.projection) for form in forms),

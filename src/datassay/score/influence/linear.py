@@ -101,10 +101,10 @@ def linear_influence(
     if n < 4:
         raise DataError(f"influence needs at least 4 samples; got {n}. Add samples.")
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
-    at, sums = _Minimum(lin, ridge, torch.as_tensor(chosen), progress), _Sums(n, len(chosen))
-    parts = list(panels(n, at.values_each))
-    for part, found in zip(parts, lin.engine.map(_Minimum.moments, at, parts), strict=True):
-        sums.see(part, *found)
+    minimum, sums = _Minimum(lin, ridge, torch.as_tensor(chosen), progress), _Sums(n, len(chosen))
+    parts = list(panels(n, minimum.values_each))
+    for part, moments in zip(parts, lin.engine.map(_Minimum.moments, minimum, parts), strict=True):
+        sums.see(part, *moments)
         progress("influence on others", part.stop, n)
     return sums.result(ridge, lin.ids)
 
@@ -146,10 +146,10 @@ class _Minimum:
         along, errors = self._factors(self._basis.rows[part], part)
         moved = operand(along, self._basis.products, self._basis.device)
         inner = product(moved, self._partners.T, self._basis.products).double().cpu()
-        found = inner * (errors @ self._partner_errors.T)
+        pairs = inner * (errors @ self._partner_errors.T)
         own = along.square().sum(1) * errors.square().sum(1)
         whole = ((along @ self._sum) * errors).sum(1)
-        return -n * found, -n * own, -n * whole
+        return -n * pairs, -n * own, -n * whole
 
     def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Of a panel's samples: moments, [5, g], and Σ X and Σ X² of each partner, [s]."""
@@ -166,8 +166,8 @@ class _Minimum:
         scale = torch.where(variance > 0, variance, 1.0)
         skewness = (square * central).sum(1) / others / scale**1.5
         kurtosis = square.square().sum(1) / others / scale**2
-        found = torch.stack([mean, variance, skewness, kurtosis, own])
-        return found, x.sum(0), x.square().sum(0)
+        result = torch.stack([mean, variance, skewness, kurtosis, own])
+        return result, x.sum(0), x.square().sum(0)
 
 
 class _Sums:

@@ -102,20 +102,20 @@ def influence(
     chosen = None if removed is None else tuple(positions(removed, len(train)))
     problems = []
     for place, one in enumerate(models):
-        told = _part(progress, place, len(models))
+        report = _part(progress, place, len(models))
         at = loss_at(one, train, loss, precision)
         x = at.x if val is None else inputs(at.template, val)
         penalties = (float(damping), float(weight_decay))
         problems.append(
-            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, told)
+            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, report)
         )
-    found = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
-    measured = _outcome(measure, loss, found, train if val is None else val)
+    outputs = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
+    measured = _outcome(measure, loss, outputs, train if val is None else val)
     streams = [
         effects_of(METHODS[method](p, **settings), f, measured)
-        for p, f in zip(problems, found, strict=True)
+        for p, f in zip(problems, outputs, strict=True)
     ]
-    with_all = torch.stack([measured(f) for f in found]).mean(0)
+    with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     named = method if method == "tracin" else f"{method}, damping {damping:g}"
     ids = train.ids if chosen is None else train.ids[list(chosen)]
     result = gather(_averaged(streams), with_all, measure, ids, named, top)

@@ -96,8 +96,8 @@ def unrolled(
         )
     chosen = positions(removed, len(train))
     at = loss_at(model, train, loss, precision)
-    told = partial(progress, STEP)
-    trained, moves = _unroll(at, torch.tensor(chosen), (lr, steps, weight_decay), told)
+    report = partial(progress, STEP)
+    trained, moves = _unroll(at, torch.tensor(chosen), (lr, steps, weight_decay), report)
     queries, seen = (at.x, train) if val is None else (inputs(at.template, val), val)
     outputs = outputs_at(trained, queries).double().cpu()
     targets = network_targets(seen, outputs.shape[1])
@@ -110,7 +110,7 @@ def _unroll(
     start: LossAt,
     removed: Int[Tensor, " s"],
     run: tuple[float, int, float],
-    told: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> tuple[LossAt, Float[Tensor, "s d"]]:
     """The trained network, and w − w₋ᵢ = −ẇ_i for every removed sample."""
     lr, steps, weight_decay = run
@@ -127,7 +127,7 @@ def _unroll(
         curved = torch.cat([hessian_products(at, part) for part in parts])
         tangents -= lr * (curved + weight_decay * tangents + (slope - pulls) / n)
         at = with_weights(at, weights - lr * slope)
-        told(step + 1, steps)
+        report(step + 1, steps)
     if not torch.isfinite(tangents).all():
         raise SettingError(
             f"lr must be low enough for the run's derivatives to stay finite; at lr = {lr} they "

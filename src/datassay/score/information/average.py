@@ -96,14 +96,14 @@ def average_information(
     g = np.random.default_rng(seed)
     means, errors, counts = [], [], []
     for f, size in enumerate(sizes):
-        found = np.full((draws, len(lin)), np.nan)
+        information = np.full((draws, len(lin)), np.nan)
         for d, subset in enumerate(_balanced_subsets(g, len(lin), size, draws)):
             part = sample_information(lin.subset(subset), **settings)  # pyright: ignore[reportArgumentType]
-            found[d, subset] = part.information
+            information[d, subset] = part.information
             progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
-        count = np.isfinite(found).sum(0)
-        means.append(np.nanmean(found, 0))
-        errors.append(np.nanstd(found, 0, ddof=1) / np.sqrt(count))
+        count = np.isfinite(information).sum(0)
+        means.append(np.nanmean(information, 0))
+        errors.append(np.nanstd(information, 0, ddof=1) / np.sqrt(count))
         counts.append(count)
     return AverageInformation(
         information=np.mean(means, 0),

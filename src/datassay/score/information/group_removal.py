@@ -147,13 +147,13 @@ def _shared(
     rows: Float[Tensor, "n b p"], members: Int[Tensor, "g size"]
 ) -> tuple[Tensor, Tensor] | None:
     """The distinct rows of the groups and where each group finds its own, if that saves work."""
-    distinct, at = members.unique(return_inverse=True)
+    distinct, places = members.unique(return_inverse=True)
     b = rows.shape[1]
     size = len(distinct) * b
     if size > MOST_SHARED_ROWS or size**2 > members.numel() * members.shape[1] * b**2:
         return None
-    at = (at[:, :, None] * b + torch.arange(b)).flatten(1)
-    return rows[distinct].flatten(0, 1), at
+    places = (places[:, :, None] * b + torch.arange(b)).flatten(1)
+    return rows[distinct].flatten(0, 1), places
 
 
 def _iterate(

@@ -129,13 +129,13 @@ def informations(
     basis = training.basis
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights
-    found = torch.zeros(len(groups), dtype=torch.float64)
+    information = torch.zeros(len(groups), dtype=torch.float64)
     done = 0
     for part in group_removals(training, groups):
-        found[part.groups] = measure(part.coordinates)
+        information[part.groups] = measure(part.coordinates)
         done += len(part.groups)
         progress("leave each group out", done, len(groups))
-    return (found / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
+    return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 
 def _groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:

@@ -120,23 +120,23 @@ def _positions(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> np
     """Positions as an array, checked but for their range; −1 in the shape stands for any length."""
     if given is None:
         return None
-    found = np.asarray(given)
-    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
-    if not fits or not np.issubdtype(found.dtype, np.integer):
+    positions = np.asarray(given)
+    fits = positions.ndim == len(shape) and positions.shape[1:] == shape[1:]
+    if not fits or not np.issubdtype(positions.dtype, np.integer):
         rule = "[q, 2]" if len(shape) == 2 else "[s]"
         raise SettingError(
-            f"{name} must be {rule} whole positions; got shape {list(found.shape)} and type "
-            f"{found.dtype}."
+            f"{name} must be {rule} whole positions; got shape {list(positions.shape)} and type "
+            f"{positions.dtype}."
         )
-    return found.astype(np.int64)
+    return positions.astype(np.int64)
 
 
 def _check_choice(n: int, pairs, among, top) -> None:
     settings = {"pairs": pairs, "among": among, "top": top}
     given = [name for name, value in settings.items() if value is not None]
     if len(given) != 1:
-        found = ", ".join(given) or "none"
-        raise SettingError(f"give exactly one of pairs, among and top; got {found}.")
+        got = ", ".join(given) or "none"
+        raise SettingError(f"give exactly one of pairs, among and top; got {got}.")
     if n < 3:
         raise SettingError(f"pairs need at least 3 samples, so that one is left; got {n}.")
     if top is not None and not 2 <= top <= n:

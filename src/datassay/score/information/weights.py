@@ -204,9 +204,9 @@ def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianN
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     """Per-sample loss gradients at the trained weights, in the coordinates of the changes."""
     basis, residual = training.basis, training.residual
-    found = _products(basis, training.moved() - residual)
+    products = _products(basis, training.moved() - residual)
     start = _products(basis, -residual)
-    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in found)
+    noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in products)
     first = sum(float(g.square().sum()) for g in start)
     if not noise > INTERPOLATED * first:
         raise SettingError(
@@ -214,7 +214,7 @@ def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
             "is fitted exactly, or all are the same; got Λ = 0. Set weight_decay above 0, or train "
             "for fewer steps."
         )
-    return found
+    return products
 
 
 def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:

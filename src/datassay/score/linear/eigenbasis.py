@@ -115,12 +115,12 @@ class FeatureRows:
 
     def at(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
         """The rows of some samples, in ascending order of their positions."""
-        found = []
+        rows = []
         for part in panels(len(self), self.shape[1:].numel()):
             here = samples[(samples >= part.start) & (samples < part.stop)]
             if len(here):
-                found.append(self[part][here - part.start])
-        return torch.cat(found)
+                rows.append(self[part][here - part.start])
+        return torch.cat(rows)
 
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""
@@ -276,8 +276,8 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products.precision, lin.form.products.memory
-    told = {"progress": progress, "engine": lin.engine}
-    total = gram(lin.features, products, device=device, **told)
+    computing = {"progress": progress, "engine": lin.engine}
+    total = gram(lin.features, products, device=device, **computing)
     eigenvalues, vectors = _eigh(total, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (

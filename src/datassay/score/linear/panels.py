@@ -244,9 +244,9 @@ class SquaredLength:
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
         flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
-        found = flat.new_zeros(len(flat))
+        total = flat.new_zeros(len(flat))
         for start in range(0, flat.shape[1], SYMMETRIC_ROWS):
             part = slice(start, start + SYMMETRIC_ROWS)
             along = product(flat[:, start:], self._matrix[part, start:].T, self._products)
-            found += along.mul_(flat[:, part]).sum(1)
-        return found.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)
+            total += along.mul_(flat[:, part]).sum(1)
+        return total.cpu().reshape(w.shape[1:]).sum(1).double().clamp_min(0)

@@ -48,9 +48,9 @@ class Blocks:
         """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
         if self.shared is None:
             return weighted_blocks(self.rows, weights)
-        rows, at = self.shared
+        rows, places = self.shared
         products = weighted_blocks(rows[None], weights)[:, 0]  # [q, u, u]
-        return products[:, at[:, :, None], at[:, None, :]]
+        return products[:, places[:, :, None], places[:, None, :]]
 
 
 @result
@@ -255,10 +255,10 @@ def weighted_blocks(
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
             both = squares @ torch.cat([weights.real, weights.imag]).T  # [n, 2q]
-            found = torch.complex(*both.T.chunk(2))
+            weighted = torch.complex(*both.T.chunk(2))
         else:
-            found = (squares @ weights.T).T
-        return found.reshape(*found.shape, 1, 1)
+            weighted = (squares @ weights.T).T
+        return weighted.reshape(*weighted.shape, 1, 1)
     if weights.is_complex():
         parts = [weighted_blocks(rows, w) for w in (weights.real, weights.imag)]
         return torch.complex(*parts)

@@ -96,7 +96,7 @@ class ModeRemovals:
         self, matrix: Tensor, columns: list[Tensor], mixes: list[Tensor]
     ) -> Float[Tensor, " g"]:
         """WᵀGW, block by block of G's upper half. A sum of squares: rounding below 0 is 0."""
-        found = mixes[0].new_zeros(len(mixes[0]))
+        total = mixes[0].new_zeros(len(mixes[0]))
         for i, (part, _, _) in enumerate(self._blocks):
             y = columns[i]
             along = product(y.flatten(0, 1), matrix[part, part.start :], self._products)
@@ -104,8 +104,8 @@ class ModeRemovals:
             for other, against, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
                 start = other[0].start - part.start
                 there = along[:, :, start : start + against.shape[2]]
-                found += _mixed((there @ against.mT).double(), mixes[i], mix)
-        return found.clamp_min(0)
+                total += _mixed((there @ against.mT).double(), mixes[i], mix)
+        return total.clamp_min(0)
 
 
 def _factors(

@@ -45,16 +45,16 @@ def nearest_approximate(x: Float[Tensor, "n d"], k: int) -> Nearest:
     index.train(rows)
     index.add(rows)
     index.nprobe = min(PROBES, cells)
-    found = torch.from_numpy(index.search(rows, min(n, k + 2))[1])
-    return ranked(x, torch.arange(n), _completed(found, n), k)
+    nearest = torch.from_numpy(index.search(rows, min(n, k + 2))[1])
+    return ranked(x, torch.arange(n), _completed(nearest, n), k)
 
 
-def measured_recall(x: Float[Tensor, "n d"], found: Nearest, k: int) -> float:
+def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
     """Share of the exact k nearest that were found, over a random 500 rows.
 
     Args:
         x: the rows.
-        found: of all rows.
+        nearest: of all rows.
         k: neighbours.
 
     Returns:
@@ -65,24 +65,24 @@ def measured_recall(x: Float[Tensor, "n d"], found: Nearest, k: int) -> float:
     size = min(n, RECALL_QUERIES)
     some = torch.from_numpy(np.random.default_rng(0).choice(n, size, replace=False))
     exact = nearest_exact(x, some, k)
-    hits = (found.squared[some] <= exact.squared[:, -1:]).sum(1) - 1
+    hits = (nearest.squared[some] <= exact.squared[:, -1:]).sum(1) - 1
     return float(hits.sum()) / (size * (k - 1))
 
 
-def _completed(found: Tensor, n: int) -> Tensor:
+def _completed(nearest: Tensor, n: int) -> Tensor:
     """Each list with its own row in it, and other rows where the cells held too few."""
     own = torch.arange(n)[:, None]
-    found = torch.where((found == own).any(1, keepdim=True), found, _with_own(found, own))
-    for i in (found < 0).any(1).nonzero()[:, 0].tolist():
-        have = found[i][found[i] >= 0]
-        others = torch.arange(min(n, found.shape[1] + len(have)))
+    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, _with_own(nearest, own))
+    for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():
+        have = nearest[i][nearest[i] >= 0]
+        others = torch.arange(min(n, nearest.shape[1] + len(have)))
         others = others[~torch.isin(others, have)]
-        found[i, len(have) :] = others[: found.shape[1] - len(have)]
-    return found
+        nearest[i, len(have) :] = others[: nearest.shape[1] - len(have)]
+    return nearest
 
 
-def _with_own(found: Tensor, own: Tensor) -> Tensor:
-    return torch.cat([own, found[:, :-1]], 1)
+def _with_own(nearest: Tensor, own: Tensor) -> Tensor:
+    return torch.cat([own, nearest[:, :-1]], 1)
 
 
 def _faiss():

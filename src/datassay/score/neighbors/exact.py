@@ -74,18 +74,18 @@ def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -
     """
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
-        found, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))
+        nearest, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))
         redone = len(open_rows)
     else:
-        found, open_rows = _by_products(x, queries, k, torch.float32)
+        nearest, open_rows = _by_products(x, queries, k, torch.float32)
         redone = len(open_rows)
         if redone:
             again, still = _by_products(x, queries[open_rows], k, torch.float64)
-            _replace(found, open_rows, again)
+            _replace(nearest, open_rows, again)
             open_rows = open_rows[still]
     if len(open_rows):
-        _replace(found, open_rows, _one_by_one(x, queries[open_rows], k))
-    return Nearest(found.index, found.squared, redone)
+        _replace(nearest, open_rows, _one_by_one(x, queries[open_rows], k))
+    return Nearest(nearest.index, nearest.squared, redone)
 
 
 def ranked(
@@ -118,18 +118,18 @@ def ranked(
     return Nearest(index, squared, 0)
 
 
-def _replace(found: Nearest, rows: Int[Tensor, " r"], by: Nearest) -> None:
-    found.index[rows] = by.index
-    found.squared[rows] = by.squared
+def _replace(nearest: Nearest, rows: Int[Tensor, " r"], by: Nearest) -> None:
+    nearest.index[rows] = by.index
+    nearest.squared[rows] = by.squared
 
 
 def _settled(
     x: Tensor, queries: Tensor, k: int, candidates: Candidates
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
     """The ranked candidates, and the queries that the bound leaves open."""
-    found = ranked(x, queries, candidates.index, k)
-    largest = found.squared[:, -1] * (1 + SLACK)
-    return found, (~(largest < candidates.bound)).nonzero()[:, 0]
+    nearest = ranked(x, queries, candidates.index, k)
+    largest = nearest.squared[:, -1] * (1 + SLACK)
+    return nearest, (~(largest < candidates.bound)).nonzero()[:, 0]
 
 
 def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> Candidates:
@@ -152,8 +152,8 @@ def _by_products(
     else:
         size = max(16, min(512, BLOCK_VALUES // len(x)))
         parts = [products.candidates(some, c) for some in queries.split(size)]
-    found = Candidates(torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts]))
-    return _settled(x, queries, k, found)
+    nearest = Candidates(torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts]))
+    return _settled(x, queries, k, nearest)
 
 
 class _Products:
@@ -201,13 +201,13 @@ class _Products:
     def all_candidates(self, c: int) -> list[Candidates]:
         """The c nearest of every row: each product once, for both of its rows."""
         minima = self._minima()  # [rows, n_groups]
-        found = []
+        candidates = []
         size = max(16, BLOCK_VALUES // (c * self.group))
         for some in torch.arange(self.n).split(size):
             own = minima[int(some[0]) : int(some[-1]) + 1]
             chosen = own.topk(c, 1, largest=False, sorted=False)
-            found.append(self._smallest(some, chosen, self._values(some, chosen.indices)))
-        return found
+            candidates.append(self._smallest(some, chosen, self._values(some, chosen.indices)))
+        return candidates
 
     def _values(self, queries: Tensor, chosen: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
         """The products of some rows with the rows of the groups chosen for each."""

@@ -75,16 +75,16 @@ def nearest_neighbors(
     rows = torch.from_numpy(x[first])
     k = min(n_neighbors, len(rows))
     if search == "approximate" or (search == "auto" and _is_large(rows)):
-        search, found = "approximate", nearest_approximate(rows, k)
-        recall = measured_recall(rows, found, k) if k > 1 else 1.0
+        search, nearest = "approximate", nearest_approximate(rows, k)
+        recall = measured_recall(rows, nearest, k) if k > 1 else 1.0
     else:
-        search, found = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
+        search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
     if len(first) == len(x):
-        index, squared = found.index, found.squared
+        index, squared = nearest.index, nearest.squared
     else:
-        index, squared = _with_repeats(found, first, inverse, n_neighbors)
-    return Neighbors(index.numpy(), squared.sqrt().numpy(), search, recall, found.redone)
+        index, squared = _with_repeats(nearest, first, inverse, n_neighbors)
+    return Neighbors(index.numpy(), squared.sqrt().numpy(), search, recall, nearest.redone)
 
 
 def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n d"]:
@@ -174,7 +174,7 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
 
 
 def _with_repeats(
-    found: Nearest, first: np.ndarray, inverse: np.ndarray, k: int
+    nearest: Nearest, first: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
     """Neighbours among all samples from those among different rows: each stands for its repeats."""
     # k different rows suffice: with ties by first position, k samples come before any left out.
@@ -188,10 +188,10 @@ def _with_repeats(
     members, row = torch.from_numpy(members), torch.from_numpy(inverse)
     index = torch.empty(n, k, dtype=torch.int64)
     squared = torch.empty(n, k, dtype=torch.float64)
-    width = found.index.shape[1] * members.shape[1]
+    width = nearest.index.shape[1] * members.shape[1]
     for own in torch.arange(n).split(max(1, BLOCK_VALUES // (4 * width))):
-        near = members[found.index[row[own]]]  # [b, rows, repeats]
-        distance = found.squared[row[own], :, None].expand(near.shape).flatten(1)
+        near = members[nearest.index[row[own]]]  # [b, rows, repeats]
+        distance = nearest.squared[row[own], :, None].expand(near.shape).flatten(1)
         near = near.flatten(1)
         distance = distance.masked_fill((near == n) | (near == own[:, None]), torch.inf)
         near, order = near.sort(dim=1, stable=True)

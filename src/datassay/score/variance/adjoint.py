@@ -23,11 +23,11 @@ from datassay.score.variance.pair_influence import hessian_factor, singular_hess
 CHUNK_VALUES = 2**23
 
 
-def adjoint(at: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, " n"]:
+def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, " n"]:
     """δ(z) = V[Z] − V[Z∖z], H downdated exactly and θ to first order.
 
     Args:
-        at: the model, at a minimum of its penalised mean loss, and its n ≥ 3 samples.
+        geometry: the model, at a minimum of its penalised mean loss, and its n ≥ 3 samples.
         ridge: of the mean loss.
         damping: added to its Hessian for X; where ridge is 0 also for how θ moves (H̃).
 
@@ -45,20 +45,22 @@ def adjoint(at: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, "
     V is not linear. With V's second order and ∂V/∂θ without z it would be 0.9999 and 0.994, at the
     cost of `step`; either alone makes it worse.
     """
-    slope, curvature = at.derivatives()
-    gradients = at.features.gradients(slope)
-    mean = at.features.curvature(curvature) / len(at)
+    slope, curvature = geometry.derivatives()
+    gradients = geometry.features.gradients(slope)
+    mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)
     a = whiten(factor, gradients)
-    _, variance = first_moments(len(at), a.sum(0), a.T @ a, a.square().sum(1))
+    _, variance = first_moments(len(geometry), a.sum(0), a.T @ a, a.square().sum(1))
     training = factor if ridge == 0 else hessian_factor(mean, ridge)
-    slope_of_v = variance_gradient(at, factor)
+    slope_of_v = variance_gradient(geometry, factor)
     moves = torch.cholesky_solve(slope_of_v[:, None], training)[:, 0]
-    implicit = gradients @ moves / len(at)
-    return variance - _without(at, gradients, mean, ridge + damping) - implicit
+    implicit = gradients @ moves / len(geometry)
+    return variance - _without(geometry, gradients, mean, ridge + damping) - implicit
 
 
-def variance_gradient(at: OutputGeometry, factor: Float[Tensor, "p p"]) -> Float[Tensor, " p"]:
+def variance_gradient(
+    geometry: OutputGeometry, factor: Float[Tensor, "p p"]
+) -> Float[Tensor, " p"]:
     """∂V/∂θ through the gradients and through the Hessian.
 
     With P = H⁻¹, B = GᵀG, D = Σ q_z g_z g_zᵀ and M = n (n − 1):
@@ -67,7 +69,7 @@ def variance_gradient(at: OutputGeometry, factor: Float[Tensor, "p p"]) -> Float
     and ∂V/∂H = −P (∂V/∂P) P. The softmax's third derivative closes the chain.
 
     Args:
-        at: the model and its samples.
+        geometry: the model and its samples.
         factor: L of H = L Lᵀ, ridge and damping included.
 
     Returns:
@@ -75,10 +77,10 @@ def variance_gradient(at: OutputGeometry, factor: Float[Tensor, "p p"]) -> Float
 
     Cost: 4 n k p² operations.
     """
-    n = len(at)
+    n = len(geometry)
     pairs = n * (n - 1)
-    slope, curvature = at.derivatives()
-    g = at.features.gradients(slope)
+    slope, curvature = geometry.derivatives()
+    g = geometry.features.gradients(slope)
     a = whiten(factor, g)
     q, c, total = a.square().sum(1), a.T @ a, a.sum(0)
     mean, _ = first_moments(n, total, c, q)
@@ -88,38 +90,42 @@ def variance_gradient(at: OutputGeometry, factor: Float[Tensor, "p p"]) -> Float
     inner = 2 * (c @ c - (a * q[:, None]).T @ a) + 2 * mean * (torch.outer(total, total) - c)
     inner = torch.linalg.solve_triangular(back, inner, upper=True)
     by_hessian = -torch.linalg.solve_triangular(back, inner.T, upper=True) / pairs
-    along = at.features.along(by_gradient)  # [n, k]
-    across = at.features.quadratic(by_hessian) / n  # [n, k, k]
+    along = geometry.features.along(by_gradient)  # [n, k]
+    across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
     by_output = along
-    if at.loss == "cross_entropy":  # Σ ∂(Q · S)/∂f = S (diag Q − 2 Q p)
-        p = at.outputs.softmax(1) if at.outputs.shape[1] > 1 else torch.sigmoid(at.outputs)
+    if geometry.loss == "cross_entropy":  # Σ ∂(Q · S)/∂f = S (diag Q − 2 Q p)
+        p = (
+            geometry.outputs.softmax(1)
+            if geometry.outputs.shape[1] > 1
+            else torch.sigmoid(geometry.outputs)
+        )
         by_output = along + across.diagonal(dim1=1, dim2=2) - 2 * (across @ p[..., None])[..., 0]
-    return at.features.pullback((curvature @ by_output[..., None])[..., 0])
+    return geometry.features.pullback((curvature @ by_output[..., None])[..., 0])
 
 
 def _without(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     gradients: Float[Tensor, "n p"],
     mean_curvature: Float[Tensor, "p p"],
     penalty: float,
 ) -> Float[Tensor, " n"]:
     """V(θ, Z∖z) with H on the n − 1 others, for all z."""
-    n = len(at)
+    n = len(geometry)
     factor = hessian_factor(mean_curvature * (n / (n - 1)), penalty)
     a = whiten(factor, gradients)
     c, total, q = a.T @ a, a.sum(0), a.square().sum(1)
-    root = curvature_root(at.outputs, at.loss)
-    found = []
-    size = max(1, CHUNK_VALUES // (at.outputs.shape[1] * max(n, a.shape[1])))
+    root = curvature_root(geometry.outputs, geometry.loss)
+    variances = []
+    size = max(1, CHUNK_VALUES // (geometry.outputs.shape[1] * max(n, a.shape[1])))
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
-        rows = root[part].mT @ at.features.rows(part)  # [z, r, p]
+        rows = root[part].mT @ geometry.features.rows(part)  # [z, r, p]
         u = whiten(factor, rows.flatten(0, 1)).reshape(rows.shape)
         left = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
         if not (torch.linalg.eigvalsh(left) > n * torch.finfo(u.dtype).eps * n).all():
             raise SettingError(singular_hessian(penalty))
-        found.append(_downdated(a, c, total, q, u, torch.linalg.inv(left), part))
-    return torch.cat(found)
+        variances.append(_downdated(a, c, total, q, u, torch.linalg.inv(left), part))
+    return torch.cat(variances)
 
 
 def _downdated(

@@ -136,17 +136,19 @@ def pair_influence(
     """
     check_penalties(ridge, damping)
     check_sets(train, None)
-    at = output_geometry(model, train, loss, projection=projection, seed=seed, progress=progress)
-    return geometry_influence(at, train.ids, ridge, damping)
+    geometry = output_geometry(
+        model, train, loss, projection=projection, seed=seed, progress=progress
+    )
+    return geometry_influence(geometry, train.ids, ridge, damping)
 
 
 def geometry_influence(
-    at: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
+    geometry: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
 ) -> PairInfluence:
     """X(z, z′) where the geometry is at hand.
 
     Args:
-        at: the model and its samples.
+        geometry: the model and its samples.
         ids: theirs.
         ridge: of the mean loss.
         damping: added to its Hessian.
@@ -157,10 +159,10 @@ def geometry_influence(
     Raises:
         SettingError: the Hessian is singular.
     """
-    slope, curvature = at.derivatives()
-    gradients = at.features.gradients(slope)
-    factor = hessian_factor(at.features.curvature(curvature) / len(at), ridge + damping)
-    mean = gradients.mean(0) + (0.0 if at.weights is None else ridge * at.weights)
+    slope, curvature = geometry.derivatives()
+    gradients = geometry.features.gradients(slope)
+    factor = hessian_factor(geometry.features.curvature(curvature) / len(geometry), ridge + damping)
+    mean = gradients.mean(0) + (0.0 if geometry.weights is None else ridge * geometry.weights)
     return PairInfluence(whiten(factor, gradients), ids, ridge, damping, float(mean.norm()))
 
 

@@ -23,7 +23,7 @@ BATCH_VALUES = 2**25
 
 
 def step(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     ridge: float,
     damping: float,
     removed: Tensor,
@@ -32,7 +32,7 @@ def step(
     """V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, everything recomputed.
 
     Args:
-        at: the model and its n ≥ 3 samples.
+        geometry: the model and its n ≥ 3 samples.
         ridge: of the mean loss.
         damping: added to its Hessian.
         removed: [z] positions of the samples to remove, one at a time.
@@ -47,21 +47,21 @@ def step(
     Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, z times 4 n k p² otherwise.
     Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md). Deviates nowhere.
     """
-    slope, curvature = at.derivatives()
-    mean = at.features.curvature(curvature) / len(at)
+    slope, curvature = geometry.derivatives()
+    mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)
-    gradients = at.features.gradients(slope)[removed]
-    moves = torch.cholesky_solve(gradients.T, factor).T / len(at)
-    found = []
-    for part in _batches(at, len(removed)):
-        outputs = at.outputs + at.features.outputs(moves[part])
-        found.append(variances_without(at, outputs, removed[part], ridge + damping))
+    gradients = geometry.features.gradients(slope)[removed]
+    moves = torch.cholesky_solve(gradients.T, factor).T / len(geometry)
+    variances = []
+    for part in _batches(geometry, len(removed)):
+        outputs = geometry.outputs + geometry.features.outputs(moves[part])
+        variances.append(variances_without(geometry, outputs, removed[part], ridge + damping))
         progress("remove samples", part.stop, len(removed))
-    return torch.cat(found)
+    return torch.cat(variances)
 
 
 def refit(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     ridge: float,
     damping: float,
     removed: Tensor,
@@ -70,7 +70,7 @@ def refit(
     """V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth.
 
     Args:
-        at: a linear model at its minimum, and its n ≥ 3 samples.
+        geometry: a linear model at its minimum, and its n ≥ 3 samples.
         ridge: of the mean loss, positive.
         damping: added to its Hessian for X, not part of the fit.
         removed: [z] positions of the samples to remove, one at a time.
@@ -84,31 +84,31 @@ def refit(
 
     Cost: three or four Newton steps a removal, then as `step`.
     """
-    if at.weights is None:
+    if geometry.weights is None:
         raise SettingError(
             "order='retrain' needs a model whose one dense layer trains; other layers train too. "
             "Freeze them (requires_grad_(False)), or take order='adjoint'."
         )
-    found = []
-    for part in _batches(at, len(removed)):
-        keep = at.outputs.new_ones(len(removed[part]), len(at))
+    variances = []
+    for part in _batches(geometry, len(removed)):
+        keep = geometry.outputs.new_ones(len(removed[part]), len(geometry))
         keep[torch.arange(len(keep)), removed[part]] = 0
         fit = fit_convex(
-            at.features,
-            at.targets,
-            at.loss,
+            geometry.features,
+            geometry.targets,
+            geometry.loss,
             ridge,
             sample_weight=keep,
-            start=at.weights.expand(len(keep), -1),
+            start=geometry.weights.expand(len(keep), -1),
         )
-        outputs = at.features.outputs(fit.weights)
-        found.append(variances_without(at, outputs, removed[part], ridge + damping))
+        outputs = geometry.features.outputs(fit.weights)
+        variances.append(variances_without(geometry, outputs, removed[part], ridge + damping))
         progress("refit without each sample", part.stop, len(removed))
-    return torch.cat(found)
+    return torch.cat(variances)
 
 
 def variances_without(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     outputs: Float[Tensor, "z n k"],
     removed: Tensor,
     penalty: float,
@@ -116,7 +116,7 @@ def variances_without(
     """V[X] of each model over the samples without its own removed one.
 
     Args:
-        at: features, targets and loss.
+        geometry: features, targets and loss.
         outputs: of z models on all n samples.
         removed: [z], the sample that each model leaves out.
         penalty: ridge + damping.
@@ -127,16 +127,18 @@ def variances_without(
     Raises:
         SettingError: a Hessian is singular.
     """
-    slope, curvature = loss_derivatives(outputs, at.targets, at.loss)
+    slope, curvature = loss_derivatives(outputs, geometry.targets, geometry.loss)
     models = torch.arange(len(removed))
     slope[models, removed] = 0
     curvature = curvature.clone()
     curvature[models, removed] = 0
-    n = len(at) - 1
-    inverse = torch.cholesky_inverse(hessian_factor(at.features.curvature(curvature) / n, penalty))
-    second = at.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
-    total = at.features.pullback(slope)
-    q = _norms(at, slope, inverse)  # [z, n]
+    n = len(geometry) - 1
+    inverse = torch.cholesky_inverse(
+        hessian_factor(geometry.features.curvature(curvature) / n, penalty)
+    )
+    second = geometry.features.curvature(slope[..., None] * slope[..., None, :])  # GᵀG
+    total = geometry.features.pullback(slope)
+    q = _norms(geometry, slope, inverse)  # [z, n]
     pairs = n * (n - 1)
     square = (total * (inverse @ total[..., None])[..., 0]).sum(1)
     mean = -(square - q.sum(1)) / pairs
@@ -146,20 +148,20 @@ def variances_without(
 
 
 def _norms(
-    at: OutputGeometry, slope: Float[Tensor, "z n k"], inverse: Float[Tensor, "z p p"]
+    geometry: OutputGeometry, slope: Float[Tensor, "z n k"], inverse: Float[Tensor, "z p p"]
 ) -> Float[Tensor, "z n"]:
     """q_i = g_iᵀ H⁻¹ g_i of every model."""
-    found = []
+    variances = []
     for one, metric in zip(slope, inverse, strict=True):
-        g = at.features.gradients(one)
-        found.append(((g @ metric) * g).sum(1))
-    return torch.stack(found)
+        g = geometry.features.gradients(one)
+        variances.append(((g @ metric) * g).sum(1))
+    return torch.stack(variances)
 
 
-def _batches(at: OutputGeometry, n_removed: int) -> list[slice]:
-    p, (n, k) = at.features.n_parameters, at.outputs.shape
+def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
+    p, (n, k) = geometry.features.n_parameters, geometry.outputs.shape
     each = 6 * p * p + n * k * (k + 4)
-    each += 0 if isinstance(at.features, SharedFeatures) else n * k * p
+    each += 0 if isinstance(geometry.features, SharedFeatures) else n * k * p
     size = max(1, BATCH_VALUES // each)
     starts = range(0, n_removed, size)
     return [slice(start, min(start + size, n_removed)) for start in starts]
