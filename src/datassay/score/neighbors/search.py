@@ -16,7 +16,7 @@ from datassay.results import result
 from datassay.score.neighbors.approximate import measured_recall, nearest_approximate
 from datassay.score.neighbors.exact import BLOCK_VALUES, TREE_COLUMNS, Nearest, nearest_exact
 
-# Rows from which "auto" approximates, if faiss is there: exact takes minutes from here on.
+# From this many rows "auto" approximates where faiss is installed: exact takes minutes.
 APPROXIMATE_FROM = 200_000
 LARGEST = 1e150
 
@@ -29,7 +29,7 @@ class Neighbors:
         index: [n, k], positions of the samples, the sample itself first, then by distance; ties
             by position.
         distance: [n, k], Euclidean, feature unit.
-        search: "exact" or "approximate", what was done.
+        search: the method used, "exact" or "approximate".
         recall: share of the exact neighbours that were found, the sample itself not counted; 1 for
             exact, else measured on 500 random samples.
         redone: samples whose float32 candidates could not be proven complete and were searched
@@ -94,7 +94,7 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
         features: [n, ...].
 
     Returns:
-        [n, d]; −0 became 0.
+        [n, d]; −0 becomes 0.
 
     Raises:
         DataError: they are not numbers, not finite, or too large to be squared.
@@ -115,14 +115,14 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
 
 
 def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
-    """Refuse a number of neighbours that leaves nothing to compare, or takes everyone.
+    """Check that a number of neighbours is whole, at least 2 and below n.
 
     Args:
         n_neighbors: k.
         n_samples: n.
 
     Raises:
-        SettingError: k is no whole number, below 2, or not below n.
+        SettingError: k is not a whole number, below 2, or not below n.
     """
     if not (isinstance(n_neighbors, Integral) and 2 <= n_neighbors < n_samples):
         raise SettingError(
@@ -132,7 +132,7 @@ def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
 
 
 def check_search(search: str) -> None:
-    """Refuse an unknown way of searching.
+    """Check the name of a search.
 
     Args:
         search: its name.
@@ -176,7 +176,7 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
 def _with_repeats(
     nearest: Nearest, first: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
-    """Neighbours among all samples from those among different rows: each stands for its repeats."""
+    """Neighbours among all samples, from those among different rows and their repeats."""
     # k different rows suffice: with ties by first position, k samples come before any left out.
     n, n_rows = len(inverse), len(first)
     counts = np.bincount(inverse, minlength=n_rows)
