@@ -182,8 +182,7 @@ class RemovalScores:
     Attributes:
         leave_one_out: held-out outputs, prediction and weight changes.
         attribution: the effects on each query; None where not requested.
-        query_outputs: f_t on the queries, [m, k], output unit: of the run on all samples; None
-            likewise.
+        query_outputs: f_t on the queries, [m, k], output unit, on all samples; None likewise.
     """
 
     leave_one_out: LeaveOneOut

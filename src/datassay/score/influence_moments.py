@@ -90,7 +90,7 @@ def influence_moments(
         model: at weights trained on `train`, as `pair_influence` takes it.
         train: n samples.
         loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss; compare variances at one damping.
         projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
         seed: of the projection and of the pairs for the third and fourth moments.
@@ -189,9 +189,9 @@ def gradient_moments(
         DataError: fewer than 3 samples, gradients that are not finite or not [n, p], chunks that
             change between the passes, or X is the same for all pairs.
 
-    Cost: 2 n p² operations (half of them for the upper half of Σ ∇L ∇Lᵀ, which tr C² needs too),
-    2 p³, and 5 p² values beside a chunk; the third and fourth moments 2 · 4096² p operations and
-    8192 p values more.
+    Cost: 2 n p² operations (half of them for the upper half of Σ ∇L ∇Lᵀ, which tr C² needs too), 2
+    p³, and 5 p² values and a chunk; the third and fourth moments 2 · 4096² p operations and 8192 p
+    values more.
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)

@@ -85,7 +85,7 @@ def removal_effects(
         model: at weights trained on `train`, as `pair_influence` takes it.
         train: n ≥ 3 samples.
         loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss.
         order: "fixed" (only the pairs of z are dropped), "adjoint" (H on n − 1 samples exactly, θ
             to first order), "step" (S4's code: one Newton-like step, then everything recomputed, n

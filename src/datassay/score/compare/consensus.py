@@ -41,7 +41,7 @@ class Consensus:
     Attributes:
         names: [r], of the runs.
         ids: [c], in the first run's order.
-        positions: [r, c], where each sample stands in each run.
+        positions: [r, c], of each sample in each run.
         information: [r, c], in each run's own unit.
         issue_score: [r, c].
         is_issue: [r, c].

@@ -128,7 +128,7 @@ def projection_quality(
         val: its validation samples, or None; as many of them are the queries.
         n_features: totals p to try; those whose run over all samples exceeds the memory are
             skipped. Empty: only `unprojected` is measured.
-        outputs: as for `collect`; "auto" is what it would choose for all samples.
+        outputs: as for `collect`; "auto": its choice for all samples.
         projection_kind: of projection, as for `collect`.
         memory: limit of the run over all samples, bytes; None: what is free.
         reference: exact kernel to compare with: "joint", or "averaged", which ignores the effect of

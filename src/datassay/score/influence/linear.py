@@ -31,7 +31,7 @@ class SampleInfluence:
         variance: [n], V[X(z, ·)], over all others, or over the partners drawn.
         skewness: [n], of X(z, ·).
         kurtosis: [n], of X(z, ·); 3 for a normal distribution.
-        own: [n], X(z, z): what more weight on z does to its own loss, negative.
+        own: [n], X(z, z): change of its own loss by more weight on z, negative.
         total_mean: E[X] over all pairs; exact.
         total_variance: V[X] over all pairs, or over those used.
         total_variance_error: its standard error; 0 where every pair was used.

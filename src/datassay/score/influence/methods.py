@@ -68,11 +68,10 @@ def influence(
             samples, more with a `projection`), "exact" (the whole Hessian, small models), "cg"
             (conjugate gradients: `tolerance`, `iterations`), "lissa" (`depth`, `scale`,
             `batch_size`, `repeats`) or "tracin" (no Hessian: `lr`, `checkpoints`).
-        loss: what the model was trained with, "cross_entropy" (one output: binary), "mse", or
-            "auto": by the task.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
         measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.
-        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² beside the mean loss.
+        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
         removed: positions of the samples to remove, one at a time; None: all.
         top: keep only this many samples per query and direction, as in `attribution`.
         precision: "float64", or "float32" at half the memory and time.

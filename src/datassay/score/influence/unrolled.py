@@ -65,7 +65,7 @@ def unrolled(
         val: the queries; None takes the training samples.
         lr: step size of full-batch gradient descent on the mean loss, as in `retrain`.
         steps: t.
-        weight_decay: (weight_decay/2)‖w − w₀‖² beside the mean loss.
+        weight_decay: (weight_decay/2)‖w − w₀‖² added to the mean loss.
         loss: "cross_entropy", "mse", or "auto": by the task.
         measure: "output", "margin" or "loss".
         removed: positions of the s samples to remove, one at a time; None: all.

@@ -22,7 +22,7 @@ FEWEST_DRAWS = 8
 
 @result
 class AverageInformation:
-    """Information of each sample beside random subsets, one row per sample.
+    """Information of each sample given random subsets, one row per sample.
 
     Attributes:
         information: [n], nats: the mean over draws in which the sample took part, each fraction
@@ -61,7 +61,7 @@ def average_information(
     progress: Progress = silent,
     **settings: float | int | str | None,
 ) -> AverageInformation:
-    """Mean information of each sample beside random subsets of the others.
+    """Mean information of each sample given random subsets of the others.
 
     A sample with a twin adds no information to all others, but some to half of them, which
     `sample_information` alone does not show.

@@ -27,8 +27,8 @@ class PairInformation:
         joint: [q], nats: information of both, left out together.
         interaction: [q], nats: I(i) + I(j) − I(i, j). Negative: redundancy; each stands in for the
             other (a sample with a twin has I = 0, and only both are missed) or both push the same
-            way. Positive: synergy; each matters more beside the other, as samples that contradict
-            each other do. 0: no interaction.
+            way. Positive: synergy; each adds more given the other, as samples that contradict each
+            other do. 0: no interaction.
         smoothing: "functional" or "isotropic".
         sigma: output unit (functional) or weight unit (isotropic).
     """
@@ -86,8 +86,8 @@ def pair_information(
 
     Cost: one decomposition, shared; then about 4 p (m b + 60 b) operations per pair and column.
     Source: METHODS §3; S1 §7 names it as open. Exact for the linearised network. The sign follows
-    from what S1 measures, the information of a sample beside all others: with R the rest,
-    I(i) + I(j) − I(i, j) is I(i | R, j) − I(i | R), what j's presence adds to i.
+    from what S1 measures, the information of a sample given all others: with R the rest, I(i) +
+    I(j) − I(i, j) is I(i | R, j) − I(i | R), what j's presence adds to i.
     """
     check_smoothing(smoothing, sigma)
     n = len(lin)

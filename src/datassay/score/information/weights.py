@@ -129,7 +129,7 @@ def steady_state_information(
         progress: called with (step, samples done, samples in all).
 
     Returns:
-        Nats, and the noise with what lies outside its range.
+        Nats, and the noise with the share outside its range.
 
     Raises:
         SettingError: batch_size is not a whole number of at least 1, or the run fits every sample

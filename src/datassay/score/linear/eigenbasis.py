@@ -322,7 +322,7 @@ def null_to_zero(
     """Eigenvalues, with those within rounding set to exactly 0.
 
     Args:
-        eigenvalues: ascending, of a matrix without negative ones.
+        eigenvalues: ascending, of a positive semidefinite matrix.
         products: precision of the products that the matrix consists of.
 
     Returns:

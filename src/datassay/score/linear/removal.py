@@ -123,7 +123,7 @@ def deletion(
 
     Args:
         basis: the eigenbasis of all samples.
-        blocks: what is taken out.
+        blocks: samples or groups to remove.
         run: the run without it; not one of few steps.
 
     Returns:
@@ -192,7 +192,7 @@ def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Flo
         K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v).
     """
     poles = terms.shifts + eigenvalues[:, None]  # [p, q]
-    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
+    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     return torch.cat([kernel.real, -kernel.imag], 1)
 

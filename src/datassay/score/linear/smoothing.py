@@ -86,7 +86,7 @@ def gaussian_noise(
     """Factor a covariance, its null directions left out.
 
     Args:
-        covariance: Σ, symmetric, no eigenvalue below 0 beyond rounding.
+        covariance: Σ, symmetric, no eigenvalue below 0 by more than rounding.
         null_fraction: eigenvalues below this fraction of the largest are null.
 
     Returns:

@@ -49,8 +49,8 @@ def nearest_neighbors(
     """The nearest neighbours of each sample, itself first.
 
     Exact: up to 2000 samples or 8 columns by scikit-learn's k-d tree, beyond by float32 products
-    whose candidates are ranked in float64 and proven complete by an error bound; what cannot be
-    proven is searched again in float64. Approximate: an inverted file of faiss.
+    whose candidates are ranked in float64 and proven complete by an error bound; unproven ones are
+    searched again in float64. Approximate: an inverted file of faiss.
 
     Args:
         features: [n, ...], finite, any unit; samples are flattened.
@@ -65,8 +65,8 @@ def nearest_neighbors(
         DataError: features are not numbers, not finite, or too large to be squared.
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
-    Cost: exact n² d float32 operations and up to 2²⁷ values beside the rows; approximate about
-    12 n^1.5 d. Memory n d values twice, and 2 n k.
+    Cost: exact n² d float32 operations and up to 2²⁷ values and the rows; approximate about 12
+    n^1.5 d. Memory n d values twice, and 2 n k.
     """
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
@@ -169,7 +169,7 @@ def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarra
 
 
 def _mixed(bits: np.ndarray) -> np.ndarray:
-    # Low bits of short numbers are all 0: without this, products would share theirs.
+    # Low bits of short numbers are all 0: without this, products would share them.
     return bits ^ (bits >> np.uint64(32))
 
 

@@ -114,7 +114,7 @@ def pair_influence(
             the end; otherwise Gauss–Newton on (projected) Jacobians.
         train: n samples.
         loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss.
         projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
         seed: of the projection.

@@ -80,7 +80,7 @@ def refit(
         V without each, squared unit of X.
 
     Raises:
-        SettingError: the model is not linear in what trains, or ridge is not positive.
+        SettingError: the model is not linear in the trained weights, or ridge is not positive.
 
     Cost: three or four Newton steps per removal, then as `step`.
     """
