@@ -67,7 +67,7 @@ def test_units_and_nothing_to_compare():
     ("values", "labels", "message"),
     [
         (np.array([]), np.array([]), "at least one sample; got none"),
-        (np.ones(3), np.ones(2), "one label a sample; got 2 for 3"),
+        (np.ones(3), np.ones(2), "one label per sample; got 2 for 3"),
         (np.array([1.0, np.nan]), np.ones(2), "finite to be summed; got 1 that are not"),
     ],
 )

@@ -425,7 +425,7 @@ def test_divergence_names_scale():
         ({"method": "lissa", "batch_size": 0}, "batch_size must be positive"),
         ({"method": "lissa", "repeats": 0}, "repeats must be positive"),
         ({"method": "tracin", "lr": 0.0}, "lr must be positive"),
-        ({"method": "tracin", "lr": [0.1, 0.2]}, "one a checkpoint; got 2 for 1"),
+        ({"method": "tracin", "lr": [0.1, 0.2]}, "one per checkpoint; got 2 for 1"),
         ({"method": "tracin", "checkpoints": []}, "checkpoints must hold at least 1"),
         ({"damping": -0.1}, "damping must be at least 0"),
         ({"damping": float("nan")}, "damping must be at least 0"),

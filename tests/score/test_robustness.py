@@ -119,7 +119,7 @@ def test_units_and_rows_of_pixels():
         (MODELS, {"corruption": "rain"}, SettingError, r"'noise' or 'patches'; got 'rain'"),
         (MODELS, {"levels": [-1]}, SettingError, r"levels must be at least 0; got \[-1\]"),
         (MODELS, {"corruption": "patches", "levels": [99]}, DataError, r"at most .* 64 pixels"),
-        ({"odd": lambda x: x}, {}, ModelError, r"odd must give one label a sample"),
+        ({"odd": lambda x: x}, {}, ModelError, r"odd must give one label per sample"),
         ({"never": lambda x: np.full(len(x), 7)}, {}, ModelError, r"never must get .* 0 of 20"),
     ],
 )
