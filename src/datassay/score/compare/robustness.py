@@ -52,7 +52,7 @@ class Robustness:
 
     @property
     def drop(self) -> Float[np.ndarray, "m l"]:
-        """[m, l], (A(0) − A(level)) / A(0): 0: robust; 1: nothing right.
+        """[m, l], (A(0) − A(level)) / A(0); 0 is robust, 1 has nothing right.
 
         The text of S3 §3.6.2 defines this and calls it negative; its figures show −drop, since
         there the higher curve is the better one.

@@ -48,8 +48,8 @@ def lissa(
     vectors for each sample of a chunk. All samples share each batch: the estimate of each has the
     distribution that batches of its own would give, and the weights' passes are done once.
     Source: Agarwal, Bullins and Hazan (2017); Koh and Liang (2017) §3; S1 Table 2 has depth and
-    scale 1000, its code batches of 128. Deviates: damping is added to H; both codes write v ← ∇ℓ +
-    (1 − damping) v − H v / scale, so their damping times scale is ours (S1: 0.01 · 1000).
+    scale 1000, its code batches of 128. Deviates: damping is added to H; both codes write
+    v ← ∇ℓ + (1 − damping) v − H v / scale, so their damping times scale is ours (S1: 0.01 · 1000).
     """
     _check(depth=depth, scale=scale, repeats=repeats)
     if batch_size is not None:

@@ -86,8 +86,8 @@ def pair_information(
 
     Cost: one decomposition, shared; then about 4 p (m b + 60 b) operations per pair and column.
     Source: METHODS §3; S1 §7 names it as open. Exact for the linearised network. The sign follows
-    from what S1 measures, the information of a sample given all others: with R the rest, I(i) +
-    I(j) − I(i, j) is I(i | R, j) − I(i | R), what j's presence adds to i.
+    from what S1 measures, the information of a sample given all others: with R the rest,
+    I(i) + I(j) − I(i, j) is I(i | R, j) − I(i | R), what j's presence adds to i.
     """
     check_smoothing(smoothing, sigma)
     n = len(lin)

@@ -2,7 +2,7 @@
 
 W_i = z_i ⊙ (K α_i): K, [p, 2q], holds the filter's resolvents at every eigenvalue, α_i, [2q, c],
 the sample's residual under them. At neighbouring eigenvalues the resolvents are alike: a block of
-K's rows has a numerical rank of two to four where c is ten, and wᵀGw needs no more products with G.
+K's rows has a numerical rank of two to four where c is ten, and wᵀGw needs as many products with G.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def gaussian_noise(
         The factor of the pseudo-inverse.
 
     Raises:
-        SettingError: Σ is 0, so that every information is infinite.
+        SettingError: Σ is 0, so that information would be infinite.
 
     Cost: about 10 p³ operations; p² values.
     """

@@ -37,8 +37,8 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
     Raises:
         SettingError: a Hessian is singular.
 
-    Cost: 10 n k p² + 2 n² k p operations, and p³ a few times. Avoiding the n² term would drop Σ
-    (a_iᵀ u T uᵀ a_i)², of order 1/n² relative to the rest.
+    Cost: 10 n k p² + 2 n² k p operations, and p³ a few times. Avoiding the n² term would drop
+    Σ (a_iᵀ u T uᵀ a_i)², of order 1/n² relative to the rest.
     Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step on
     the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989 (n =
     500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage, where
