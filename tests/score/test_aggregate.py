@@ -14,15 +14,15 @@ from helpers.linearizations import linearization, random_jacobians
 
 def test_by_hand():
     values = np.array([1.0, 2.0, 6.0, 3.0, 0.0])
-    found = aggregate(values, np.array(["b", "a", "a", "b", "c"]))
-    assert found.names.tolist() == ["a", "b", "c"] and found.count.tolist() == [2, 2, 1]
-    assert found.total.tolist() == [8, 4, 0] and found.mean.tolist() == [4, 2, 0]
-    assert found.median.tolist() == [4, 2, 0]
-    np.testing.assert_allclose(found.share, [2 / 3, 1 / 3, 0])
+    totals = aggregate(values, np.array(["b", "a", "a", "b", "c"]))
+    assert totals.names.tolist() == ["a", "b", "c"] and totals.count.tolist() == [2, 2, 1]
+    assert totals.total.tolist() == [8, 4, 0] and totals.mean.tolist() == [4, 2, 0]
+    assert totals.median.tolist() == [4, 2, 0]
+    np.testing.assert_allclose(totals.share, [2 / 3, 1 / 3, 0])
     # a beats the others in 2 > 1, 0 and 6 > 1, 3, 0: 5 of 6; b: 1 > 0, 3 > 2, 0: 3 of 6; c: none.
-    np.testing.assert_allclose(found.superiority, [5 / 6, 3 / 6, 0])
-    assert found.mean_interval[0].tolist() == [2, 6] and found.mean_interval[2].tolist() == [0, 0]
-    assert found.to_table().num_rows == 3
+    np.testing.assert_allclose(totals.superiority, [5 / 6, 3 / 6, 0])
+    assert totals.mean_interval[0].tolist() == [2, 6] and totals.mean_interval[2].tolist() == [0, 0]
+    assert totals.to_table().num_rows == 3
 
 
 def test_the_interval_covers_and_the_test_is_a_test():
@@ -31,9 +31,9 @@ def test_the_interval_covers_and_the_test_is_a_test():
     labels = np.repeat([0, 1], [60, 80])
     covered, alarms = 0, 0
     for i in range(400):
-        found = aggregate(g.exponential(size=140), labels, resamples=400, seed=i)
-        covered += int(found.mean_interval[1, 0] <= 1 <= found.mean_interval[1, 1])
-        alarms += int(found.p_value < 0.05)
+        totals = aggregate(g.exponential(size=140), labels, resamples=400, seed=i)
+        covered += int(totals.mean_interval[1, 0] <= 1 <= totals.mean_interval[1, 1])
+        alarms += int(totals.p_value < 0.05)
     assert 0.88 < covered / 400 <= 0.98
     assert 0.01 < alarms / 400 < 0.095
 
@@ -42,8 +42,8 @@ def test_a_difference_is_found():
     g = np.random.default_rng(1)
     labels = np.repeat(["x", "y", "z"], 50)
     values = g.exponential(size=150) * np.repeat([1, 1, 4], 50)
-    found = aggregate(values, labels)
-    assert found.p_value < 1e-6 and found.superiority[2] > 0.7
+    totals = aggregate(values, labels)
+    assert totals.p_value < 1e-6 and totals.superiority[2] > 0.7
     two = aggregate(values[50:], labels[50:])
     oracle = stats.mannwhitneyu(values[50:100], values[100:])
     assert two.p_value == pytest.approx(oracle.pvalue)
@@ -67,7 +67,7 @@ def test_units_and_nothing_to_compare():
     ("values", "labels", "message"),
     [
         (np.array([]), np.array([]), "at least one sample; got none"),
-        (np.ones(3), np.ones(2), "one label a sample; got 2 for 3"),
+        (np.ones(3), np.ones(2), "one label per sample; got 2 for 3"),
         (np.array([1.0, np.nan]), np.ones(2), "finite to be summed; got 1 that are not"),
     ],
 )
@@ -82,13 +82,15 @@ def test_sources_for_a_task():
     phi[:20, :, 10:], phi[20:, :, :10], val[:, :, 10:] = 0, 0, 0
     lin = linearization(phi, r, val, dual=True)
     sources = np.repeat(["near", "far"], 20)
-    found = source_information(lin, sources, steps=50)
-    assert found.by_source.names.tolist() == found.whole.names.tolist() == ["far", "near"]
-    far, near = found.whole.information
-    assert far < 1e-12 * near and found.by_source.share[0] < 1e-12
-    assert found.by_source.p_value < 1e-6
+    information = source_information(lin, sources, steps=50)
+    assert (
+        information.by_source.names.tolist() == information.whole.names.tolist() == ["far", "near"]
+    )
+    far, near = information.whole.information
+    assert far < 1e-12 * near and information.by_source.share[0] < 1e-12
+    assert information.by_source.p_value < 1e-6
     direct = sample_information(lin, steps=50).information
-    assert np.array_equal(found.samples.information, direct)
+    assert np.array_equal(information.samples.information, direct)
     whole = group_information(lin, [np.arange(20)], steps=50).information
     np.testing.assert_allclose(near, whole[0], rtol=1e-9)
 

@@ -126,9 +126,9 @@ def test_table_has_one_row_a_query_direction_and_rank():
 
 def test_the_table_calls_nothing_raising_that_lowers():
     phi, r, val = random_jacobians(5, 1, 1, 15, 4, seed=10)
-    found = attribution(linearization(phi, r, val, dual=True), **RUN)
-    rows = found.to_table().to_pylist()
+    effects = attribution(linearization(phi, r, val, dual=True), **RUN)
+    rows = effects.to_table().to_pylist()
     assert len(rows) == 4 * 5  # each sample once a query, not in both lists
     assert all((row["direction"] == "raises") == (row["effect"] > 0) for row in rows)
     for row in rows:
-        assert row["effect"] == found.effect[row["id"], row["query"]]
+        assert row["effect"] == effects.effect[row["id"], row["query"]]

@@ -17,14 +17,14 @@ def test_it_converges_to_the_mean_over_all_subsets():
     """n = 6, subsets of 3: all 20, each sample in 10 of them."""
     phi, r, val = random_jacobians(6, 1, 1, 9, 4, seed=0)
     lin = linearization(phi, r, val, dual=True)
-    found = np.full((20, 6), np.nan)
+    values = np.full((20, 6), np.nan)
     for row, subset in enumerate(combinations(range(6), 3)):
         part = lin.subset(np.array(subset))
-        found[row, list(subset)] = sample_information(part, **RUN).information
-    oracle = np.nanmean(found, 0)
+        values[row, list(subset)] = sample_information(part, **RUN).information
+    oracle = np.nanmean(values, 0)
     ours = average_information(lin, fractions=0.5, draws=600, **RUN)
     assert (np.abs(ours.information - oracle) < 4 * ours.standard_error).all()
-    spread = np.nanstd(found, 0) / np.sqrt(ours.n_draws[0])
+    spread = np.nanstd(values, 0) / np.sqrt(ours.n_draws[0])
     np.testing.assert_allclose(ours.standard_error, spread, rtol=0.2)
 
 
@@ -37,11 +37,11 @@ def test_each_draw_is_the_information_in_its_subset(reduction):
     g = np.random.default_rng(3)
     means, errors = [], []
     for size in (5, 8):
-        found = np.full((4, 10), np.nan)
-        for row, subset in zip(found, _balanced_subsets(g, 10, size, 4), strict=True):
+        values = np.full((4, 10), np.nan)
+        for row, subset in zip(values, _balanced_subsets(g, 10, size, 4), strict=True):
             row[subset] = sample_information(lin.subset(subset), **run).information
-        means.append(np.nanmean(found, 0))
-        errors.append(np.nanstd(found, 0, ddof=1) / np.sqrt(np.isfinite(found).sum(0)))
+        means.append(np.nanmean(values, 0))
+        errors.append(np.nanstd(values, 0, ddof=1) / np.sqrt(np.isfinite(values).sum(0)))
     np.testing.assert_allclose(ours.by_fraction, means, rtol=1e-12)
     np.testing.assert_allclose(ours.information, np.mean(means, 0), rtol=1e-12)
     np.testing.assert_allclose(ours.standard_error, np.hypot(*errors) / 2, rtol=1e-9)

@@ -21,25 +21,25 @@ def run_scores(ids, seed=0):
 def test_samples_are_joined_by_id_and_judged_as_by_hand(r, n, seed):
     rng = np.random.default_rng(seed)
     runs = {f"run {k}": run_scores(rng.permutation(n)[: n - k % 2], seed + k) for k in range(r)}
-    found = consensus(runs)
+    joined = consensus(runs)
     shared = [i for i in runs["run 0"].ids if all(i in run.ids for run in runs.values())]
-    assert found.ids.tolist() == shared
+    assert joined.ids.tolist() == shared
     for k, run in enumerate(runs.values()):
         rows = [run.ids.tolist().index(i) for i in shared]
-        np.testing.assert_array_equal(found.information[k], run.information[rows])
-        np.testing.assert_array_equal(found.issue_score[k], run.issue_score[rows])
-        np.testing.assert_array_equal(found.is_issue[k], run.is_issue[rows])
+        np.testing.assert_array_equal(joined.information[k], run.information[rows])
+        np.testing.assert_array_equal(joined.issue_score[k], run.issue_score[rows])
+        np.testing.assert_array_equal(joined.is_issue[k], run.is_issue[rows])
         expected = (rankdata(run.information[rows]) - 0.5) / len(shared)
-        np.testing.assert_allclose(found.rank[k], expected)
+        np.testing.assert_allclose(joined.rank[k], expected)
     for c in range(len(shared)):
-        ranks = [found.rank[k, c] for k in range(r)]
-        assert found.votes[c] == sum(found.is_issue[k, c] for k in range(r))
-        assert found.rank_range[c] == pytest.approx(max(ranks) - min(ranks))
-    rho = spearmanr(found.information[0], found.information[1]).statistic
-    assert found.information_agreement.spearman[0, 1] == pytest.approx(rho)
-    table = found.to_table()
-    assert table["votes"].to_pylist() == found.votes.tolist()
-    assert table["information: run 1"].to_pylist() == found.information[1].tolist()
+        ranks = [joined.rank[k, c] for k in range(r)]
+        assert joined.votes[c] == sum(joined.is_issue[k, c] for k in range(r))
+        assert joined.rank_range[c] == pytest.approx(max(ranks) - min(ranks))
+    rho = spearmanr(joined.information[0], joined.information[1]).statistic
+    assert joined.information_agreement.spearman[0, 1] == pytest.approx(rho)
+    table = joined.to_table()
+    assert table["votes"].to_pylist() == joined.votes.tolist()
+    assert table["information: run 1"].to_pylist() == joined.information[1].tolist()
 
 
 def test_the_mean_of_runs_agrees_with_other_runs_as_its_reliability_says():
@@ -57,21 +57,21 @@ def test_reliability_of_two_runs(rho, expected):
 
 
 def test_ids_of_different_types_meet_as_text():
-    found = consensus({"a": run_scores([1, 2, 3, 4]), "b": run_scores(["3", "4", "1", "9"])})
-    assert found.ids.tolist() == [1, 3, 4]
+    joined = consensus({"a": run_scores([1, 2, 3, 4]), "b": run_scores(["3", "4", "1", "9"])})
+    assert joined.ids.tolist() == [1, 3, 4]
 
 
 def test_a_run_of_equal_information_has_no_order():
     flat = RunScores(np.arange(4), np.ones(4), np.arange(4.0), np.zeros(4, bool))
-    found = consensus({"a": flat, "b": run_scores([0, 1, 2, 3])})
-    assert found.information_agreement is None
-    assert np.isnan(found.reliability)
-    assert found.issue_agreement is not None
-    assert (found.rank[0] == 0.5).all()
+    joined = consensus({"a": flat, "b": run_scores([0, 1, 2, 3])})
+    assert joined.information_agreement is None
+    assert np.isnan(joined.reliability)
+    assert joined.issue_agreement is not None
+    assert (joined.rank[0] == 0.5).all()
 
 
 @pytest.mark.parametrize(
-    ("runs", "told"),
+    ("runs", "message"),
     [
         ({"a": [1, 2, 3]}, "two runs or more"),
         ({"a": [1, 2, 3], "b": [1, 2, 7]}, "they share 2"),
@@ -79,6 +79,6 @@ def test_a_run_of_equal_information_has_no_order():
         ({"a": [1, 2, 2, 3], "b": [1, 2, 3]}, "a has one twice"),
     ],
 )
-def test_refusals(runs, told):
-    with pytest.raises(DataError, match=told):
+def test_refusals(runs, message):
+    with pytest.raises(DataError, match=message):
         consensus({name: run_scores(ids) for name, ids in runs.items()})

@@ -26,7 +26,7 @@ def by_definition(phi, val, outputs, targets, loss, damping):
     """(H − J_iᵀ S_i J_i)⁻¹ J_iᵀ R_i: the Newton step on the curvature of the other samples."""
     n, k, p = phi.shape
     outputs, targets = outputs.clone(), targets
-    found, moved = [], []
+    result, moved = [], []
 
     def value(f, y):
         if loss == "mse":
@@ -45,8 +45,8 @@ def by_definition(phi, val, outputs, targets, loss, damping):
     for j, r, s in zip(phi, slopes, curves, strict=True):
         step = torch.linalg.solve(whole - j.T @ s @ j, j.T @ r)  # w₋ᵢ − w
         moved.append(float(step.square().sum()))
-        found.append(-(val @ step))
-    return torch.stack(found), np.array(moved)
+        result.append(-(val @ step))
+    return torch.stack(result), np.array(moved)
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])

@@ -28,9 +28,9 @@ def test_it_is_the_integral():
     turn, _ = torch.linalg.qr(torch.randn(3, 3, generator=g, dtype=torch.float64))
     m, o, s, t = (torch.tensor(v, dtype=torch.float64) for v in (*means, *spreads))
     covariances = [turn @ torch.diag(v**2) @ turn.T for v in (s, t)]
-    found = gaussian_kl(turn @ m, covariances[0], turn @ o, covariances[1])
-    assert sum(found) == pytest.approx(oracle, rel=1e-9)
-    assert found[0] == pytest.approx(float(((m - o) / t).square().sum() / 2))
+    parts = gaussian_kl(turn @ m, covariances[0], turn @ o, covariances[1])
+    assert sum(parts) == pytest.approx(oracle, rel=1e-9)
+    assert parts[0] == pytest.approx(float(((m - o) / t).square().sum() / 2))
 
 
 def test_equal_covariances_leave_the_shift():
@@ -54,7 +54,7 @@ def test_against_refitting_in_weight_space(reduction, b, c, dual):
         "reduction": reduction,
         "dynamics": "flow",
     }
-    found = kl_information(linearization(phi, r, val, dual=dual), batch_size=batch, **run)
+    information = kl_information(linearization(phi, r, val, dual=dual), batch_size=batch, **run)
     oracle = []
     for i in range(n):
         keep = torch.arange(n) != i
@@ -72,8 +72,8 @@ def test_against_refitting_in_weight_space(reduction, b, c, dual):
             logs = np.linalg.slogdet(after)[1] - np.linalg.slogdet(before)[1]
             total += 0.5 * (delta @ inverse @ delta + np.trace(inverse @ before) + logs - p)
         oracle.append(total)
-    np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
-    assert (found.shape >= 0).all()
+    np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
+    assert (information.shape >= 0).all()
 
 
 def test_with_many_samples_the_shift_is_that_of_a_constant_covariance():
@@ -96,10 +96,12 @@ def test_a_sample_alone_in_its_direction_informs_without_limit():
     phi[:, 0, 4], phi[:2, 0, :4] = 0, 0
     phi[:2, 0, 4] = 1.0
     lin = linearization(phi, r, val, dual=False)
-    found = kl_information(lin, batch_size=4, dynamics="converged")
-    assert np.isfinite(found.information[2:]).all()
-    assert found.to_table().column_names == ["id", "information", "shift", "shape"]
-    assert np.isinf(found.information[:2]).all()  # the other one is then interpolated: no noise
+    information = kl_information(lin, batch_size=4, dynamics="converged")
+    assert np.isfinite(information.information[2:]).all()
+    assert information.to_table().column_names == ["id", "information", "shift", "shape"]
+    assert np.isinf(
+        information.information[:2]
+    ).all()  # the other one is then interpolated: no noise
 
 
 def test_too_few_samples_are_refused():

@@ -155,8 +155,8 @@ def test_a_group_of_one_is_a_sample():
     for smoothing in ("functional", "isotropic"):
         alone = sample_information(lin, smoothing=smoothing, sigma=0.3, steps=70)
         groups = list(np.arange(15)[:, None])
-        found = group_information(lin, groups, smoothing=smoothing, sigma=0.3, steps=70)
-        np.testing.assert_allclose(found.information, alone.information, rtol=1e-9)
+        information = group_information(lin, groups, smoothing=smoothing, sigma=0.3, steps=70)
+        np.testing.assert_allclose(information.information, alone.information, rtol=1e-9)
 
 
 def test_without_validation_the_training_inputs_serve():
@@ -171,11 +171,11 @@ def test_labels_name_the_groups():
     phi, r, val = random_jacobians(12, 1, 1, 30, 3, seed=6)
     lin = linearization(phi, r, val, dual=True)
     labels = np.array(["b", "a", "c"] * 4)
-    found = group_information(lin, labels)
+    information = group_information(lin, labels)
     lists = group_information(lin, [np.flatnonzero(labels == name) for name in "abc"])
-    assert found.names.tolist() == ["a", "b", "c"] and found.size.tolist() == [4, 4, 4]
-    assert np.array_equal(found.information, lists.information)
-    assert found.to_table().column_names == ["group", "size", "information"]
+    assert information.names.tolist() == ["a", "b", "c"] and information.size.tolist() == [4, 4, 4]
+    assert np.array_equal(information.information, lists.information)
+    assert information.to_table().column_names == ["group", "size", "information"]
 
 
 def test_chunks_do_not_matter(monkeypatch):
@@ -216,10 +216,14 @@ def test_pairs_are_their_definition():
     one, _ = brute_force(phi, r, val, [[i] for i in range(9)], "flow", 0.01, 40, 0.1)
     run = {"lr": 0.01, "steps": 40, "weight_decay": 0.1}
     for dual in (True, False):
-        found = pair_information(linearization(phi, r, val, dual=dual), pairs, sigma=0.5, **run)
-        assert close(found.joint, 4 * both)
-        assert close(found.single, 4 * one[torch.as_tensor(pairs)])
-        np.testing.assert_allclose(found.interaction, found.single.sum(1) - found.joint)
+        information = pair_information(
+            linearization(phi, r, val, dual=dual), pairs, sigma=0.5, **run
+        )
+        assert close(information.joint, 4 * both)
+        assert close(information.single, 4 * one[torch.as_tensor(pairs)])
+        np.testing.assert_allclose(
+            information.interaction, information.single.sum(1) - information.joint
+        )
 
 
 def test_twins_are_redundant_and_contradiction_is_synergy():
@@ -244,12 +248,12 @@ def test_top_takes_the_most_informative_samples():
     phi, r, val = random_jacobians(10, 1, 1, 30, 5, seed=2)
     lin = linearization(phi, r, val, dual=True)
     best = np.argsort(-sample_information(lin).information)[:4]
-    found = pair_information(lin, top=4)
-    assert len(found.pairs) == 6 and set(found.pairs.flatten()) == set(best)
+    information = pair_information(lin, top=4)
+    assert len(information.pairs) == 6 and set(information.pairs.flatten()) == set(best)
     same = pair_information(lin, among=best)
-    assert sorted(found.joint) == pytest.approx(sorted(same.joint), rel=1e-9)
+    assert sorted(information.joint) == pytest.approx(sorted(same.joint), rel=1e-9)
     names = ["id_a", "id_b", "information_a", "information_b", "joint", "interaction"]
-    assert found.to_table().column_names == names
+    assert information.to_table().column_names == names
 
 
 @pytest.mark.parametrize(

@@ -89,13 +89,13 @@ def test_retraining_agrees_to_first_order():
     errors = {}
     for n in (40, 160):
         train, val = samples(n), samples(20, m_seed=1)
-        found = run(fitted(train), train, val)
+        result = run(fitted(train), train, val)
         change, weights = retrained(train, val, 1, range(8))
-        errors[n] = np.abs(found.effect[:8] - change[..., 0]).max() / np.abs(change).max()
+        errors[n] = np.abs(result.effect[:8] - change[..., 0]).max() / np.abs(change).max()
         np.testing.assert_allclose(
-            found.prediction_change[:8], np.square(change).sum((1, 2)), rtol=20 / n
+            result.prediction_change[:8], np.square(change).sum((1, 2)), rtol=20 / n
         )
-        np.testing.assert_allclose(found.weight_change[:8], weights, rtol=20 / n)
+        np.testing.assert_allclose(result.weight_change[:8], weights, rtol=20 / n)
     assert errors[160] < 0.05
     assert 2.5 < errors[40] / errors[160] < 6.5  # 4 in the limit
 
@@ -123,19 +123,19 @@ def test_three_classes_and_every_outcome():
         )[..., 0]
 
     for of, measure in (("margin", margin), ("loss", loss), ("output", output)):
-        found = run(model, train, val, measure=of)
+        result = run(model, train, val, measure=of)
         truth = measure(f) - measure(f - change)
-        assert np.abs(found.effect[:6] - truth).max() < 0.1 * np.abs(truth).max()
-        np.testing.assert_allclose(found.outcome, measure(f), rtol=1e-10)
-        np.testing.assert_allclose(found.total, found.effect.sum(1), rtol=1e-12)
+        assert np.abs(result.effect[:6] - truth).max() < 0.1 * np.abs(truth).max()
+        np.testing.assert_allclose(result.outcome, measure(f), rtol=1e-10)
+        np.testing.assert_allclose(result.total, result.effect.sum(1), rtol=1e-12)
 
 
 def by_formula(model, train, damping, loss="cross_entropy"):
     """Δ_i by the definition, with a Hessian of finite differences of the mean gradient."""
-    at = loss_at(model, train, loss)
-    gradients = loss_gradients(at, 0, len(train))
+    mean_loss = loss_at(model, train, loss)
+    gradients = loss_gradients(mean_loss, 0, len(train))
     rows, step = [], 1e-5
-    for j in range(at.n_parameters):
+    for j in range(mean_loss.n_parameters):
         sides = []
         for sign in (1, -1):
             moved = copy.deepcopy(model)
@@ -145,7 +145,7 @@ def by_formula(model, train, damping, loss="cross_entropy"):
                 nn.utils.vector_to_parameters(vector, moved.parameters())
             sides.append(loss_gradients(loss_at(moved, train, loss), 0, len(train)).mean(0))
         rows.append((sides[0] - sides[1]) / (2 * step))
-    whole = torch.stack(rows) + damping * torch.eye(at.n_parameters).double()
+    whole = torch.stack(rows) + damping * torch.eye(mean_loss.n_parameters).double()
     return -torch.linalg.solve(whole, gradients.T).T / len(train)
 
 
@@ -154,10 +154,10 @@ def test_exact_is_the_formula():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
     moves = by_formula(model, train, 0.7)
-    found = influence(model, train, method="exact", damping=0.5, weight_decay=0.2)
-    np.testing.assert_allclose(found.weight_change, moves.square().sum(1), rtol=1e-6)
-    assert found.method == "exact, damping 0.5" and found.warnings == ()
-    assert found.ids.tolist() == train.ids.tolist()
+    effects = influence(model, train, method="exact", damping=0.5, weight_decay=0.2)
+    np.testing.assert_allclose(effects.weight_change, moves.square().sum(1), rtol=1e-6)
+    assert effects.method == "exact, damping 0.5" and effects.warnings == ()
+    assert effects.ids.tolist() == train.ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_solvers_agree_with_exact(method, settings):
     train, val = samples(30, 3), samples(7, 3, m_seed=1)
     model = fitted(train, outputs=3)
     exact = run(model, train, val, damping=0.2)
-    found = run(model, train, val, method=method, damping=0.2, **settings)
-    np.testing.assert_allclose(found.effect, exact.effect, rtol=1e-8, atol=1e-13)
-    np.testing.assert_allclose(found.weight_change, exact.weight_change, rtol=1e-8)
-    assert found.warnings == ()
+    result = run(model, train, val, method=method, damping=0.2, **settings)
+    np.testing.assert_allclose(result.effect, exact.effect, rtol=1e-8, atol=1e-13)
+    np.testing.assert_allclose(result.weight_change, exact.weight_change, rtol=1e-8)
+    assert result.warnings == ()
 
 
 def test_chunks_of_samples_do_not_matter(monkeypatch):
@@ -206,8 +206,8 @@ def test_lissa_on_batches_approaches_exact_with_repeats():
     settings = {"method": "lissa", "depth": 40, "scale": 2.0, "batch_size": 10, "damping": 0.2}
     errors = []
     for repeats in (1, 16):
-        found = run(model, train, val, repeats=repeats, **settings)
-        errors.append(np.abs(found.effect - exact.effect).mean() / np.abs(exact.effect).mean())
+        result = run(model, train, val, repeats=repeats, **settings)
+        errors.append(np.abs(result.effect - exact.effect).mean() / np.abs(exact.effect).mean())
     assert errors[1] < 0.6 * errors[0] and errors[1] < 0.1
 
 
@@ -225,14 +225,14 @@ def test_s1_settings_are_damped_gradients():
     """S1's 0.01 times its scale of 1000 is damping 10 here: u = (H + 10)⁻¹ ∇ℓ, by their loop."""
     train = samples(20)
     model = fitted(train)
-    at = loss_at(model, train, "cross_entropy")
-    whole, gradients = hessian(at), loss_gradients(at, 0, 20)
+    mean_loss = loss_at(model, train, "cross_entropy")
+    whole, gradients = hessian(mean_loss), loss_gradients(mean_loss, 0, 20)
     v = gradients.clone()
     for _ in range(1000):
         v = gradients + (1 - 0.01) * v - v @ whole / 1000
     theirs = (v / 1000).square().sum(1) / 20**2
-    found = influence(model, train, method="lissa", damping=10.0, batch_size=None)
-    np.testing.assert_allclose(found.weight_change, theirs.numpy(), rtol=1e-10)
+    effects = influence(model, train, method="lissa", damping=10.0, batch_size=None)
+    np.testing.assert_allclose(effects.weight_change, theirs.numpy(), rtol=1e-10)
 
 
 def test_tracin_is_a_sum_of_products_of_gradients():
@@ -240,21 +240,21 @@ def test_tracin_is_a_sum_of_products_of_gradients():
     torch.manual_seed(0)
     models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double() for _ in "ab"]
     rates, final = (0.1, 0.3), models[1]
-    found = influence(final, train, val, method="tracin", lr=rates, checkpoints=models)
+    effects = influence(final, train, val, method="tracin", lr=rates, checkpoints=models)
     predicted = final(torch.tensor(val.x)).argmax(1)
     expected, moves = torch.zeros(12, 5).double(), 0
     for model, rate in zip(models, rates, strict=True):
         weights = list(model.parameters())
-        at = loss_at(model, train, "cross_entropy")
-        gradients = loss_gradients(at, 0, 12)
+        mean_loss = loss_at(model, train, "cross_entropy")
+        gradients = loss_gradients(mean_loss, 0, 12)
         moves = moves - rate * gradients
         for j in range(5):
             out = model(torch.tensor(val.x[j : j + 1]))[0, predicted[j]]
             row = torch.cat([g.flatten() for g in torch.autograd.grad(out, weights)])
             expected[:, j] -= rate * gradients @ row
-    np.testing.assert_allclose(found.effect, expected.numpy(), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.weight_change, moves.square().sum(1).numpy(), rtol=1e-9)
-    assert found.method == "tracin"
+    np.testing.assert_allclose(effects.effect, expected.numpy(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(effects.weight_change, moves.square().sum(1).numpy(), rtol=1e-9)
+    assert effects.method == "tracin"
 
 
 class Tenfold(nn.Module):
@@ -337,9 +337,9 @@ def test_s1_table_1_small():
     after.load_state_dict({name: t[0] for name, t in networks.state.items()})
     run = {"lr": 0.2, "steps": 1000, "weight_decay": 0.02, "loss": "mse"}
     truth = retrain(model, train, val, removed=removed, **run)
-    found = influence(after, train, val, loss="mse", method="cg", weight_decay=0.02)
+    effects = influence(after, train, val, loss="mse", method="cg", weight_decay=0.02)
     for name, least in (("prediction_change", 0.98), ("weight_change", 0.96)):
-        ours, theirs = getattr(found, name)[removed], getattr(truth, name)
+        ours, theirs = getattr(effects, name)[removed], getattr(truth, name)
         assert np.corrcoef(ours, theirs)[0, 1] > least
 
 
@@ -355,13 +355,13 @@ def test_several_models_are_averaged():
     models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double() for _ in "abc"]
     settings = {"measure": "margin", "damping": 1.0}
     alone = [influence(m, train, val, **settings) for m in models]
-    found = influence(models, train, val, **settings)
+    effects = influence(models, train, val, **settings)
     for name in ("effect", "prediction_change", "weight_change", "total", "outcome"):
         mean = np.mean([getattr(a, name) for a in alone], 0)
-        np.testing.assert_allclose(getattr(found, name), mean, rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(getattr(effects, name), mean, rtol=1e-9, atol=1e-14)
     few = influence(models, train, val, top=2, **settings)
     assert few.effect is None
-    np.testing.assert_allclose(few.top.raising_effect[:, 0], found.effect.max(0), rtol=1e-12)
+    np.testing.assert_allclose(few.top.raising_effect[:, 0], effects.effect.max(0), rtol=1e-12)
     assert few.to_table().num_rows == 2 * 2 * 6
 
 
@@ -425,7 +425,7 @@ def test_divergence_names_scale():
         ({"method": "lissa", "batch_size": 0}, "batch_size must be positive"),
         ({"method": "lissa", "repeats": 0}, "repeats must be positive"),
         ({"method": "tracin", "lr": 0.0}, "lr must be positive"),
-        ({"method": "tracin", "lr": [0.1, 0.2]}, "one a checkpoint; got 2 for 1"),
+        ({"method": "tracin", "lr": [0.1, 0.2]}, "one per checkpoint; got 2 for 1"),
         ({"method": "tracin", "checkpoints": []}, "checkpoints must hold at least 1"),
         ({"damping": -0.1}, "damping must be at least 0"),
         ({"damping": float("nan")}, "damping must be at least 0"),

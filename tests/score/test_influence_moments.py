@@ -29,8 +29,8 @@ def moments(x):
     return v.mean(), (c**2).mean(), (c**3).mean() / c.std() ** 3, (c**4).mean() / c.std() ** 4
 
 
-def figures(found):
-    return found.mean, found.variance, found.skewness, found.kurtosis
+def figures(result):
+    return result.mean, result.variance, result.skewness, result.kurtosis
 
 
 @settings(max_examples=15, deadline=None)
@@ -43,14 +43,14 @@ def figures(found):
 )
 def test_all_moments_are_those_of_the_matrix(n, d, shape, seed, damping):
     loss, k = shape
-    at = geometry(n, d, k, loss, seed, ridge=0.05)
-    expected = pair_matrix(at, at.weights, slice(None), 0.05, damping)
-    for either in (at, dense(at)):
+    fit = geometry(n, d, k, loss, seed, ridge=0.05)
+    expected = pair_matrix(fit, fit.weights, slice(None), 0.05, damping)
+    for either in (fit, dense(fit)):
         pairs = geometry_influence(either, np.arange(n), 0.05, damping)
         np.testing.assert_allclose(pairs.block(slice(None), slice(None)), expected, atol=1e-9)
-        found = pair_moments(pairs)
-        np.testing.assert_allclose(figures(found), moments(expected), rtol=1e-6, atol=1e-12)
-        assert found.skewness_error == found.kurtosis_error == 0
+        result = pair_moments(pairs)
+        np.testing.assert_allclose(figures(result), moments(expected), rtol=1e-6, atol=1e-12)
+        assert result.skewness_error == result.kurtosis_error == 0
     assert pairs.gradient_norm < 1e-8
 
 
@@ -74,17 +74,17 @@ def test_units_of_inputs_through_a_model():
     x, targets = draw(20, 4, 3, "cross_entropy", 2)
     labels = targets.argmax(1).numpy()
     model = nn.Linear(4, 3, bias=False)
-    found = []
+    result = []
     for u in (1.0, 5.0):
         train = SampleSet(u * x.numpy(), labels, np.arange(20), class_names=("a", "b", "c"))
         scaled = with_weights(model.double(), model.weight.detach().double().flatten() / u)
-        found.append(influence_moments(scaled, train, damping=0.01 * u**2))
-    np.testing.assert_allclose(figures(found[1]), figures(found[0]), rtol=1e-6)
+        result.append(influence_moments(scaled, train, damping=0.01 * u**2))
+    np.testing.assert_allclose(figures(result[1]), figures(result[0]), rtol=1e-6)
 
 
 def test_damping_lowers_the_variance():
-    at = geometry(30, 4, 3, seed=3)
-    pairs = [geometry_influence(at, np.arange(30), 0.01, d) for d in (0.0, 0.01, 0.1, 1.0)]
+    fit = geometry(30, 4, 3, seed=3)
+    pairs = [geometry_influence(fit, np.arange(30), 0.01, d) for d in (0.0, 0.01, 0.1, 1.0)]
     variances = [pair_moments(p).variance for p in pairs]
     assert variances == sorted(variances, reverse=True)
     assert [p.damping for p in pairs] == [0.0, 0.01, 0.1, 1.0]
@@ -93,14 +93,14 @@ def test_damping_lowers_the_variance():
 def test_a_network_is_gauss_newton_on_its_jacobians():
     torch.manual_seed(0)
     train, model = sd_mixture((30, 10)), mlp((40,), 4, width=3, depth=1).double()
-    at = output_geometry(model, train, projection=None)
-    j, (slope, curvature) = at.features.jacobian, at.derivatives()
+    fit = output_geometry(model, train, projection=None)
+    j, (slope, curvature) = fit.features.jacobian, fit.derivatives()
     g = torch.einsum("nkp,nk->np", j, slope)
     hessian = torch.einsum("nkp,nkl,nlq->pq", j, curvature, j) / 40 + 0.03 * torch.eye(g.shape[1])
     x = -g @ torch.linalg.solve(hessian, g.T)
-    found = influence_moments(model, train, ridge=0.01, damping=0.02)
-    np.testing.assert_allclose(figures(found), moments(x), rtol=1e-6)
-    assert found.gradient_norm == pytest.approx(float(g.mean(0).norm()), rel=1e-9)
+    result = influence_moments(model, train, ridge=0.01, damping=0.02)
+    np.testing.assert_allclose(figures(result), moments(x), rtol=1e-6)
+    assert result.gradient_norm == pytest.approx(float(g.mean(0).norm()), rel=1e-9)
 
 
 def test_streaming_equals_in_memory(monkeypatch, tmp_path):
@@ -116,45 +116,45 @@ def test_streaming_equals_in_memory(monkeypatch, tmp_path):
     read_only = np.memmap(tmp_path / "gradients", np.float32, "r", shape=g.shape)
     calls = []
     for gradients in (whole, g, read_only, lambda: (g[:20], whole[20:45], read_only[45:])):
-        found = gradient_moments(gradients, damping=0.1, progress=lambda *done: calls.append(done))
-        np.testing.assert_allclose(figures(found), moments(direct), rtol=1e-8)
-        assert np.isnan(found.gradient_norm) and found.n == 50
+        result = gradient_moments(gradients, damping=0.1, progress=lambda *done: calls.append(done))
+        np.testing.assert_allclose(figures(result), moments(direct), rtol=1e-8)
+        assert np.isnan(result.gradient_norm) and result.n == 50
     assert calls[-1] == ("moments of influence", 50, 50)
     given_hessian = gradient_moments(whole, 2 * fisher, damping=0.2)
-    assert given_hessian.variance == pytest.approx(found.variance / 4)
+    assert given_hessian.variance == pytest.approx(result.variance / 4)
 
 
 def test_streaming_of_a_model_equals_the_model():
-    at = geometry(25, 4, 3, seed=4)
-    slope, curvature = at.derivatives()
+    fit = geometry(25, 4, 3, seed=4)
+    slope, curvature = fit.derivatives()
     streamed = gradient_moments(
-        at.features.gradients(slope),
-        at.features.curvature(curvature) / 25,
+        fit.features.gradients(slope),
+        fit.features.curvature(curvature) / 25,
         ridge=0.01,
         damping=0.02,
     )
-    model = pair_moments(geometry_influence(at, np.arange(25), 0.01, 0.02))
+    model = pair_moments(geometry_influence(fit, np.arange(25), 0.01, 0.02))
     np.testing.assert_allclose(figures(streamed), figures(model), rtol=1e-9)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_sampled_higher_moments_lie_within_their_error(monkeypatch, streamed):
-    at = geometry(900, 4, 3, seed=5)
-    pairs = geometry_influence(at, np.arange(900), 0.01, 0.02)
+    fit = geometry(900, 4, 3, seed=5)
+    pairs = geometry_influence(fit, np.arange(900), 0.01, 0.02)
     exact = pair_moments(pairs)
-    slope, curvature = at.derivatives()
-    g, hessian = at.features.gradients(slope), at.features.curvature(curvature) / 900
+    slope, curvature = fit.derivatives()
+    g, hessian = fit.features.gradients(slope), fit.features.curvature(curvature) / 900
     monkeypatch.setattr(module, "MOST_IN_PAIRS", 320)
     deviations = []
     for seed in range(12):
         if streamed:
-            found = gradient_moments(g, hessian, ridge=0.01, damping=0.02, seed=seed)
+            result = gradient_moments(g, hessian, ridge=0.01, damping=0.02, seed=seed)
         else:
-            found = pair_moments(pairs, seed)
-        assert (found.mean, found.variance) == pytest.approx((exact.mean, exact.variance))
+            result = pair_moments(pairs, seed)
+        assert (result.mean, result.variance) == pytest.approx((exact.mean, exact.variance))
         deviations.append([
-            (found.skewness - exact.skewness) / found.skewness_error,
-            (found.kurtosis - exact.kurtosis) / found.kurtosis_error,
+            (result.skewness - exact.skewness) / result.skewness_error,
+            (result.kurtosis - exact.kurtosis) / result.kurtosis_error,
         ])
     # About a standard normal each: none far off, and the error not so large that it says nothing.
     assert np.abs(deviations).max() < 4
@@ -172,20 +172,20 @@ def test_the_seed_reaches_the_sample(monkeypatch):
 
 
 def test_partners_are_the_extremes_of_a_row():
-    at = geometry(40, 4, 3, seed=6)
-    pairs = geometry_influence(at, np.arange(40), 0.01, 0.01)
+    fit = geometry(40, 4, 3, seed=6)
+    pairs = geometry_influence(fit, np.arange(40), 0.01, 0.01)
     x = pairs.block(slice(None), slice(None))
     some = pairs.block(np.array([3, 1]), slice(5, 9))
     np.testing.assert_allclose(some, x[[3, 1], 5:9], atol=1e-12)
     np.testing.assert_allclose(x, x.T, atol=1e-12)
-    found = pairs.partners(7, 4)
+    partners = pairs.partners(7, 4)
     row = x[7].copy()
     row[7] = np.nan  # no partner of itself
     order = np.argsort(row)[:-1]
-    np.testing.assert_array_equal(found.helped, order[:4])
-    np.testing.assert_array_equal(found.harmed, order[::-1][:4])
-    np.testing.assert_allclose(found.help, row[order[:4]])
-    np.testing.assert_allclose(found.harm, row[order[::-1][:4]])
+    np.testing.assert_array_equal(partners.helped, order[:4])
+    np.testing.assert_array_equal(partners.harmed, order[::-1][:4])
+    np.testing.assert_allclose(partners.help, row[order[:4]])
+    np.testing.assert_allclose(partners.harm, row[order[::-1][:4]])
     everyone = pairs.partners(7, 1000)
     assert len(everyone.helped) + len(everyone.harmed) == 39
     assert (everyone.help < 0).all() and (everyone.harm > 0).all()
@@ -199,8 +199,8 @@ def test_adding_weight_to_a_sample_moves_its_partner_s_loss_by_x():
     from datassay.collect.curvature.output_loss import output_losses
     from datassay.train.convex import fit_convex
 
-    at = geometry(15, 3, 3, seed=7, ridge=0.1)
-    x = geometry_influence(at, np.arange(15), 0.1, 0.0).block(slice(None), slice(None))
+    point = geometry(15, 3, 3, seed=7, ridge=0.1)
+    x = geometry_influence(point, np.arange(15), 0.1, 0.0).block(slice(None), slice(None))
     e = 1e-5
     weight = torch.ones(2, 15).double()
     weight[0, 4] += 15 * e
@@ -209,8 +209,10 @@ def test_adding_weight_to_a_sample_moves_its_partner_s_loss_by_x():
     losses = []
     for w in weight:
         ridge = 0.1 / float(w.mean())
-        fit = fit_convex(at.features, at.targets, at.loss, ridge, sample_weight=w[None])
-        losses.append(output_losses(at.features.outputs(fit.weights[0]), at.targets, at.loss))
+        fit = fit_convex(point.features, point.targets, point.loss, ridge, sample_weight=w[None])
+        losses.append(
+            output_losses(point.features.outputs(fit.weights[0]), point.targets, point.loss)
+        )
     np.testing.assert_allclose((losses[0] - losses[1]) / (2 * e), x[4], rtol=1e-4, atol=1e-5)
 
 
@@ -258,6 +260,6 @@ def test_bad_settings():
 
 
 def test_table():
-    found = gradient_moments(np.random.default_rng(0).normal(size=(9, 2)))
-    table = found.to_table()
-    assert table.num_rows == 1 and table.column("variance")[0].as_py() == found.variance
+    result = gradient_moments(np.random.default_rng(0).normal(size=(9, 2)))
+    table = result.to_table()
+    assert table.num_rows == 1 and table.column("variance")[0].as_py() == result.variance

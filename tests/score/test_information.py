@@ -19,17 +19,17 @@ def lin_of(seed=0, n=10, b=2, c=1, p=25, m=6):
 def test_functional_is_half_the_mean_squared_change():
     """S1 eq. 16, with the square that its printed form lacks."""
     lin, (phi, r, val) = lin_of()
-    found = sample_information(lin, lr=0.01, steps=40, sigma=0.5)
+    information = sample_information(lin, lr=0.01, steps=40, sigma=0.5)
     _, change, _ = brute_force(phi, r, val, "flow", 0.01, 40, 0.0)
-    np.testing.assert_allclose(found.information, change / (2 * 0.25 * 6), rtol=1e-8)
+    np.testing.assert_allclose(information.information, change / (2 * 0.25 * 6), rtol=1e-8)
 
 
 def test_isotropic_is_half_the_squared_weight_change():
     """S1 Prop. 3.2 with Σ = σ²I."""
     lin, (phi, r, val) = lin_of()
-    found = sample_information(lin, lr=0.01, steps=40, smoothing="isotropic", sigma=2.0)
+    information = sample_information(lin, lr=0.01, steps=40, smoothing="isotropic", sigma=2.0)
     _, _, change = brute_force(phi, r, val, "flow", 0.01, 40, 0.0)
-    np.testing.assert_allclose(found.information, change / 8, rtol=1e-8)
+    np.testing.assert_allclose(information.information, change / 8, rtol=1e-8)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -49,9 +49,9 @@ def test_never_negative_and_a_sample_on_the_line_gives_nothing():
     """A sample whose residual is 0 in every direction, and stays so, moves nothing."""
     phi, r, val = random_jacobians(10, 1, 1, 30, 5, seed=1)
     phi[0], r[0] = 0, 0
-    found = sample_information(linearization(phi, r, val, dual=True))
-    assert (found.information >= 0).all()
-    assert found.information[0] <= 1e-20 * found.information.max()
+    information = sample_information(linearization(phi, r, val, dual=True))
+    assert (information.information >= 0).all()
+    assert information.information[0] <= 1e-20 * information.information.max()
 
 
 def test_a_duplicate_informs_less_than_the_same_sample_alone():

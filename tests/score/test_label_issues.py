@@ -42,12 +42,12 @@ def ridge_without(phi, targets, i, weight, ridge):
 def test_held_out_outputs_are_those_of_the_fit_without_the_sample(dual, p, rounds):
     phi, given, _, targets = class_problem(p=p)
     lin = linearization(phi, targets, dual=dual, labels=given)
-    found = label_issues(lin, rounds=rounds)
-    weight = torch.as_tensor(found.weight)
+    issues = label_issues(lin, rounds=rounds)
+    weight = torch.as_tensor(issues.weight)
     expected = torch.stack([
-        ridge_without(phi, targets, i, weight, found.ridge) for i in range(len(phi))
+        ridge_without(phi, targets, i, weight, issues.ridge) for i in range(len(phi))
     ])
-    np.testing.assert_allclose(found.held_out, expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_primal_form_serves_sets_too_large_for_a_kernel(monkeypatch):
@@ -57,16 +57,18 @@ def test_the_primal_form_serves_sets_too_large_for_a_kernel(monkeypatch):
     targets = torch.nn.functional.one_hot(torch.as_tensor(labels), 3).double()[..., None]
     lin = linearization(phi, targets, dual=False, labels=labels)
     monkeypatch.setattr(import_module("datassay.score.label_issues"), "LARGEST_KERNEL", 10)
-    found = label_issues(lin)
-    weight = torch.as_tensor(found.weight)
-    expected = torch.stack([ridge_without(phi, targets, i, weight, found.ridge) for i in range(20)])
-    np.testing.assert_allclose(found.held_out, expected, rtol=1e-8, atol=1e-10)
+    issues = label_issues(lin)
+    weight = torch.as_tensor(issues.weight)
+    expected = torch.stack([
+        ridge_without(phi, targets, i, weight, issues.ridge) for i in range(20)
+    ])
+    np.testing.assert_allclose(issues.held_out, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_the_ridge_has_the_least_leave_one_out_error():
     phi, given, _, targets = class_problem()
     lin = linearization(phi, targets, dual=True, labels=given)
-    found = label_issues(lin, rounds=0)
+    issues = label_issues(lin, rounds=0)
     largest = float(torch.linalg.eigvalsh(lin.kernel)[-1])
     ones = torch.ones(len(phi))
 
@@ -75,18 +77,18 @@ def test_the_ridge_has_the_least_leave_one_out_error():
         return float((torch.stack(held) - targets[:, 0]).square().mean())
 
     errors = [error(float(r) * largest) for r in RIDGES]
-    assert found.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
+    assert issues.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
 
 
 def test_score_sign_and_suggestion():
     phi, given, true, targets = class_problem()
-    found = label_issues(linearization(phi, targets, dual=True, labels=given))
+    issues = label_issues(linearization(phi, targets, dual=True, labels=given))
     wrong = given != true
-    assert found.score[wrong].min() > found.score[~wrong].max()
-    assert (found.suggested_label[wrong] == true[wrong]).all()
-    assert np.array_equal(found.is_issue, found.score > 0)
-    assert (found.weight[wrong] < found.weight[~wrong].min()).all()
-    table = found.to_table()
+    assert issues.score[wrong].min() > issues.score[~wrong].max()
+    assert (issues.suggested_label[wrong] == true[wrong]).all()
+    assert np.array_equal(issues.is_issue, issues.score > 0)
+    assert (issues.weight[wrong] < issues.weight[~wrong].min()).all()
+    table = issues.to_table()
     assert table.column_names == ["id", "label_issue_score", "suggested_label", "is_issue"]
 
 
@@ -110,11 +112,11 @@ def test_the_margin_moves_scores_alike_and_fits_stay():
     phi, given, _, targets = class_problem()
     lin = linearization(phi, targets, dual=True, labels=given)
     by_margin = {m: label_issues(lin, margin=m) for m in (0.0, 0.25, 0.9)}
-    for margin, found in by_margin.items():
-        others = np.where(np.eye(3, dtype=bool)[given], -np.inf, found.held_out).max(1)
-        lead = others - found.held_out[np.arange(24), given]
-        np.testing.assert_allclose(found.score, lead - margin)
-        np.testing.assert_array_equal(found.held_out, by_margin[0.0].held_out)
+    for margin, result in by_margin.items():
+        others = np.where(np.eye(3, dtype=bool)[given], -np.inf, result.held_out).max(1)
+        lead = others - result.held_out[np.arange(24), given]
+        np.testing.assert_allclose(result.score, lead - margin)
+        np.testing.assert_array_equal(result.held_out, by_margin[0.0].held_out)
     assert np.array_equal(label_issues(lin).score, by_margin[MARGIN].score)
 
 
@@ -128,8 +130,8 @@ def test_suspects_weigh_less_by_the_logistic_curve_of_their_lead(temperature):
     lead = others.max(1) - held_out[np.arange(len(given)), given]
     expected = 1 / (1 + np.exp(lead / temperature))
     assert (expected < 1e-3).any() == (temperature == 0.1)  # what the floor holds
-    found = label_issues(lin, temperature=temperature)
-    np.testing.assert_allclose(found.weight, np.maximum(expected, 1e-3), rtol=1e-9)
+    issues = label_issues(lin, temperature=temperature)
+    np.testing.assert_allclose(issues.weight, np.maximum(expected, 1e-3), rtol=1e-9)
 
 
 def test_outputs_of_the_start_are_used_only_where_they_help():
@@ -140,12 +142,12 @@ def test_outputs_of_the_start_are_used_only_where_they_help():
     for f0, helps in ((good, True), (noise, False)):
         lin = linearization(phi, targets, dual=True, labels=given)
         lin = replace(lin, outputs=f0)
-        found = label_issues(lin, rounds=0)
-        error = np.square(found.held_out - targets[:, 0].numpy()).mean()
+        issues = label_issues(lin, rounds=0)
+        error = np.square(issues.held_out - targets[:, 0].numpy()).mean()
         base = np.square(plain.held_out - targets[:, 0].numpy()).mean()
         assert (error < base) == helps
         if not helps:
-            np.testing.assert_allclose(found.held_out, plain.held_out)
+            np.testing.assert_allclose(issues.held_out, plain.held_out)
 
 
 def test_units_scaling_the_features_changes_nothing():
@@ -161,14 +163,14 @@ def test_regression_scores_outliers():
     g = torch.Generator().manual_seed(0)
     y = phi @ torch.ones(5, 1).double() + 0.1 * torch.randn(60, 1, 1, generator=g)
     y[7] += 5
-    found = label_issues(linearization(phi, y, dual=False))
-    assert found.score.argmax() == 7 and found.is_issue[7] and found.is_issue.sum() <= 3
-    assert found.suggested_label[7] == pytest.approx(float(y[7, 0, 0]) - 5, abs=0.5)
-    assert (found.weight == 1).all()
-    residual = y[:, 0, 0].numpy() - found.held_out[:, 0]
+    issues = label_issues(linearization(phi, y, dual=False))
+    assert issues.score.argmax() == 7 and issues.is_issue[7] and issues.is_issue.sum() <= 3
+    assert issues.suggested_label[7] == pytest.approx(float(y[7, 0, 0]) - 5, abs=0.5)
+    assert (issues.weight == 1).all()
+    residual = y[:, 0, 0].numpy() - issues.held_out[:, 0]
     away = np.abs(residual - np.quantile(residual, 0.5, method="lower"))  # as torch's median
     scaled = away / (1.4826 * np.quantile(away, 0.5, method="lower"))
-    np.testing.assert_allclose(found.score, scaled - 3.5, rtol=1e-9)
+    np.testing.assert_allclose(issues.score, scaled - 3.5, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 4, 5, 6])
@@ -176,11 +178,11 @@ def test_rounding_is_no_outlier(seed):
     """Held-out residuals of equal samples differ by rounding alone, and most of them by nothing."""
     phi, y, _ = random_jacobians(1, 1, 1, 3, 2, seed=seed)
     phi, y = phi.expand(9, 1, 3), 1e3 * y.repeat(9, 1, 1)
-    found = label_issues(linearization(phi, y, dual=True))
-    assert found.score.max() < 0
+    issues = label_issues(linearization(phi, y, dual=True))
+    assert issues.score.max() < 0
     y[4] += 1
-    found = label_issues(linearization(phi, y, dual=True))
-    assert found.suspects.tolist() == [4] and found.score[4] < 1e15
+    issues = label_issues(linearization(phi, y, dual=True))
+    assert issues.suspects.tolist() == [4] and issues.score[4] < 1e15
 
 
 @pytest.mark.parametrize("dual", [True, False])
@@ -230,7 +232,7 @@ def test_digits_reach_the_published_figures(kind, rate, before, after):
     lin = collect(build_model("mlp", noisy), noisy)
     wrong = noisy.y != noisy.true_y
     assert auroc(wrong, label_issues(lin, rounds=0).score) >= before
-    found = label_issues(lin)
-    assert auroc(wrong, found.score) >= after
-    hits = (found.is_issue & wrong).sum()
-    assert hits / found.is_issue.sum() >= 0.9 and hits / wrong.sum() >= 0.8
+    issues = label_issues(lin)
+    assert auroc(wrong, issues.score) >= after
+    hits = (issues.is_issue & wrong).sum()
+    assert hits / issues.is_issue.sum() >= 0.9 and hits / wrong.sum() >= 0.8

@@ -13,32 +13,32 @@ def test_descent_residual_matches_training_step_by_step():
         phi, r, _ = random_jacobians(15, b, c, p, 3, seed=1, decay=0.5)
         x, y = phi.flatten(0, 1), r.flatten(0, 1)
         eta = 0.5 / float(torch.linalg.matrix_norm(x, 2) ** 2)
-        found = learning_curve(linearization(phi, r, dual=dual), Dynamics("descent", eta, 30, 0.0))
+        curve = learning_curve(linearization(phi, r, dual=dual), Dynamics("descent", eta, 30, 0.0))
         w, left = torch.zeros(p, c).double(), {}
-        for step in range(1, int(found.steps.max()) + 1):
+        for step in range(1, int(curve.steps.max()) + 1):
             w = w + eta * x.T @ (y - x @ w)
             left[step] = float((y - x @ w).square().sum() / y.square().sum())
-        expected = [left[int(s)] for s in found.steps]
-        np.testing.assert_allclose(found.total, expected, rtol=1e-7, atol=1e-12)
+        expected = [left[int(s)] for s in curve.steps]
+        np.testing.assert_allclose(curve.total, expected, rtol=1e-7, atol=1e-12)
 
 
 def test_modes_decay_as_exponentials_and_bands_cover_them():
     phi, r, _ = random_jacobians(30, 1, 1, 200, 3, seed=2, decay=0.7)
     run = Dynamics("flow", 1e-3, 100, 0.0)
-    found = learning_curve(linearization(phi, r, dual=True), run)
-    expected = np.exp(-2 * 1e-3 * found.steps * found.eigenvalues[0])
-    np.testing.assert_allclose(found.residual[0], expected, rtol=1e-9, atol=1e-14)
-    assert found.groups == ("mode 1", "modes 2 to 10", "modes 11 to 30")
-    assert (np.diff(found.eigenvalues) <= 0).all()
-    assert (np.diff(found.residual, axis=1) <= 1e-12).all()
-    np.testing.assert_allclose(found.energy.sum(), float(r.square().sum()))
+    curve = learning_curve(linearization(phi, r, dual=True), run)
+    expected = np.exp(-2 * 1e-3 * curve.steps * curve.eigenvalues[0])
+    np.testing.assert_allclose(curve.residual[0], expected, rtol=1e-9, atol=1e-14)
+    assert curve.groups == ("mode 1", "modes 2 to 10", "modes 11 to 30")
+    assert (np.diff(curve.eigenvalues) <= 0).all()
+    assert (np.diff(curve.residual, axis=1) <= 1e-12).all()
+    np.testing.assert_allclose(curve.energy.sum(), float(r.square().sum()))
 
 
 def test_what_the_kernel_cannot_reach_is_never_learned():
     phi, r, _ = random_jacobians(20, 1, 1, 4, 3, seed=3)
     x, y = phi[:, 0], r[:, 0]
-    found = learning_curve(linearization(phi, r, dual=True), Dynamics("converged", 1e9, 10, 0.0))
+    curve = learning_curve(linearization(phi, r, dual=True), Dynamics("converged", 1e9, 10, 0.0))
     fitted = x @ torch.linalg.lstsq(x, y).solution
     floor = float((y - fitted).square().sum() / y.square().sum())
-    assert found.total[-1] == np.float64(floor) or abs(found.total[-1] - floor) < 1e-9
-    assert len(found.eigenvalues) == 4
+    assert curve.total[-1] == np.float64(floor) or abs(curve.total[-1] - floor) < 1e-9
+    assert len(curve.eigenvalues) == 4

@@ -231,9 +231,9 @@ def test_steps_are_whole(steps):
 
 def test_flow_has_no_step_limit():
     phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
-    found = leave_one_out(linearization(phi, r, val, dual=True), lr=1e9, steps=1)
+    loo = leave_one_out(linearization(phi, r, val, dual=True), lr=1e9, steps=1)
     oracle = brute_force(phi, r, val, "converged", 1.0, 1, 0.0)
-    assert close(found.held_out, oracle[0])
+    assert close(loo.held_out, oracle[0])
 
 
 def test_table_has_one_row_a_sample():

@@ -37,17 +37,17 @@ def all_pairs(phi, residual, ridge):
 def test_all_partners_by_the_definition(b, c, dual, p):
     lin, phi, residual = problem(b, c, p, dual)
     x = all_pairs(phi, residual, RIDGE)
-    found = linear_influence(lin, ridge=RIDGE)
+    moments = linear_influence(lin, ridge=RIDGE)
     others = x[~np.eye(N, dtype=bool)].reshape(N, N - 1)
-    assert found.n_partners == N and found.total_variance_error == 0
+    assert moments.n_partners == N and moments.total_variance_error == 0
     for ours, oracle in (
-        (found.own, np.diag(x)),
-        (found.mean, others.mean(1)),
-        (found.variance, others.var(1)),
-        (found.skewness, skew(others, axis=1)),
-        (found.kurtosis, kurtosis(others, axis=1, fisher=False)),
-        (found.total_mean, others.mean()),
-        (found.total_variance, others.var()),
+        (moments.own, np.diag(x)),
+        (moments.mean, others.mean(1)),
+        (moments.variance, others.var(1)),
+        (moments.skewness, skew(others, axis=1)),
+        (moments.kurtosis, kurtosis(others, axis=1, fisher=False)),
+        (moments.total_mean, others.mean()),
+        (moments.total_variance, others.var()),
     ):
         np.testing.assert_allclose(ours, oracle, rtol=1e-8, atol=1e-10)
 
@@ -74,9 +74,9 @@ def test_units():
 
 
 def test_the_table_has_one_row_a_sample():
-    found = linear_influence(problem()[0], ridge=RIDGE)
-    assert found.to_table().num_rows == N
-    assert found.to_table().column_names[:2] == ["id", "influence_mean"]
+    moments = linear_influence(problem()[0], ridge=RIDGE)
+    assert moments.to_table().num_rows == N
+    assert moments.to_table().column_names[:2] == ["id", "influence_mean"]
 
 
 @pytest.mark.parametrize("ridge", [0.0, -1.0, float("inf")])

@@ -30,13 +30,13 @@ TARGETS = {
 def test_definition(name, monkeypatch):
     monkeypatch.setattr(module, "BLOCK_VALUES", 200)
     y = TARGETS[name]
-    found = local_variance(X, y, 7)
+    local = local_variance(X, y, 7)
     if y.ndim == 1 and y.dtype.kind != "f":
         numbers = (y[:, None] == np.unique(y)).astype(float)
     else:
         numbers = y.reshape(80, -1).astype(float)
     np.testing.assert_allclose(
-        found.variance, by_definition(numbers, found.neighbors.index), rtol=1e-12, atol=1e-14
+        local.variance, by_definition(numbers, local.neighbors.index), rtol=1e-12, atol=1e-14
     )
 
 
@@ -109,11 +109,11 @@ def test_expansion_in_the_variance_of_the_noise(name):
 def test_neighbours_of_a_smooth_function_tend_to_its_slope():
     """Among k neighbours of a dense line the variance is slope² times that of their places."""
     x = np.sort(np.random.default_rng(3).random(4000))[:, None]
-    found = local_variance(x, np.sin(2 * x[:, 0]), 20)
+    local = local_variance(x, np.sin(2 * x[:, 0]), 20)
     places = local_variance(x, x[:, 0], 20).variance
     slope = np.square(2 * np.cos(2 * x[:, 0]))
     steep = slope > 0.1
-    np.testing.assert_allclose(found.variance[steep], (slope * places)[steep], rtol=0.05)
+    np.testing.assert_allclose(local.variance[steep], (slope * places)[steep], rtol=0.05)
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,10 @@ def by_hand(lin):
 def test_pairs_are_those_of_the_largest_cosine(outputs, n, hidden):
     x = np.random.default_rng(0).normal(size=(n, 4))
     lin = collected(x, outputs, hidden=hidden)
-    found = nearest_pairs(lin)
-    assert {tuple(pair) for pair in found.tolist()} == by_hand(lin)
-    assert (found[:, 0] < found[:, 1]).all()
-    assert n / 2 <= len(found) <= n
+    nearest = nearest_pairs(lin)
+    assert {tuple(pair) for pair in nearest.tolist()} == by_hand(lin)
+    assert (nearest[:, 0] < nearest[:, 1]).all()
+    assert n / 2 <= len(nearest) <= n
 
 
 def test_both_forms_are_met():

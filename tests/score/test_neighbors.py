@@ -56,13 +56,13 @@ def test_exact_equals_every_distance(name, products, monkeypatch):
     x = SETS[name]
     for k in (2, 20):
         index, distance = one_by_one(x.reshape(len(x), -1).astype(float), k)
-        found = nearest_neighbors(x, k)
-        np.testing.assert_array_equal(found.index, index)
-        np.testing.assert_allclose(found.distance, distance, rtol=1e-12)
-        assert (found.search, found.recall) == ("exact", 1.0)
+        result = nearest_neighbors(x, k)
+        np.testing.assert_array_equal(result.index, index)
+        np.testing.assert_allclose(result.distance, distance, rtol=1e-12)
+        assert (result.search, result.recall) == ("exact", 1.0)
     if products:
         redone = {"normal": 0, "outlier": 1, "tight clusters": 300}
-        assert found.redone == redone.get(name, found.redone)
+        assert result.redone == redone.get(name, result.redone)
 
 
 @given(
@@ -76,15 +76,15 @@ def test_exact_equals_every_distance(name, products, monkeypatch):
 def test_repeats_and_ties_come_by_position(n, d, values, k, seed):
     x = np.random.default_rng(seed).integers(0, values, size=(n, d)).astype(float)
     index, distance = one_by_one(x, k)
-    found = nearest_neighbors(x, k)
-    np.testing.assert_array_equal(found.index, index)
-    np.testing.assert_allclose(found.distance, distance, rtol=1e-12)
+    result = nearest_neighbors(x, k)
+    np.testing.assert_array_equal(result.index, index)
+    np.testing.assert_allclose(result.distance, distance, rtol=1e-12)
 
 
 def test_all_equal():
-    found = nearest_neighbors(np.ones((30, 2)), 4)
-    assert found.index[:, 0].tolist() == list(range(30))
-    assert found.index[7].tolist() == [7, 0, 1, 2] and not found.distance.any()
+    result = nearest_neighbors(np.ones((30, 2)), 4)
+    assert result.index[:, 0].tolist() == list(range(30))
+    assert result.index[7].tolist() == [7, 0, 1, 2] and not result.distance.any()
 
 
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):
@@ -103,15 +103,15 @@ def test_distances_scale_with_the_features():
 def test_approximate_measures_its_recall(monkeypatch):
     monkeypatch.setattr(nearest_approximate, "RECALL_QUERIES", 3000)
     x = np.concatenate([np.random.default_rng(1).normal(size=(2900, 10)), np.zeros((100, 10))])
-    found, exact = (nearest_neighbors(x, 20, search=s) for s in ("approximate", "exact"))
-    assert found.search == "approximate" and found.redone == 0
-    np.testing.assert_array_equal(found.index[:, 0], np.arange(3000))
-    assert all(len(set(row)) == 20 for row in found.index.tolist())
-    pairs = zip(found.index[:2900, 1:], exact.index[:2900, 1:], strict=True)
+    result, exact = (nearest_neighbors(x, 20, search=s) for s in ("approximate", "exact"))
+    assert result.search == "approximate" and result.redone == 0
+    np.testing.assert_array_equal(result.index[:, 0], np.arange(3000))
+    assert all(len(set(row)) == 20 for row in result.index.tolist())
+    pairs = zip(result.index[:2900, 1:], exact.index[:2900, 1:], strict=True)
     recall = np.mean([len(set(a) & set(b)) / 19 for a, b in pairs])
-    assert 0.5 < recall < 1 and found.recall == pytest.approx(recall, abs=0.005)
+    assert 0.5 < recall < 1 and result.recall == pytest.approx(recall, abs=0.005)
     again = nearest_neighbors(x, 20, search="approximate")
-    np.testing.assert_array_equal(again.index, found.index)
+    np.testing.assert_array_equal(again.index, result.index)
 
 
 def test_auto_goes_by_size(monkeypatch):

@@ -38,9 +38,9 @@ class Stored:
 
     def __getitem__(self, part):
         assert isinstance(part, slice)
-        found = self._values[part]
-        self.most = max(self.most, len(found))
-        return found
+        result = self._values[part]
+        self.most = max(self.most, len(result))
+        return result
 
 
 def problem(b=1, c=3, seed=0):
@@ -84,11 +84,11 @@ def test_blocks_of_modes_give_what_whole_weights_give(monkeypatch, run, with_val
     phi, residual, val_phi = random_jacobians(N, 1, 10, P, M, 3, decay=1.5)
     lin = linearization(phi, residual, val_phi if with_val else None, dual=False)
     assert removal_modes.has_modes(eigenbasis(lin), 10)
-    found = leave_one_out(lin, **run)
+    loo = leave_one_out(lin, **run)
     monkeypatch.setattr(leave_one_out_module, "has_modes", lambda *_: False)
     oracle = leave_one_out(lin, **run)
     for name in ("held_out", "outputs", "prediction_change", "weight_change"):
-        assert close(getattr(found, name), getattr(oracle, name)), name
+        assert close(getattr(loo, name), getattr(oracle, name)), name
 
 
 def test_modes_are_for_outputs_that_share_rows_and_many_queries():
@@ -143,9 +143,9 @@ def test_bfloat16_products_add_up_in_float32_and_leave_torch_as_it_was():
         operand(torch.randn(shape, generator=draw), "bfloat16") for shape in ((64, 900), (900, 40))
     )
     before = torch.get_float32_matmul_precision()
-    found = product(a, b, "bfloat16").double()
+    result = product(a, b, "bfloat16").double()
     allowed = 1e-5 * (a.abs() @ b.abs()).double()
-    assert bool(((found - a.double() @ b.double()).abs() <= allowed).all())
+    assert bool(((result - a.double() @ b.double()).abs() <= allowed).all())
     assert torch.get_float32_matmul_precision() == before
 
 
@@ -157,9 +157,9 @@ def test_products(products, error):
     phi = torch.randn(200, 700, generator=g, dtype=torch.float64)
     weight = torch.rand(200, generator=g, dtype=torch.float64)
     expected = phi.T @ (weight[:, None] * phi)
-    found = gram(phi, products, weight=weight)
-    assert found.dtype == torch.float64 and torch.equal(found, found.T)
-    assert float((found - expected).abs().max() / expected.abs().max()) < error
+    result = gram(phi, products, weight=weight)
+    assert result.dtype == torch.float64 and torch.equal(result, result.T)
+    assert float((result - expected).abs().max() / expected.abs().max()) < error
     assert operand(phi, products).dtype == (torch.float64 if error < 1e-10 else torch.float32)
     y = torch.randn(200, 3, generator=g, dtype=torch.float64)
     torch.testing.assert_close(transposed_product(phi, y), phi.T @ y)

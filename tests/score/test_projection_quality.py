@@ -66,35 +66,37 @@ def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, output
 
 
 def test_an_averaged_kernel_of_projected_features_is_compared_as_such():
-    found = projection_quality(
+    quality = projection_quality(
         MODEL, TRAIN, VAL, outputs="averaged", n_features=(20, 131), n_samples=40, draws=2
     )
-    assert found.n_features.tolist() == [21, 131]
+    assert quality.n_features.tolist() == [21, 131]
     # Nothing left out: what remains is what sharing one row among the outputs changes.
     for score in SCORES:
-        assert found.correlation[score][1] == pytest.approx([found.unprojected[score]] * 2)
-    assert found.unprojected["information"] < 1
+        assert quality.correlation[score][1] == pytest.approx([quality.unprojected[score]] * 2)
+    assert quality.unprojected["information"] < 1
 
 
 def test_nothing_left_out_ranks_exactly_alike():
-    found = projection_quality(
+    quality = projection_quality(
         MODEL, TRAIN, VAL, outputs="joint", n_features=(131, 8), n_samples=30, draws=2
     )
-    assert found.n_features[-1] == 131 and (np.diff(found.n_features) > 0).all()
+    assert quality.n_features[-1] == 131 and (np.diff(quality.n_features) > 0).all()
     for score in SCORES:
-        assert found.correlation[score][-1] == pytest.approx(1)
-        assert found.unprojected[score] == pytest.approx(1)
-        assert found.high[score][-1] == pytest.approx(1)
-        means = found.correlation[score].mean(1)
-        assert (found.low[score] <= means).all() and (means <= found.high[score] + 1e-9).all()
-    assert found.smallest(0.999) == 1
+        assert quality.correlation[score][-1] == pytest.approx(1)
+        assert quality.unprojected[score] == pytest.approx(1)
+        assert quality.high[score][-1] == pytest.approx(1)
+        means = quality.correlation[score].mean(1)
+        assert (quality.low[score] <= means).all() and (means <= quality.high[score] + 1e-9).all()
+    assert quality.smallest(0.999) == 1
 
 
 def test_the_reference_can_share_the_outputs():
-    found = projection_quality(
+    quality = projection_quality(
         MODEL, TRAIN, VAL, outputs="averaged", reference="averaged", n_features=(20,), n_samples=30
     )
-    assert found.reference == "averaged" and found.unprojected["information"] == pytest.approx(1)
+    assert quality.reference == "averaged" and quality.unprojected["information"] == pytest.approx(
+        1
+    )
 
 
 def made(values) -> ProjectionQuality:
@@ -152,19 +154,19 @@ def test_bad_targets():
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     monkeypatch.setattr(projection, "N_FEATURES", (8, 64, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)
-    found = run(TRAIN, VAL, settings)
+    result = run(TRAIN, VAL, settings)
     chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
     assert isinstance(chosen.settings.projection, int) and not chosen.warnings
-    assert f"(≤ {chosen.settings.projection} a tensor)" in found.facts["Jacobian"]
-    assert "for 0.5 of information" in found.facts[CHOICE]
-    assert found.facts[REACHED].endswith("; on 120 samples")
-    assert found.projection_quality is not None
-    assert found.projection_quality.n_features.tolist() == [8, 65, 131]
-    page = run_page(found)
+    assert f"(≤ {chosen.settings.projection} a tensor)" in result.facts["Jacobian"]
+    assert "for 0.5 of information" in result.facts[CHOICE]
+    assert result.facts[REACHED].endswith("; on 120 samples")
+    assert result.projection_quality is not None
+    assert result.projection_quality.n_features.tolist() == [8, 65, 131]
+    page = run_page(result)
     html = render(page)
     assert "How many features that takes" in html and "120 of the samples" in html
     shown = [str(line) for line in page_lines(page)]
-    assert f"{CHOICE}: {found.facts[CHOICE]}" in shown
+    assert f"{CHOICE}: {result.facts[CHOICE]}" in shown
 
 
 def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):

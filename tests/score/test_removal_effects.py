@@ -31,67 +31,67 @@ from helpers.geometries import SHAPES, at_minimum, dense, geometry, off_diagonal
 DATA = os.environ.get("DATASSAY_DATA")
 
 
-def variance(at, weights, keep, ridge, damping):
-    return off_diagonal(pair_matrix(at, weights, keep, ridge, damping)).var()
+def variance(fit, weights, keep, ridge, damping):
+    return off_diagonal(pair_matrix(fit, weights, keep, ridge, damping)).var()
 
 
 def without(n, z):
     return torch.arange(n) != z
 
 
-def effects(at, order, ridge, damping, **more):
+def effects(fit, order, ridge, damping, **more):
     return geometry_effects(
-        at, np.arange(len(at)), ridge=ridge, damping=damping, order=order, **more
+        fit, np.arange(len(fit)), ridge=ridge, damping=damping, order=order, **more
     )
 
 
-def fixed_by_definition(at, z, ridge, damping):
+def fixed_by_definition(fit, z, ridge, damping):
     """The pairs of z leave the matrix."""
-    x = pair_matrix(at, at.weights, slice(None), ridge, damping)
-    keep = without(len(at), z)
+    x = pair_matrix(fit, fit.weights, slice(None), ridge, damping)
+    keep = without(len(fit), z)
     return off_diagonal(x[keep][:, keep]).var()
 
 
-def step_by_definition(at, z, ridge, damping):
+def step_by_definition(fit, z, ridge, damping):
     """S4's code: θ + (H + damping)⁻¹ ∇L(z)/n, then everything again on n − 1 samples."""
-    rows, (slope, curvature) = at.features.rows(slice(None)), at.derivatives()
-    hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(at)
+    rows, (slope, curvature) = fit.features.rows(slice(None)), fit.derivatives()
+    hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(fit)
     hessian += (ridge + damping) * torch.eye(len(hessian))
-    weights = at.weights + torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(at)
-    return variance(at, weights, without(len(at), z), ridge, damping)
+    weights = fit.weights + torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
+    return variance(fit, weights, without(len(fit), z), ridge, damping)
 
 
-def retrain_by_definition(at, z, ridge, damping):
+def retrain_by_definition(fit, z, ridge, damping):
     """The root of the gradient of the other samples' penalised mean loss."""
-    part = at.subset(without(len(at), z))
+    part = fit.subset(without(len(fit), z))
 
     def gradient(flat):
         moved = part.moved(torch.from_numpy(flat))
         slope, _ = moved.derivatives()
         return (part.features.pullback(slope) / len(part) + ridge * moved.weights).numpy()
 
-    found = root(gradient, at.weights.numpy(), tol=1e-12)
-    assert np.abs(gradient(found.x)).max() < 1e-12
-    return variance(at, torch.from_numpy(found.x), without(len(at), z), ridge, damping)
+    solution = root(gradient, fit.weights.numpy(), tol=1e-12)
+    assert np.abs(gradient(solution.x)).max() < 1e-12
+    return variance(fit, torch.from_numpy(solution.x), without(len(fit), z), ridge, damping)
 
 
-def variance_slope(at, ridge, damping):
+def variance_slope(fit, ridge, damping):
     """∂V/∂θ by automatic differentiation through the whole matrix."""
-    w = at.weights.clone().requires_grad_()
-    x = pair_matrix(at, w, slice(None), ridge, damping)
-    v = x[~torch.eye(len(at), dtype=torch.bool)]
+    w = fit.weights.clone().requires_grad_()
+    x = pair_matrix(fit, w, slice(None), ridge, damping)
+    v = x[~torch.eye(len(fit), dtype=torch.bool)]
     (slope,) = torch.autograd.grad(v.var(correction=0), w)
     return slope
 
 
-def adjoint_by_definition(at, z, ridge, damping):
+def adjoint_by_definition(fit, z, ridge, damping):
     """V without z at fixed weights, plus ∂V/∂θ along (1/n) H̃⁻¹ ∇L(z)."""
-    rows, (slope, curvature) = at.features.rows(slice(None)), at.derivatives()
-    hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(at)
+    rows, (slope, curvature) = fit.features.rows(slice(None)), fit.derivatives()
+    hessian = torch.einsum("nkp,nkl,nlq->pq", rows, curvature, rows) / len(fit)
     hessian += (ridge or damping) * torch.eye(len(hessian))
-    move = torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(at)
-    bracket = variance(at, at.weights, without(len(at), z), ridge, damping)
-    return bracket + float(variance_slope(at, ridge, damping) @ move)
+    move = torch.linalg.solve(hessian, rows[z].T @ slope[z]) / len(fit)
+    bracket = variance(fit, fit.weights, without(len(fit), z), ridge, damping)
+    return bracket + float(variance_slope(fit, ridge, damping) @ move)
 
 
 BY_DEFINITION = {
@@ -106,22 +106,22 @@ BY_DEFINITION = {
 @pytest.mark.parametrize(("loss", "k"), SHAPES)
 @pytest.mark.parametrize("damping", [0.0, 0.05])
 def test_each_order_is_its_definition(order, loss, k, damping):
-    at = geometry(9, 3, k, loss, seed=k, ridge=0.1)
-    whole = variance(at, at.weights, slice(None), 0.1, damping)
-    expected = [whole - BY_DEFINITION[order](at, z, 0.1, damping) for z in range(9)]
-    found = effects(at, order, 0.1, damping)
-    assert found.variance == pytest.approx(whole)
-    np.testing.assert_allclose(found.effect, expected, rtol=1e-6, atol=1e-9 * whole)
-    assert found.exact.all() == (order in {"step", "retrain"})
-    np.testing.assert_allclose(effects(dense(at), order, 0.1, damping).effect, found.effect)
+    fit = geometry(9, 3, k, loss, seed=k, ridge=0.1)
+    whole = variance(fit, fit.weights, slice(None), 0.1, damping)
+    expected = [whole - BY_DEFINITION[order](fit, z, 0.1, damping) for z in range(9)]
+    effect = effects(fit, order, 0.1, damping)
+    assert effect.variance == pytest.approx(whole)
+    np.testing.assert_allclose(effect.effect, expected, rtol=1e-6, atol=1e-9 * whole)
+    assert effect.exact.all() == (order in {"step", "retrain"})
+    np.testing.assert_allclose(effects(dense(fit), order, 0.1, damping).effect, effect.effect)
 
 
 @pytest.mark.parametrize("order", ["adjoint", "step"])
 def test_without_a_ridge_the_weights_move_as_in_the_published_code(order):
-    at = geometry(9, 3, 3, seed=1, ridge=0.05)
-    whole = variance(at, at.weights, slice(None), 0.0, 0.02)
-    expected = [whole - BY_DEFINITION[order](at, z, 0.0, 0.02) for z in range(9)]
-    np.testing.assert_allclose(effects(at, order, 0.0, 0.02).effect, expected, rtol=1e-6)
+    fit = geometry(9, 3, 3, seed=1, ridge=0.05)
+    whole = variance(fit, fit.weights, slice(None), 0.0, 0.02)
+    expected = [whole - BY_DEFINITION[order](fit, z, 0.0, 0.02) for z in range(9)]
+    np.testing.assert_allclose(effects(fit, order, 0.0, 0.02).effect, expected, rtol=1e-6)
 
 
 @settings(max_examples=8, deadline=None)
@@ -134,21 +134,21 @@ def test_without_a_ridge_the_weights_move_as_in_the_published_code(order):
 def test_the_implicit_term_against_finite_differences(n, d, shape, seed):
     """∂V/∂θ by two central differences, extrapolated: 1e-6 of its length."""
     loss, k = shape
-    at = geometry(n, d, k, loss, seed, ridge=0.05)
-    _, curvature = at.derivatives()
-    factor = hessian_factor(at.features.curvature(curvature) / n, 0.06)
-    found = variance_gradient(at, factor)
+    fit = geometry(n, d, k, loss, seed, ridge=0.05)
+    _, curvature = fit.derivatives()
+    factor = hessian_factor(fit.features.curvature(curvature) / n, 0.06)
+    result = variance_gradient(fit, factor)
 
     def central(direction, size):
-        ends = [at.weights + s * size * direction for s in (1, -1)]
-        up, down = (variance(at, w, slice(None), 0.05, 0.01) for w in ends)
+        ends = [fit.weights + s * size * direction for s in (1, -1)]
+        up, down = (variance(fit, w, slice(None), 0.05, 0.01) for w in ends)
         return (up - down) / (2 * size)
 
     expected = torch.tensor([
-        (4 * central(e, 1e-3) - central(e, 2e-3)) / 3 for e in torch.eye(len(found)).double()
+        (4 * central(e, 1e-3) - central(e, 2e-3)) / 3 for e in torch.eye(len(result)).double()
     ])
-    length = max(float(expected.norm()), variance(at, at.weights, slice(None), 0.05, 0.01))
-    assert float((found - expected).abs().max()) < 1e-6 * length
+    length = max(float(expected.norm()), variance(fit, fit.weights, slice(None), 0.05, 0.01))
+    assert float((result - expected).abs().max()) < 1e-6 * length
 
 
 @settings(max_examples=15, deadline=None)
@@ -161,14 +161,14 @@ def test_the_implicit_term_against_finite_differences(n, d, shape, seed):
 )
 def test_the_bracket_is_v_without_the_sample_at_fixed_weights(n, d, shape, seed, room):
     loss, k = shape
-    at = geometry(n, d, k, loss, seed, ridge=0.05)
-    slope, curvature = at.derivatives()
-    mean = at.features.curvature(curvature) / n
+    fit = geometry(n, d, k, loss, seed, ridge=0.05)
+    slope, curvature = fit.derivatives()
+    mean = fit.features.curvature(curvature) / n
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(removal_adjoint, "CHUNK_VALUES", room)
-        found = removal_adjoint._without(at, at.features.gradients(slope), mean, 0.06)
-    expected = [variance(at, at.weights, without(n, z), 0.05, 0.01) for z in range(n)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * max(expected))
+        result = removal_adjoint._without(fit, fit.features.gradients(slope), mean, 0.06)
+    expected = [variance(fit, fit.weights, without(n, z), 0.05, 0.01) for z in range(n)]
+    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9 * max(expected))
 
 
 def sd_geometry(sizes, seed, ridge):
@@ -179,14 +179,14 @@ def sd_geometry(sizes, seed, ridge):
 
 def test_adjoint_ranks_as_true_removal_does():
     """At n = 500 the benches measure 0.997; a smaller set has larger steps."""
-    at = sd_geometry((105, 45), 0, 0.01)
-    truth = effects(at, "retrain", 0.01, 0.01)
+    fit = sd_geometry((105, 45), 0, 0.01)
+    truth = effects(fit, "retrain", 0.01, 0.01)
     rank = {
-        o: spearmanr(truth.effect, effects(at, o, 0.01, 0.01).effect)[0]
+        o: spearmanr(truth.effect, effects(fit, o, 0.01, 0.01).effect)[0]
         for o in ("fixed", "adjoint")
     }
     assert rank["adjoint"] > 0.95 > rank["fixed"]
-    reranked = effects(at, "adjoint", 0.01, 0.01, rerank=20)
+    reranked = effects(fit, "adjoint", 0.01, 0.01, rerank=20)
     assert reranked.exact.sum() == 20
     np.testing.assert_allclose(reranked.effect[reranked.exact], truth.effect[reranked.exact])
     np.testing.assert_array_equal(reranked.ranking[:5], truth.ranking[:5])
@@ -195,24 +195,24 @@ def test_adjoint_ranks_as_true_removal_does():
 
 
 def test_adjoint_ranks_as_the_published_step_does():
-    at = sd_geometry((140, 60), 1, 1e-3)
-    step, ours = effects(at, "step", 0.0, 0.01), effects(at, "adjoint", 0.0, 0.01)
+    fit = sd_geometry((140, 60), 1, 1e-3)
+    step, ours = effects(fit, "step", 0.0, 0.01), effects(fit, "adjoint", 0.0, 0.01)
     assert spearmanr(step.effect, ours.effect)[0] > 0.9
-    again = effects(at, "adjoint", 0.0, 0.01, rerank=3)  # no minimum to fit to: by the step
+    again = effects(fit, "adjoint", 0.0, 0.01, rerank=3)  # no minimum to fit to: by the step
     np.testing.assert_allclose(again.effect[again.exact], step.effect[again.exact])
 
 
 @pytest.mark.parametrize("n", [40, 160])
 def test_theorem_2_does_not_hold_on_least_squares_either(n):
-    at = geometry(n, 4, 2, "mse", seed=2, ridge=1e-6)
-    assert -1 < effects(at, "retrain", 1e-6, 0.0).mean_effect < 1
+    fit = geometry(n, 4, 2, "mse", seed=2, ridge=1e-6)
+    assert -1 < effects(fit, "retrain", 1e-6, 0.0).mean_effect < 1
 
 
 @pytest.mark.parametrize("order", BY_DEFINITION)
 def test_the_order_of_the_samples_does_not_matter(order):
-    at = geometry(20, 3, 3, seed=4, ridge=0.1)
+    fit = geometry(20, 3, 3, seed=4, ridge=0.1)
     shuffled = torch.randperm(20, generator=torch.Generator().manual_seed(0))
-    before, after = (effects(a, order, 0.1, 0.01).effect for a in (at, at.subset(shuffled)))
+    before, after = (effects(a, order, 0.1, 0.01).effect for a in (fit, fit.subset(shuffled)))
     np.testing.assert_allclose(after, before[shuffled], rtol=1e-7, atol=1e-12)
 
 
@@ -220,20 +220,20 @@ def test_the_order_of_the_samples_does_not_matter(order):
 @pytest.mark.parametrize("u", [0.2, 6.0])
 def test_units(order, u):
     """Inputs × u, penalties × u²: the same outputs, the same X, the same δ."""
-    at = geometry(12, 3, 3, seed=5, ridge=0.1)
-    scaled = at_minimum(u * at.features.x, at.targets, at.loss, 0.1 * u**2)
-    before, after = effects(at, order, 0.1, 0.05), effects(scaled, order, 0.1 * u**2, 0.05 * u**2)
+    fit = geometry(12, 3, 3, seed=5, ridge=0.1)
+    scaled = at_minimum(u * fit.features.x, fit.targets, fit.loss, 0.1 * u**2)
+    before, after = effects(fit, order, 0.1, 0.05), effects(scaled, order, 0.1 * u**2, 0.05 * u**2)
     np.testing.assert_allclose(after.effect, before.effect, rtol=1e-4, atol=1e-7 * before.variance)
     assert after.mean_effect == pytest.approx(before.mean_effect, rel=1e-3, abs=1e-5)
 
 
 def test_batches_change_nothing(monkeypatch):
-    at = geometry(12, 3, 3, seed=6, ridge=0.1)
-    before = [effects(at, o, 0.1, 0.01).effect for o in ("step", "retrain")]
+    fit = geometry(12, 3, 3, seed=6, ridge=0.1)
+    before = [effects(fit, o, 0.1, 0.01).effect for o in ("step", "retrain")]
     monkeypatch.setattr(removal_refit, "BATCH_VALUES", 2000)
     calls = []
     after = [
-        effects(at, o, 0.1, 0.01, progress=lambda *done: calls.append(done)).effect
+        effects(fit, o, 0.1, 0.01, progress=lambda *done: calls.append(done)).effect
         for o in ("step", "retrain")
     ]
     np.testing.assert_allclose(after, before)
@@ -251,13 +251,13 @@ def letters(sizes=(60, 20), seed=0):
 
 def test_from_a_model():
     model, samples = letters()
-    found = removal_effects(model, samples, ridge=0.01, order="adjoint", rerank=2)
-    assert found.gradient_norm < 1e-8 and found.exact.sum() == 2
-    assert found.variance == pytest.approx(influence_moments(model, samples, ridge=0.01).variance)
-    table = found.to_table()
+    result = removal_effects(model, samples, ridge=0.01, order="adjoint", rerank=2)
+    assert result.gradient_norm < 1e-8 and result.exact.sum() == 2
+    assert result.variance == pytest.approx(influence_moments(model, samples, ridge=0.01).variance)
+    table = result.to_table()
     assert table.column_names == ["id", "removal_effect"] and table.num_rows == 80
-    assert found.ranking[0] == found.effect.argmax()
-    np.testing.assert_array_equal(table["removal_effect"], found.effect)
+    assert result.ranking[0] == result.effect.argmax()
+    np.testing.assert_array_equal(table["removal_effect"], result.effect)
 
 
 def test_a_network_goes_by_gauss_newton_and_cannot_be_refitted():
@@ -299,10 +299,10 @@ def test_a_sample_without_which_the_hessian_is_singular(order):
     """One sample alone sees the second feature: without it H has an inverse by damping only."""
     x = torch.tensor([[1.0, 0], [2, 0], [-1, 0], [0.5, 1]]).double()
     y = torch.tensor([[1.0], [1.5], [-1], [2]]).double()
-    at = at_minimum(x, y, "mse", 1e-3)
+    fit = at_minimum(x, y, "mse", 1e-3)
     with pytest.raises(SettingError, match="also without any one sample; it is singular"):
-        effects(at, order, 0.0, 0.0)
-    assert np.isfinite(effects(at, order, 0.0, 1e-3).effect).all()
+        effects(fit, order, 0.0, 0.0)
+    assert np.isfinite(effects(fit, order, 0.0, 1e-3).effect).all()
 
 
 def paper_file(which, sizes):
@@ -322,17 +322,17 @@ def test_the_papers_own_files_mixed_and_pure():
     that the mixture's is several times the pure set's, falls with damping as 83 : 55 : 10, and that
     the largest effects are of samples from the minority.
     """
-    found = {}
+    effect = {}
     for which, sizes in (("mix_2spec", (700, 300)), ("pure", (1000,))):
         samples = paper_file(which, sizes)
         x = torch.from_numpy(np.column_stack([samples.x, np.ones(1000)]))
         targets = torch.eye(4).double()[torch.from_numpy(samples.y)]
-        at = at_minimum(x, targets, "cross_entropy", 1e-4)
-        found[which] = [effects(at, "fixed", 1e-4, d) for d in (0.001, 0.01, 0.1)]
+        fit = at_minimum(x, targets, "cross_entropy", 1e-4)
+        effect[which] = [effects(fit, "fixed", 1e-4, d) for d in (0.001, 0.01, 0.1)]
         if which == "mix_2spec":
-            adjoint = effects(at, "adjoint", 1e-4, 0.01)
+            adjoint = effects(fit, "adjoint", 1e-4, 0.01)
             assert (samples.source[adjoint.ranking[:100]] == "function 2").mean() > 0.9
-    mixed, pure = ([e.variance for e in found[w]] for w in ("mix_2spec", "pure"))
+    mixed, pure = ([e.variance for e in effect[w]] for w in ("mix_2spec", "pure"))
     assert mixed[1] == pytest.approx(55.3, rel=0.1)
     assert mixed[0] / mixed[1] == pytest.approx(83.2 / 55.3, rel=0.1)
     assert mixed[1] / mixed[2] == pytest.approx(55.3 / 10.4, rel=0.1)

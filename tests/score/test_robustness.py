@@ -39,31 +39,31 @@ MODELS = {"halves": halves, "one pixel": one_pixel, "constant": always}
 )
 def test_accuracy_is_the_mean_over_draws_of_what_is_right(corruption, corrupt, levels):
     x, y = bars()
-    found = robustness(MODELS, x, y, corruption=corruption, levels=levels, draws=2, seed=4)
-    assert found.levels.tolist() == [0, *sorted(levels)]
+    result = robustness(MODELS, x, y, corruption=corruption, levels=levels, draws=2, seed=4)
+    assert result.levels.tolist() == [0, *sorted(levels)]
     seeds = np.random.SeedSequence(4).generate_state(2)
     for row, predict in enumerate(MODELS.values()):
         clean = (predict(x) == y).mean()
-        assert found.accuracy[row, 0] == pytest.approx(clean)
+        assert result.accuracy[row, 0] == pytest.approx(clean)
         for column, level in enumerate(sorted(levels), start=1):
             copies = [corrupt(x, level, seed=int(s)) for s in seeds]
             accuracy = np.mean([(predict(copy) == y).mean() for copy in copies])
-            assert found.accuracy[row, column] == pytest.approx(accuracy)
-            assert found.drop[row, column] == pytest.approx((clean - accuracy) / clean)
-    assert found.drop[2].tolist() == [0, 0, 0]  # a constant model is the most robust one
+            assert result.accuracy[row, column] == pytest.approx(accuracy)
+            assert result.drop[row, column] == pytest.approx((clean - accuracy) / clean)
+    assert result.drop[2].tolist() == [0, 0, 0]  # a constant model is the most robust one
 
 
 def test_the_robust_model_is_the_one_that_uses_every_pixel():
     x, y = bars()
-    found = robustness(MODELS, x, y, levels=[0.4], draws=2)
-    difference, half = found.drop_difference("halves", "one pixel")
+    result = robustness(MODELS, x, y, levels=[0.4], draws=2)
+    difference, half = result.drop_difference("halves", "one pixel")
     assert difference[1] + half[1] < 0
     with pytest.raises(SettingError, match="one of halves, one pixel, constant; got 'other'"):
-        found.drop_difference("halves", "other")
-    assert found.to_table().num_rows == 6
-    row = found.to_table().to_pylist()[3]
+        result.drop_difference("halves", "other")
+    assert result.to_table().num_rows == 6
+    row = result.to_table().to_pylist()[3]
     assert row["model"] == "one pixel" and row["level"] == 0.4
-    assert row["drop"] == pytest.approx(found.drop[1, 1])
+    assert row["drop"] == pytest.approx(result.drop[1, 1])
 
 
 def test_half_widths_are_those_of_the_jackknife():
@@ -71,12 +71,12 @@ def test_half_widths_are_those_of_the_jackknife():
     rng = np.random.default_rng(1)
     clean = rng.random(400) < 0.5
     hits = np.stack([clean, clean & (rng.random(400) < 0.4)]).astype(float)[None]
-    found = Robustness("noise", ("a",), np.array([0.0, 1.0]), hits)
+    result = Robustness("noise", ("a",), np.array([0.0, 1.0]), hits)
     left = (hits.sum(2, keepdims=True) - hits)[0]  # without each sample
     drops = 1 - left[1] / left[0]
     error = np.sqrt(399 / 400 * np.square(drops - drops.mean()).sum())
-    assert found.drop_half_width[0, 1] == pytest.approx(1.96 * error, rel=0.01)
-    assert found.drop_half_width[0, 0] == 0
+    assert result.drop_half_width[0, 1] == pytest.approx(1.96 * error, rel=0.01)
+    assert result.drop_half_width[0, 0] == 0
 
 
 def test_intervals_hold_the_truth_in_95_of_100_samples():
@@ -86,12 +86,12 @@ def test_intervals_hold_the_truth_in_95_of_100_samples():
     inside = []
     for _ in range(200):
         hits = (rng.random((2, 2, 500)) < p[..., None]).astype(float)
-        found = Robustness("noise", ("a", "b"), np.array([0.0, 1.0]), hits)
-        difference, half = found.drop_difference("a", "b")
+        result = Robustness("noise", ("a", "b"), np.array([0.0, 1.0]), hits)
+        difference, half = result.drop_difference("a", "b")
         errors = [
-            *(abs(found.drop - truth[:, None]) <= found.drop_half_width)[:, 1],
+            *(abs(result.drop - truth[:, None]) <= result.drop_half_width)[:, 1],
             abs(difference[1] - (truth[0] - truth[1])) <= half[1],
-            *(abs(found.accuracy - p) <= found.accuracy_half_width)[:, 1],
+            *(abs(result.accuracy - p) <= result.accuracy_half_width)[:, 1],
         ]
         inside.append(errors)
     assert np.abs(np.mean(inside, axis=0) - 0.95).max() < 0.05
@@ -119,7 +119,7 @@ def test_units_and_rows_of_pixels():
         (MODELS, {"corruption": "rain"}, SettingError, r"'noise' or 'patches'; got 'rain'"),
         (MODELS, {"levels": [-1]}, SettingError, r"levels must be at least 0; got \[-1\]"),
         (MODELS, {"corruption": "patches", "levels": [99]}, DataError, r"at most .* 64 pixels"),
-        ({"odd": lambda x: x}, {}, ModelError, r"odd must give one label a sample"),
+        ({"odd": lambda x: x}, {}, ModelError, r"odd must give one label per sample"),
         ({"never": lambda x: np.full(len(x), 7)}, {}, ModelError, r"never must get .* 0 of 20"),
     ],
 )

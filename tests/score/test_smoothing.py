@@ -39,13 +39,13 @@ def test_fisher_is_the_definition_and_equals_functional(kind, shape, dual, p):
     phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=3, decay=0.5)
     lin = linearization(phi, r, val, dual=dual)
     run = {**RUN, "dynamics": kind}
-    found = sample_information(lin, smoothing="fisher", sigma=0.5, **run)
+    information = sample_information(lin, smoothing="fisher", sigma=0.5, **run)
     functional = sample_information(lin, sigma=0.5, **run)
-    np.testing.assert_allclose(found.information, functional.information, rtol=1e-8)
+    np.testing.assert_allclose(information.information, functional.information, rtol=1e-8)
     fisher = val.flatten(0, 1).T @ val.flatten(0, 1) / len(val)
     _, delta = changes(phi, r, kind, RUN)
     oracle = 0.5 * torch.einsum("npc,pq,nqc->n", delta, fisher, delta) / 0.25
-    np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
+    np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
 
 
 def test_fisher_on_training_inputs():
@@ -62,15 +62,19 @@ def test_fisher_on_training_inputs():
 def test_sgd_is_the_lyapunov_solution_of_weight_space(kind, shape, dual, p):
     phi, r, val = random_jacobians(*SHAPES[shape], p, 9, seed=5)
     lin = linearization(phi, r, val, dual=dual)
-    found = sample_information(lin, smoothing="sgd", batch_size=4, dynamics=kind, **RUN)
+    information = sample_information(lin, smoothing="sgd", batch_size=4, dynamics=kind, **RUN)
     trained, delta = changes(phi, r, kind, RUN)
     oracle = np.zeros(len(r))
     for c in range(r.shape[2]):
         inverse = np.linalg.pinv(lyapunov(phi, r, trained, c, RUN, 4), rcond=1e-10, hermitian=True)
         oracle += 0.5 * np.einsum("np,pq,nq->n", delta[..., c], inverse, delta[..., c])
-    np.testing.assert_allclose(found.information, oracle, rtol=1e-7)
-    assert found.steady_state.outside.max() < 1e-8
-    assert found.steady_state.rank == found.steady_state.n_directions == min(30, p) * r.shape[2]
+    np.testing.assert_allclose(information.information, oracle, rtol=1e-7)
+    assert information.steady_state.outside.max() < 1e-8
+    assert (
+        information.steady_state.rank
+        == information.steady_state.n_directions
+        == min(30, p) * r.shape[2]
+    )
 
 
 def test_sgd_of_joint_outputs():
@@ -81,8 +85,8 @@ def test_sgd_of_joint_outputs():
     for dual in (True, False):
         lin = linearization(phi, r, val, dual=dual)
         run = {**RUN, "dynamics": "converged"}
-        found = sample_information(lin, smoothing="sgd", batch_size=8, **run)
-        np.testing.assert_allclose(found.information, oracle, rtol=1e-8)
+        information = sample_information(lin, smoothing="sgd", batch_size=8, **run)
+        np.testing.assert_allclose(information.information, oracle, rtol=1e-8)
 
 
 def test_what_the_noise_does_not_reach_is_reported():
@@ -91,15 +95,15 @@ def test_what_the_noise_does_not_reach_is_reported():
     phi[:, 0, 4], phi[:, 1, :4] = 0, 0
     phi[:, 1, 4], r[:, 1] = 1.0, 3.0
     lin = linearization(phi, r, val, dual=False)
-    found = sample_information(lin, smoothing="sgd", batch_size=4, **RUN)
-    state = found.steady_state
+    information = sample_information(lin, smoothing="sgd", batch_size=4, **RUN)
+    state = information.steady_state
     trained, delta = changes(phi, r, "flow", RUN)
     values, axes = np.linalg.eigh(lyapunov(phi, r, trained, 0, RUN, 4))
     null = axes[:, values <= 1e-10 * values[-1]]
     share = ((delta[..., 0].numpy() @ null) ** 2).sum(1) / (delta[..., 0].numpy() ** 2).sum(1)
     np.testing.assert_allclose(state.outside, share, atol=1e-8)
     assert state.rank == 5 - null.shape[1] == 4 and state.outside.max() > 1e-3
-    assert found.to_table().column_names == ["id", "information", "outside"]
+    assert information.to_table().column_names == ["id", "information", "outside"]
 
 
 def test_a_singular_covariance_leaves_a_reported_part_out():
@@ -123,25 +127,25 @@ def test_langevin_noise_gives_cooks_distance():
     h, basis = torch.linalg.eigh(flat.T @ flat + 0.5 * torch.eye(6))
     n, b, eta, s = 15, 4, 1e-3, 0.7
     covariance = steady_state_covariance(s**2 * torch.eye(6).double(), h, n**2 * eta / b)
-    found = gaussian_noise(covariance).information((delta[..., 0] @ basis).T)
+    information = gaussian_noise(covariance).information((delta[..., 0] @ basis).T)
     hessian = basis @ torch.diag(h) @ basis.T
     change = delta[..., 0]
     cook = b / (n**2 * eta * s**2) * (change * (change @ hessian)).sum(1)
-    np.testing.assert_allclose(found, cook, rtol=1e-8)
+    np.testing.assert_allclose(information, cook, rtol=1e-8)
 
 
 def test_commuting_noise_gives_half_noise_over_curvature():
     """S1 §5: Λ and H commute, Σ = scale Λ H⁻¹ / 2."""
     h = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64)
     noise = torch.diag(torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64))
-    found = steady_state_covariance(noise, h, 0.1)
-    np.testing.assert_allclose(found, 0.05 * noise / h, rtol=1e-12)
+    result = steady_state_covariance(noise, h, 0.1)
+    np.testing.assert_allclose(result, 0.05 * noise / h, rtol=1e-12)
 
 
 def test_gradient_covariance_ignores_a_shared_term():
     g = torch.randn(4, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = gradient_covariance(g + 5.0)
-    np.testing.assert_allclose(found, np.cov(g.numpy(), bias=True), rtol=1e-9)
+    actual = gradient_covariance(g + 5.0)
+    np.testing.assert_allclose(actual, np.cov(g.numpy(), bias=True), rtol=1e-9)
 
 
 def test_simulated_sgd_has_the_factor_n_squared():
@@ -154,9 +158,9 @@ def test_simulated_sgd_has_the_factor_n_squared():
     w = minimum.expand(runs, 3).clone()
     total, count = torch.zeros(3, 3, dtype=torch.float64), 0
     for step in range(steps):
-        at = torch.randint(n, (runs, batch), generator=g)
-        x = phi[at]
-        error = torch.einsum("rbp,rp->rb", x, w) - y[at]
+        drawn = torch.randint(n, (runs, batch), generator=g)
+        x = phi[drawn]
+        error = torch.einsum("rbp,rp->rb", x, w) - y[drawn]
         w = w - eta * n * torch.einsum("rbp,rb->rp", x, error) / batch
         if step >= 500 and step % 25 == 0:
             total += torch.einsum("rp,rq->pq", w - minimum, w - minimum) / runs
@@ -173,10 +177,10 @@ def test_interpolation_is_refused():
     lin = linearization(phi, r, val, dual=True)
     with pytest.raises(SettingError, match=r"every sample is fitted exactly, .* got Λ = 0"):
         sample_information(lin, smoothing="sgd", batch_size=2, dynamics="converged")
-    found = sample_information(
+    information = sample_information(
         lin, smoothing="sgd", batch_size=2, dynamics="converged", weight_decay=1.0
     )
-    assert np.isfinite(found.information).all()
+    assert np.isfinite(information.information).all()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -23,10 +23,10 @@ def scores(s=3, n=12, seed=0):
 @given(s=st.integers(1, 4), n=st.integers(3, 30), seed=st.integers(0, 99))
 def test_correlations_are_scipys_averaged_over_seeds(s, n, seed):
     given_scores = scores(s, n, seed)
-    found = stability(given_scores)
+    agreement = stability(given_scores)
     for measure, mean, spread in (
-        (spearmanr, found.spearman, found.spearman_spread),
-        (pearsonr, found.pearson, found.pearson_spread),
+        (spearmanr, agreement.spearman, agreement.spearman_spread),
+        (pearsonr, agreement.pearson, agreement.pearson_spread),
     ):
         for i, a in enumerate(given_scores.values()):
             for j, b in enumerate(given_scores.values()):
@@ -46,8 +46,8 @@ def test_units_and_monotone_maps():
 
 
 def test_one_run_each_needs_no_seed_axis():
-    found = stability({k: v[0] for k, v in scores().items()})
-    assert found.names == ("a", "b", "c") and not found.spearman_spread.any()
+    agreement = stability({k: v[0] for k, v in scores().items()})
+    assert agreement.names == ("a", "b", "c") and not agreement.spearman_spread.any()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_training_lengths_agree_on_digits():
     train, val = da.load("digits")
     few = np.arange(300)
     lin = da.collect(da.build_model("mlp", train), train.subset(few), val)
-    found = stability({
+    agreement = stability({
         str(t): da.sample_information(lin, steps=t).information for t in (100, 200, 10_000)
     })
-    assert found.spearman[0, 1] > 0.95 > found.spearman[0, 2] > 0
+    assert agreement.spearman[0, 1] > 0.95 > agreement.spearman[0, 2] > 0

@@ -13,9 +13,9 @@ def weights(x, y, g):
     """Two weights of RUNS runs of SGD, batches drawn with replacement."""
     w = torch.zeros(RUNS, 2, dtype=torch.float64)
     for _ in range(STEPS):
-        at = torch.randint(len(y), (RUNS, BATCH), generator=g)
-        error = (x[at] * w[:, None]).sum(2) - y[at]
-        w = w - STEP * (error[:, :, None] * x[at]).mean(1)
+        drawn = torch.randint(len(y), (RUNS, BATCH), generator=g)
+        error = (x[drawn] * w[:, None]).sum(2) - y[drawn]
+        w = w - STEP * (error[:, :, None] * x[drawn]).mean(1)
     return w
 
 

@@ -56,15 +56,15 @@ def through_autograd(model, train, val, i, lr, steps, weight_decay, loss):
 def test_against_autograd_through_the_run(loss, weight_decay):
     train, val = samples(9), samples(4, seed=1)
     run = {**RUN, "weight_decay": weight_decay, "loss": loss}
-    found = unrolled(
+    effects = unrolled(
         network(), train, val, measure="loss", removed=[2, 7], precision="float64", **run
     )
     for place, i in enumerate((2, 7)):
         slope = through_autograd(network(), train, val, i, **run)  # of f₋ᵢ by ε: minus ours
-        assert found.prediction_change[place] == pytest.approx(
+        assert effects.prediction_change[place] == pytest.approx(
             float(slope.square().sum()), rel=1e-9
         )
-    assert found.ids.tolist() == [52, 57]
+    assert effects.ids.tolist() == [52, 57]
 
 
 def test_it_tends_to_retraining():
@@ -76,8 +76,8 @@ def test_it_tends_to_retraining():
         truth = retrain(
             network(), train, val, loss="cross_entropy", removed=some, precision="float64", **RUN
         )
-        found = unrolled(network(), train, val, removed=some, precision="float64", **RUN)
-        gap = np.abs(found.prediction_change - truth.prediction_change)
+        effects = unrolled(network(), train, val, removed=some, precision="float64", **RUN)
+        gap = np.abs(effects.prediction_change - truth.prediction_change)
         errors[n] = gap.sum() / truth.prediction_change.sum()
     assert errors[20] < 0.6
     assert errors[160] < errors[20] / 4
@@ -86,7 +86,7 @@ def test_it_tends_to_retraining():
 def test_every_sample_by_default_in_any_precision():
     train = samples(12)
     reported = []
-    one = unrolled(network(), train, **RUN, progress=lambda *told: reported.append(told))
+    one = unrolled(network(), train, **RUN, progress=lambda *call: reported.append(call))
     two = unrolled(network(), train, **RUN, precision="float64")
     assert one.effect.shape == (12, 12)
     np.testing.assert_allclose(one.effect, two.effect, rtol=1e-2, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Which training samples made the network say this: the signed effect of each on each query."""
+"""Signed effect of each training sample on each query: which samples caused an output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
 from datassay.score.settings import Queries, Training
 
-# Up to this many values (256 MiB) the whole matrix is kept; beyond it the largest a query.
+# Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
 DEFAULT_TOP = 20
 # Values that the changed outputs of one chunk of samples may hold, 128 MiB.
@@ -35,8 +35,8 @@ class TopEffects:
     """The samples with the largest effects on each query.
 
     Attributes:
-        raising: [m, t], positions of the training samples whose presence raises the query's
-            outcome most, largest first; also where it lowers it, if there are too few.
+        raising: [m, t], positions of the training samples whose presence raises the query's outcome
+            most, largest first; filled up with samples that lower it, if too few raise it.
         raising_effect: [m, t], their effects.
         lowering: [m, t], those whose presence lowers it most, most negative first; likewise.
         lowering_effect: [m, t], their effects.
@@ -54,15 +54,15 @@ class Attribution:
 
     Attributes:
         effect: [n, m], outcome unit; None where only the largest were kept (`top`).
-        top: the largest effects a query, kept always.
+        top: the largest effects per query, always kept.
         total: Σ_j effect, [n], over all queries.
         prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared.
         weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared.
-        outcome: [m], with all samples.
+        outcome: [m], outcome of each query with all samples.
         measure: "output", "margin" or "loss"; see `Outcome`.
         method: how the removal was computed.
         ids: [n], the training samples' ids.
-        warnings: what the user should know about these numbers; empty when nothing.
+        warnings: what the user should know about these numbers; may be empty.
     """
 
     effect: Float[np.ndarray, "n m"] | None
@@ -78,7 +78,7 @@ class Attribution:
 
     def to_table(self) -> pa.Table:
         """One row per query and top sample: query (position), direction, rank, id, effect."""
-        # Either direction ends where the sign does: of few samples the last that raises may lower.
+        # Each direction ends where its sign does: with few samples the last one raising may lower.
         t = self.top
         both = [
             (t.raising, t.raising_effect, t.raising_effect > 0, "raises"),
@@ -98,7 +98,7 @@ class Attribution:
 
 @result
 class OutputChanges:
-    """What removing one chunk of samples changes, by whatever method.
+    """Changes by removing each sample of one chunk, from any method.
 
     Attributes:
         start: position of the chunk's first sample.
@@ -113,7 +113,7 @@ class OutputChanges:
 
 @result
 class Effects:
-    """What removing one chunk of samples means for the queries' outcome.
+    """Effects of each sample of one chunk on the queries' outcomes.
 
     Attributes:
         start: position of the chunk's first sample.
@@ -149,9 +149,9 @@ def attribution(
         lin: the linearisation; its validation samples are the queries (the training samples where
             it has none).
         measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
-        top: keep only this many samples a query and direction; None keeps the whole matrix up to
+        top: keep only this many samples per query and direction; None keeps the whole matrix up to
             n m = 2^25 values, and beyond that the 20 largest.
-        lr: as in `leave_one_out`, and so for the next four.
+        lr: as in `leave_one_out`, like the next four.
         steps: t.
         weight_decay: penalty towards w₀.
         reduction: "sum" or "mean".
@@ -165,7 +165,7 @@ def attribution(
     Raises:
         SettingError: a setting is out of range, or the outcome does not suit the task.
 
-    Cost: that of `leave_one_out`, with 2 m b p c operations a sample; n m values, or 4 m top.
+    Cost: that of `leave_one_out`, with 2 m b p c operations per sample; n m values, or 4 m top.
     Source: METHODS §2, "the same pass gives attribution". Exact for the linearised network.
     """
     settings = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
@@ -178,13 +178,12 @@ def attribution(
 
 @result
 class RemovalScores:
-    """What one pass over all removals gives.
+    """Results of one pass over all removals.
 
     Attributes:
         leave_one_out: held-out outputs, prediction and weight changes.
-        attribution: the effects on each query; None where they were not asked for.
-        query_outputs: f_t on the queries, [m, k], output unit: of the run on all samples; None as
-            well.
+        attribution: the effects on each query; None where not requested.
+        query_outputs: f_t on the queries, [m, k], output unit, on all samples; None likewise.
     """
 
     leave_one_out: LeaveOneOut
@@ -238,7 +237,7 @@ def removal_scores(
 
 
 def check_top(top: int | None) -> None:
-    """Refuse to keep less than one sample a query.
+    """Check that at least one sample per query is kept.
 
     Args:
         top: samples to keep a query and direction, or None.
@@ -258,14 +257,14 @@ def assemble(
     method: str,
     top: int | None,
 ) -> Attribution:
-    """Put an attribution together from a stream of changed outputs.
+    """Build an attribution from a stream of output changes.
 
     Args:
         changes: chunks in sample order, covering all n samples.
         outputs: f on the queries, with all samples.
         measured: the outcome.
         ids: [n].
-        method: to note in the result.
+        method: noted in the result.
         top: as in `attribution`.
 
     Returns:
@@ -283,7 +282,7 @@ def assemble(
 def effects_of(
     changes: Iterable[OutputChanges], outputs: Float[Tensor, "m k"], measured: Outcome
 ) -> Iterator[Effects]:
-    """Turn changed outputs into effects, chunk by chunk.
+    """Convert output changes to effects, chunk by chunk.
 
     Args:
         changes: chunks in sample order.
@@ -311,14 +310,14 @@ def gather(
     method: str,
     top: int | None,
 ) -> Attribution:
-    """Put an attribution together from a stream of effects.
+    """Build an attribution from a stream of effects.
 
     Args:
         parts: chunks in sample order, covering all n samples.
         with_all: the outcome of each query with all samples.
-        measure: which outcome.
+        measure: name of the outcome.
         ids: [n].
-        method: to note in the result.
+        method: noted in the result.
         top: as in `attribution`.
 
     Returns:
@@ -355,7 +354,7 @@ def gather(
 
 
 class _Leaders:
-    """The largest and smallest effects a query so far."""
+    """The largest and smallest effects per query so far."""
 
     def __init__(self, keep: int):
         self._keep = keep

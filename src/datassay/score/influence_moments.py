@@ -30,7 +30,7 @@ from datassay.score.variance.pair_influence import (
     whiten,
 )
 
-# Samples whose pairs are all looked at for the third and fourth moments; of more, a random part.
+# Up to this many samples all pairs enter the third and fourth moments; of more, a random part.
 MOST_IN_PAIRS = 4096
 CHUNK_SAMPLES = 1024
 
@@ -47,9 +47,9 @@ class InfluenceMoments:
         variance: V[X] = E[X²] − E[X]², exact over all pairs (of the population, not n − 1).
         skewness: E[(X − E[X])³] / V[X]^1.5.
         kurtosis: E[(X − E[X])⁴] / V[X]²; 3 for a normal distribution.
-        skewness_error: its standard error; 0 where every pair was looked at.
-        kurtosis_error: the same of the kurtosis.
-        gradient_norm: of the mean loss with its ridge; NaN where only gradients were given.
+        skewness_error: its standard error; 0 where every pair was used.
+        kurtosis_error: the same for the kurtosis.
+        gradient_norm: of the mean loss, ridge included; NaN where only gradients were given.
         ridge: of the training.
         damping: added to the Hessian.
     """
@@ -66,7 +66,7 @@ class InfluenceMoments:
     damping: float
 
     def to_table(self) -> pa.Table:
-        """One row, a column a moment."""
+        """One row, a column per moment."""
         return pa.table({name: [getattr(self, name)] for name in self.__slots__})
 
 
@@ -90,11 +90,10 @@ def influence_moments(
     Args:
         model: at weights trained on `train`, as `pair_influence` takes it.
         train: n samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
-            the task.
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss; compare variances at one damping.
-        projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
+        projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
         seed: of the projection and of the pairs for the third and fourth moments.
         progress: called with (step, samples done, samples in all).
 
@@ -116,7 +115,7 @@ def influence_moments(
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
-    """The moments of pairs that are at hand.
+    """The moments of computed pairs.
 
     Args:
         pairs: from `pair_influence`.
@@ -144,7 +143,7 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
 
 
 def influence_variance(pairs: PairInfluence) -> float:
-    """V[X] alone.
+    """V[X], without the other moments.
 
     Args:
         pairs: from `pair_influence`.
@@ -180,20 +179,20 @@ def gradient_moments(
         ridge: of the training.
         damping: added to the Hessian.
         seed: of the samples drawn for the third and fourth moments.
-        progress: called with (step, samples done, samples in all); in the first pass nobody knows
-            how many there are, so what is done stands for both.
+        progress: called with (step, samples done, samples in all); the first pass does not know the
+            total and reports the samples done as both.
 
     Returns:
         The moments; gradient_norm is NaN, since the weights are not known.
 
     Raises:
-        SettingError: ridge or damping is negative, or the Hessian is singular or no [p, p].
-        DataError: fewer than 3 samples, gradients that are not finite or no [n, p], chunks that
+        SettingError: ridge or damping is negative, or the Hessian is singular or not [p, p].
+        DataError: fewer than 3 samples, gradients that are not finite or not [n, p], chunks that
             change between the passes, or X is the same for all pairs.
 
-    Cost: 2 n p² operations (half of them for the upper half of Σ ∇L ∇Lᵀ, which tr C² needs too),
-    2 p³, and 5 p² values beside a chunk; the third and fourth moments 2 · 4096² p operations and
-    8192 p values more.
+    Cost: 2 n p² operations (half of them for the upper half of Σ ∇L ∇Lᵀ, which tr C² needs too), 2
+    p³, and 5 p² values and a chunk; the third and fourth moments 2 · 4096² p operations and 8192 p
+    values more.
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)
@@ -240,7 +239,7 @@ def first_moments(
         Mean and variance over pairs.
 
     Raises:
-        DataError: the variance is 0 to rounding: nothing can be divided by it, or lower it.
+        DataError: the variance is 0 up to rounding: it can be neither divided by nor lowered.
     """
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
@@ -266,7 +265,7 @@ def _first_pass(
         total += chunk.sum(0)
         add_products(chunk, second)
         n += len(chunk)
-        progress("sums of gradients", n, n)  # how many will come is not known
+        progress("sums of gradients", n, n)  # the total is not known yet
     if n < 3 or total is None or second is None:
         raise DataError(f"gradients must be of at least 3 samples; got {n}. Add samples.")
     return n, total, second.triu() + second.triu(1).T

@@ -13,7 +13,7 @@ from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics, filter_values
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 
-# Bands of modes by rank of their eigenvalue, first and last; each is learned about as one.
+# Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly as one.
 BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 
@@ -49,13 +49,13 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
 
     Args:
         lin: the linearisation.
-        run: the training run, as `leave_one_out(...).run`; "converged" is drawn as flow.
+        run: the training run, as `leave_one_out(...).run`; "converged" is treated as flow.
 
     Returns:
         The spectrum, and the share of the squared residual left at log-spaced steps from 1 to
         100 times the run's.
 
-    Cost: p values a step, beyond the shared decomposition.
+    Cost: p values per step, beyond the shared decomposition.
     Source: S2 classes 1-2, METHODS §1. Exact for the linearised network.
     """
     basis = eigenbasis(lin)

@@ -29,7 +29,7 @@ from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.settings import Training
 
-# Columns of p values that a sample holds while its removal is taken by blocks of modes.
+# Columns of p values per sample while removals are computed by blocks of modes.
 MODE_COLUMNS = 16
 
 
@@ -38,16 +38,16 @@ class LeaveOneOut:
     """What training without each sample would have changed, one row per sample.
 
     Attributes:
-        held_out: f₋ᵢ(x_i), [n, k], output unit: outputs for a sample by the run that never saw it.
-        outputs: f_t(X), [n, k], output unit: of the run on all samples.
+        held_out: f₋ᵢ(x_i), [n, k], output unit: each sample's outputs from the run without it.
+        outputs: f_t(X), [n, k], output unit: outputs of the run on all samples.
         prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared, over the validation
             inputs, or over the training inputs when there are none (`on_training_inputs`).
-        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared. With averaged outputs: of k networks of
-            one output each, summed.
+        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared. With averaged outputs: summed over k
+            networks of one output each.
         n_queries: inputs that prediction_change sums over.
         on_training_inputs: whether those are the training inputs.
         run: the training run, in the sum-loss convention.
-        reduction: "sum" or "mean", which says how the runs without a sample differ.
+        reduction: "sum" or "mean"; decides how the runs without a sample differ.
         largest_eigenvalue: λ_max(Θ); run.step times it is η·λ_max.
         rank: non-null eigenvalues of Θ.
         ids: [n], the samples' ids.
@@ -107,9 +107,9 @@ def leave_one_out(
         SettingError: a setting is out of range, or descent is unstable: η·(λ_max + λ) ≥ 2.
 
     Cost: one decomposition, 10 p³ operations with p = min(n b, features), shared by all scores of
-    this linearisation; then about 2 p (min(m b, p / 2) + 60 b) operations a sample and output
-    column (about three columns serve all outputs that share rows, see `ModeRemovals`). Features
-    are read in panels: p² values and a chunk beside them.
+    this linearisation; then about 2 p (min(m b, p / 2) + 60 b) operations per sample and output
+    column (about three columns serve all outputs that share rows, see `ModeRemovals`). Features are
+    read in panels; memory: p² values and a chunk.
     Source: METHODS §2, beyond S1 §5, which downdates once per sample. Exact for the linearised
     network up to 1e-8 (|value| + 1e-6 max|value|); deviates nowhere.
     """
@@ -125,7 +125,7 @@ def leave_one_out(
     basis = training.basis
     c = training.residual.shape[2]
     record = RemovalRecord(lin, training)
-    one_run = training.without(1) == training.run  # a mean loss trains the others by larger steps
+    one_run = training.without(1) == training.run  # mean loss: larger steps without a sample
     if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
         return record.leave_one_out(record.keep_modes(progress).numpy())
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
@@ -135,7 +135,7 @@ def leave_one_out(
 
 
 class _ModePanels:
-    """All that a panel's removals by blocks of modes take."""
+    """Arrays that all panels share when removals are computed by blocks of modes."""
 
     def __init__(self, training: TrainingRun):
         basis, self._run, self._residual = training.basis, training.run, training.residual
@@ -144,7 +144,7 @@ class _ModePanels:
         self._basis = basis.sent
 
     def changes(self, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """f(x_i) − f₀(x_i), and what `ModeRemovals` gives, of a panel's samples."""
+        """f(x_i) − f₀(x_i) of a panel's samples, then the changes that `ModeRemovals` returns."""
         rows = self._basis.rows[part]
         blocks = Blocks(rows, self._residual[part], self._projected)
         _, v = deletion(self._basis, blocks, self._run)
@@ -152,10 +152,10 @@ class _ModePanels:
 
 
 class RemovalRecord:
-    """One pass over all removals, keeping what `LeaveOneOut` needs as they go by.
+    """One pass over all removals that records what `LeaveOneOut` needs.
 
-    Whoever reads the pass computes the prediction changes, for the effects on single queries hold
-    them already and without these a triangular factor is faster.
+    The caller computes the prediction changes: from the effects on single queries where it has
+    them, else faster by a triangular factor.
     """
 
     def __init__(self, lin: Linearization, training: TrainingRun):
@@ -165,10 +165,10 @@ class RemovalRecord:
         self._weight: list[Tensor] = []  # [chunk]
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
-        """The removals of every sample, chunk by chunk, each recorded before it is handed on.
+        """The removals of every sample in chunks, each recorded before it is yielded.
 
         Args:
-            chunk: samples at a time.
+            chunk: samples per chunk.
             progress: called with (step, samples done, samples in all).
 
         Yields:
@@ -207,7 +207,7 @@ class RemovalRecord:
         return torch.cat(changes)
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
-        """The result, once all chunks have gone by.
+        """The result, after all chunks.
 
         Args:
             prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖².

@@ -34,9 +34,9 @@ class RemovalEffects:
             variance is lower.
         variance: V[Z].
         ids: [n].
-        order: how it was found.
-        exact: [n], whether V[Z∖z] was computed anew at weights without the sample: all of "step"
-            and "retrain", of the other orders what `rerank` reached.
+        order: how it was computed.
+        exact: [n], whether V[Z∖z] was recomputed at weights without the sample: always for "step"
+            and "retrain", for other orders the `rerank` largest effects.
         gradient_norm: of the penalised mean loss; the orders assume that it is near 0.
         ridge: of the training.
         damping: added to the Hessian.
@@ -53,7 +53,7 @@ class RemovalEffects:
 
     @property
     def mean_effect(self) -> float:
-        """(V − mean of V[Z∖z]) · (n − 2)/V; S4's Theorem 2, in print +2, is not what data show."""
+        """(V − mean of V[Z∖z]) · (n − 2)/V; data contradict the +2 of S4's Theorem 2."""
         return float(self.effect.mean() * (len(self.effect) - 2) / self.variance)
 
     @property
@@ -80,21 +80,20 @@ def removal_effects(
     seed: int = 0,
     progress: Progress = silent,
 ) -> RemovalEffects:
-    """How much lower V[X], the variance of influence over pairs, is without each sample.
+    """How much each sample's removal lowers V[X], the variance of influence over pairs.
 
     Args:
         model: at weights trained on `train`, as `pair_influence` takes it.
         train: n ≥ 3 samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
-            the task.
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss.
-        order: "fixed" (the pairs of z go, nothing else), "adjoint" (H on n − 1 samples exactly, θ
-            to first order), "step" (S4's code: one Newton-like step and everything again, n times)
-            or "retrain" (the minimum without z, n times; a dense last layer only).
+        order: "fixed" (only the pairs of z are dropped), "adjoint" (H on n − 1 samples exactly, θ
+            to first order), "step" (S4's code: one Newton-like step, then everything recomputed, n
+            times) or "retrain" (the minimum without z, n times; a dense last layer only).
         rerank: how many of the largest effects to recompute at the refitted weights (linear models
             with a ridge; others by "step").
-        projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
+        projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
         seed: of the projection.
         progress: called with (step, units done, units in all).
 
@@ -142,7 +141,7 @@ def geometry_effects(
     rerank: int = 0,
     progress: Progress = silent,
 ) -> RemovalEffects:
-    """The effects where the geometry is at hand.
+    """`removal_effects` from a computed geometry.
 
     Args:
         geometry: the model and its n ≥ 3 samples.
@@ -181,7 +180,7 @@ def geometry_effects(
 
 
 def check_pairs_remain(train: SampleSet) -> None:
-    """Refuse samples of which none can go.
+    """Check that pairs remain without a sample.
 
     Args:
         train: the samples.

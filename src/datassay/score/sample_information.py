@@ -37,7 +37,7 @@ class SampleInformation:
         smoothing: which measure: "functional", "isotropic", "fisher" or "sgd".
         sigma: the standard deviation of the smoothing noise; output unit (functional, fisher) or
             weight unit (isotropic). 1 for sgd, whose noise has its own scale.
-        steady_state: of sgd: the noise, and the share of each change that it does not reach.
+        steady_state: for sgd: the noise, and the share of each change outside its range.
     """
 
     information: Float[np.ndarray, " n"]
@@ -47,7 +47,7 @@ class SampleInformation:
     steady_state: SteadyState | None = None
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, information; of sgd also outside."""
+        """One row per sample: id, information; for sgd also outside."""
         columns = {"id": self.ids, "information": self.information}
         if self.steady_state is not None:
             columns["outside"] = self.steady_state.outside
@@ -77,21 +77,21 @@ def sample_information(
             that SGD leaves in them).
         sigma: σ of the smoothing noise, which sets the scale: it divides by σ². Output unit for
             "functional" and "fisher", weight unit for "isotropic". Not for "sgd".
-        batch_size: b, only for "sgd": its information is proportional to b / η, η the run's step
-            as a sum loss (lr / n under reduction="mean"). "auto" chooses a step, not yours: give
-            the lr of the training that you ask about.
-        loo: leave-one-out results to read off; None computes them.
+        batch_size: b, only for "sgd": its information is proportional to b / η, η the run's step as
+            a sum loss (lr / n under reduction="mean"). lr="auto" chooses its own step: give the lr
+            of your training.
+        loo: leave-one-out results to reuse; None computes them.
         run: lr, steps, weight_decay, reduction, dynamics and progress of `leave_one_out`; only
             without loo.
 
     Returns:
-        Nats, one value a sample. With averaged outputs the weights are those of k independent
+        Nats, one value per sample. With averaged outputs the weights are those of k independent
         networks of one output each, and the k informations are summed.
 
     Raises:
-        SettingError: smoothing is unknown, sigma is not positive or stands beside "sgd",
-            batch_size is missing, stands beside another smoothing or is below 1, the run leaves
-            SGD no noise, or run settings stand beside loo.
+        SettingError: smoothing is unknown, sigma is not positive or given with "sgd", batch_size is
+            missing, below 1 or given with another smoothing, the run leaves SGD no noise, or run
+            settings are given with loo.
 
     Cost: that of `leave_one_out`; n values more with loo. "fisher" and "sgd" repeat its removals,
     and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs).
@@ -122,7 +122,7 @@ def sample_information(
 
 
 def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
-    """Refuse what no kernel could make right.
+    """Check the settings of a smoothing, before any computing.
 
     Args:
         smoothing: as in `sample_information`.
@@ -139,7 +139,7 @@ def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> Non
         raise SettingError(f"sigma must be finite and positive; got {sigma}.")
     if smoothing == "sgd" and batch_size is None:
         raise SettingError(
-            "batch_size must be given for smoothing='sgd', for the noise of SGD is proportional "
+            "batch_size must be given for smoothing='sgd', as the noise of SGD is proportional "
             "to lr / batch_size; got None."
         )
     if smoothing == "sgd" and sigma != 1.0:

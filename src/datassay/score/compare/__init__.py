@@ -1,1 +1,1 @@
-"""Scores held against each other, against retraining and against simple rivals."""
+"""Scores compared with each other, with retraining and with simple baselines."""

@@ -25,7 +25,7 @@ class Aggregate:
         mean: [g], per sample.
         mean_interval: [g, 2], 95 % bootstrap interval of the mean.
         median: [g], per sample.
-        share: [g], of the total over all labels; it adds up to 1 (0 where the total is 0).
+        share: [g], share of the total over all labels; adds up to 1 (0 where the total is 0).
         p_value: of the hypothesis that all labels have the same distribution, by ranks:
             Mann-Whitney for two labels, Kruskal-Wallis for more, 1 where there is nothing to
             compare.
@@ -68,18 +68,18 @@ def aggregate(
     """Total, mean, median, count and share of a score by label, and a test of the difference.
 
     Args:
-        information: one value a sample, such as `SampleInformation.information`.
+        information: one value per sample, such as `SampleInformation.information`.
         labels: the samples' classes or sources.
         resamples: bootstrap samples of each label's mean.
         seed: of the bootstrap.
 
     Returns:
-        One row a label. The sum of the samples' informations is not the information of the group:
+        One row per label. The sum of the samples' informations is not the information of the group:
         see `group_information`.
 
     Raises:
-        SettingError: there are no samples, as many labels as values are not given, a value is not
-            finite, or resamples is below 1.
+        SettingError: there are no samples, the labels are not one per value, a value is not finite,
+            or resamples is below 1.
 
     Cost: n · resamples values, a chunk at a time.
     Source: percentile bootstrap (Efron, 1979); rank tests of scipy.
@@ -109,7 +109,7 @@ def _check(information: np.ndarray, labels: np.ndarray, resamples: int) -> None:
         raise SettingError("information must hold at least one sample; got none.")
     if len(labels) != len(information):
         raise SettingError(
-            f"labels must hold one label a sample; got {len(labels)} for {len(information)}."
+            f"labels must hold one label per sample; got {len(labels)} for {len(information)}."
         )
     if not np.isfinite(information).all():
         wrong = int((~np.isfinite(information)).sum())

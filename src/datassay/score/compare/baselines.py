@@ -1,4 +1,4 @@
-"""The one-line rivals: loss and margin of a network trained on the very labels it judges."""
+"""Simple baselines: loss and margin of a network trained on the labels that it judges."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def baselines(
 
     Args:
         outputs: of s trained networks on their n training samples.
-        losses: of the same.
+        losses: of the same networks and samples.
         y: the given labels (class indices) or targets.
         ids: [n].
         is_classification: whether y holds class indices.
 
     Returns:
-        Both, averaged over the s networks, which is the kindest reading of these rivals.
+        Both, averaged over the s networks, which favours these baselines.
     """
     values = torch.as_tensor(outputs)
     if is_classification:

@@ -1,4 +1,4 @@
-"""What several runs say of the samples that they share: where they agree, and where not."""
+"""Agreement and disagreement of several runs on the samples that they share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class RunScores:
-    """One run's scores, as its table has them.
+    """One run's scores, as in its table.
 
     Attributes:
-        ids: [n], one a sample, none twice.
+        ids: [n], one per sample, all different.
         information: [n], in the run's own unit; only its order is compared between runs.
         issue_score: [n], higher is more likely mislabelled.
         is_issue: [n], whether the run suspects the label.
@@ -41,14 +41,14 @@ class Consensus:
     Attributes:
         names: [r], of the runs.
         ids: [c], in the first run's order.
-        positions: [r, c], where each sample stands in each run.
+        positions: [r, c], of each sample in each run.
         information: [r, c], in each run's own unit.
         issue_score: [r, c].
         is_issue: [r, c].
-        rank: [r, c], share of the samples that inform less, in (0, 1); ties share their mean.
-        information_agreement: correlations of information between runs; None where a run gives
-            all samples the same.
-        issue_agreement: the same of the label issue score.
+        rank: [r, c], share of the samples with less information, in (0, 1); ties take their mean.
+        information_agreement: correlations of information between runs; None where a run gives all
+            samples one value.
+        issue_agreement: the same for the label issue score.
         reliability: of the mean rank over the runs, in [0, 1]: the correlation to expect with the
             mean of as many other runs of the same kind; NaN without information_agreement.
     """
@@ -112,8 +112,8 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
     positions = _shared(ids)
     first, *_ = runs.values()
     scores = list(zip(runs.values(), positions, strict=True))
-    information = np.stack([run.information[at] for run, at in scores])
-    issue_score = np.stack([run.issue_score[at] for run, at in scores])
+    information = np.stack([run.information[rows] for run, rows in scores])
+    issue_score = np.stack([run.issue_score[rows] for run, rows in scores])
     rank = (rankdata(information, axis=1) - 0.5) / information.shape[1]
     agreement = _agreement(tuple(runs), information)
     return Consensus(
@@ -122,7 +122,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
         positions=positions,
         information=information,
         issue_score=issue_score,
-        is_issue=np.stack([run.is_issue[at] for run, at in scores]),
+        is_issue=np.stack([run.is_issue[rows] for run, rows in scores]),
         rank=rank,
         information_agreement=agreement,
         issue_agreement=_agreement(tuple(runs), issue_score),
@@ -145,7 +145,7 @@ def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
 
 
 def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
-    """How two of r scores agree on average.
+    """Mean correlation of two of r scores.
 
     Args:
         correlations: [r, r], between every two of the scores.

@@ -1,7 +1,7 @@
-"""How well scores from projected Jacobians rank the samples, and the smallest projection that does.
+"""How well scores from projected Jacobians rank the samples, and the smallest that suffices.
 
-Some samples are scored exactly, one kernel row an output, and again from the very features that a
-run over all samples would collect: same coordinates, same signs, growing p.
+Some samples are scored exactly, one kernel row per output, and again from the features that a run
+over all samples would collect: same coordinates, same signs, for growing p.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import LARGEST_KERNEL, label_issues
 from datassay.score.leave_one_out import leave_one_out
 
-# Features in all that are tried.
+# Total numbers of features to try.
 N_FEATURES = (512, 1024, 2048, 4096, 8192)
 SCORES = ("information", "label_issues", "influence_mean")
 # Samples scored both ways; fewer say little about a rank correlation.
@@ -44,17 +44,17 @@ DRAWS, RESAMPLES = 3, 200
 
 @result
 class ProjectionQuality:
-    """Rank correlations of projected with exact scores, one row a projection, p ascending.
+    """Rank correlations of projected with exact scores, one row per projection, p ascending.
 
     Attributes:
-        projection: [q], coordinates a tensor, as `collect` takes them.
+        projection: [q], coordinates per tensor, as `collect` takes them.
         n_features: [q], p, features in all.
         correlation: score → [q, draws], Spearman's, unitless; NaN where a score is the same for all
             samples.
         low: score → [q], lower end of the 95 % interval of the mean over the draws.
         high: score → [q], its upper end.
-        unprojected: score → the same of exact scores whose outputs are treated as the features
-            treat them: 1 for joint outputs; for averaged ones what no p can exceed by much.
+        unprojected: score → the same for exact scores that treat outputs as the features do: 1 for
+            joint outputs; for averaged ones a limit that no p exceeds by much.
         n_samples: training samples scored, and as many queries or fewer.
         outputs: how the features treat the outputs, "joint" or "averaged".
         reference: the exact kernel compared with, "joint" or "averaged".
@@ -78,7 +78,7 @@ class ProjectionQuality:
             score: one of SCORES.
 
         Returns:
-            Its place in `projection`; None where none reaches the target.
+            Its index in `projection`; None where none reaches the target.
 
         Raises:
             SettingError: the target or the score is outside its rule.
@@ -91,7 +91,7 @@ class ProjectionQuality:
 
 
 def check_correlation(target: float) -> None:
-    """Refuse what no rank correlation can be asked to reach.
+    """Check that a rank correlation can reach a target.
 
     Args:
         target: rank correlation.
@@ -126,17 +126,17 @@ def projection_quality(
         model: as for `collect`.
         train: all n samples of the run; some of them are scored.
         val: its validation samples, or None; as many of them are the queries.
-        n_features: p tried, in all; those whose run over all samples exceeds the memory are not.
-            None at all: only `unprojected` is measured.
-        outputs: as for `collect`; "auto" is what it would choose for all samples.
+        n_features: totals p to try; those whose run over all samples exceeds the memory are
+            skipped. Empty: only `unprojected` is measured.
+        outputs: as for `collect`; "auto": its choice for all samples.
         projection_kind: of projection, as for `collect`.
-        memory: bytes the run over all samples is to stay within; None: what is free.
-        reference: exact kernel to compare with: "joint", or "averaged", which leaves out what
-            sharing one row among the outputs changes and allows more samples.
+        memory: limit of the run over all samples, bytes; None: what is free.
+        reference: exact kernel to compare with: "joint", or "averaged", which ignores the effect of
+            sharing one row among the outputs and allows more samples.
         n_samples: to score; None: 400, fewer where 400 k kernel rows are too many.
-        draws: of the projection, with seeds seed, seed + 1, ...
+        draws: number of projections, with seeds seed, seed + 1, ...
         seed: of the run's projection, and of the samples drawn.
-        progress: called with (step, done, in all).
+        progress: called with (step, scorings done, in all).
         **training: lr, steps, weight_decay, reduction, dynamics, as for `leave_one_out`.
 
     Returns:
@@ -147,10 +147,10 @@ def projection_quality(
         ModelError: as `collect` raises.
         SettingError: a setting is out of range, or too few samples can be scored.
 
-    Cost: one decomposition of n_samples k rows (20 s at 4000), one of n_samples rows a draw and p
+    Cost: one decomposition of n_samples k rows (20 s at 4000), one of n_samples rows per draw and p
     for averaged outputs, of n_samples k rows for joint ones.
-    Source: the measure is Spearman's; METHODS §2 for the scores. It holds for so many samples: of
-    more, samples differ by finer directions, and the same p may rank them less well.
+    Source: the measure is Spearman's; METHODS §2 for the scores. It holds for this number of
+    samples: more samples differ in finer directions, and the same p may rank them worse.
     """
     if reference not in ("joint", "averaged"):
         raise SettingError(f"reference must be joint or averaged; got {reference!r}.")
@@ -196,7 +196,7 @@ def _some(
 def _forms(
     layers: Layers, sizes: tuple[int, int, int], wanted: Sequence[int], settings: dict[str, Any]
 ) -> list[Form]:
-    """The run's forms that fit the memory, one a number of features."""
+    """The run's forms that fit the memory, one for each number of features."""
     free = settings["memory"] or available_memory()
     limits = dict.fromkeys(coordinates_for(layers, p) for p in sorted(wanted))
     forms = [choose_form(layers, sizes, projection=limit, **settings) for limit in limits]
@@ -210,7 +210,7 @@ def _projected(
     form: Form,
     seed: int,
 ) -> Linearization:
-    """Some samples linearised as the run over all would: in its form, with its projection."""
+    """Some samples linearised as in the run over all: same form, same projection."""
     frozen = frozen_copy(model, getattr(torch, form.precision))
     given = {part: samples for part, samples in sets.items() if samples is not None}
     layers = sample_layers(model, given["train"])
@@ -236,7 +236,7 @@ def _projected(
         return lin.averaged()
     if outputs == "joint" or len(rows["train"]) > form.n_features:
         return lin
-    # The smaller of the two, for otherwise so few samples would be judged by p x p systems.
+    # The smaller of the two: otherwise few samples would need p x p systems.
     train, val = (None if r is None else r.double() for r in (rows["train"], rows.get("val")))
     assert train is not None
     return replace(
@@ -300,9 +300,9 @@ def rank_correlation(
         others: of the same samples; further axes broadcast.
 
     Returns:
-        In [-1, 1]; NaN where all values are one.
+        In [-1, 1]; NaN where all values are equal.
 
-    Cost: a sort a row.
+    Cost: a sort per row.
     Source: Spearman (1904). Exact.
     """
     return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
@@ -318,7 +318,7 @@ def correlation(
         others: of the same samples; further axes broadcast.
 
     Returns:
-        In [-1, 1]; NaN where all values are one.
+        In [-1, 1]; NaN where all values are equal.
 
     Cost: a pass over the values.
     Source: Pearson (1895). Exact.

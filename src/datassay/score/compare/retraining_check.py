@@ -1,4 +1,4 @@
-"""How far scores of the linearised network hold for the real one, by retraining without some."""
+"""How far scores of the linearised network hold for the real one, by retraining without samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESAMPLES = 2000
 
 @result
 class RetrainingCheck:
-    """What removing s samples changes: by the linearised network, and by really retraining.
+    """Changes by removing s samples: of the linearised network, and measured by retraining.
 
     Attributes:
         removed: [s], positions of the samples left out.
@@ -28,7 +28,7 @@ class RetrainingCheck:
         pearson: correlation of the two.
         interval: its 95 % bootstrap interval.
         rank: their rank correlation.
-        weights: correlation of ‖w − w₋ᵢ‖² of the two.
+        weights: correlation of ‖w − w₋ᵢ‖² between the two.
     """
 
     removed: Int[np.ndarray, " s"]
@@ -41,7 +41,7 @@ class RetrainingCheck:
     weights: float
 
     def to_table(self) -> pa.Table:
-        """One row a sample left out: id, linearised, retrained."""
+        """One row per sample left out: id, linearised, retrained."""
         return pa.table({
             "id": self.ids,
             "linearised": self.linearised,
@@ -59,10 +59,10 @@ def retraining_check(loo: LeaveOneOut, retrained: Retrained, *, seed: int = 0) -
         seed: of the bootstrap.
 
     Returns:
-        The correlations; NaN where all changes are one.
+        The correlations; NaN where all changes are equal.
 
     Raises:
-        DataError: fewer than 5 samples, or other samples.
+        DataError: fewer than 5 samples, or not samples of loo.
 
     Cost: 2000 correlations of s numbers.
     Source: S1 Table 1, for any data and network. The intervals are ours (percentile bootstrap).

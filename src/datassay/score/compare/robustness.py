@@ -25,14 +25,14 @@ Predictor = Callable[[np.ndarray], Any]
 
 @result
 class Robustness:
-    """What each model gets right at each level of a corruption.
+    """Hits of each model at each level of a corruption.
 
     Attributes:
         corruption: "noise", whose levels are σ in the unit of x, or "patches", whose levels are
             areas in pixels.
         names: of the m models.
         levels: [l], ascending; the first is 0, the images as they are.
-        hits: [m, l, n], share of a sample's corrupted copies that a model labels rightly.
+        hits: [m, l, n], share of a sample's corrupted copies that a model labels correctly.
     """
 
     corruption: str
@@ -52,7 +52,7 @@ class Robustness:
 
     @property
     def drop(self) -> Float[np.ndarray, "m l"]:
-        """[m, l], (A(0) − A(level)) / A(0): 0 is a robust model, 1 one with nothing right.
+        """[m, l], (A(0) − A(level)) / A(0); 0 is robust, 1 has nothing right.
 
         The text of S3 §3.6.2 defines this and calls it negative; its figures show −drop, since
         there the higher curve is the better one.
@@ -68,7 +68,7 @@ class Robustness:
     def drop_difference(
         self, name: str, other: str
     ) -> tuple[Float[np.ndarray, " l"], Float[np.ndarray, " l"]]:
-        """The drop of one model less that of another on the same corrupted images.
+        """The drop of one model minus that of another on the same corrupted images.
 
         Args:
             name: a model.
@@ -89,7 +89,7 @@ class Robustness:
         return self.drop[a] - self.drop[b], half
 
     def to_table(self) -> pa.Table:
-        """One row a model and level."""
+        """One row per model and level."""
         m, n_levels = self.accuracy.shape
         columns = {
             "model": np.repeat(np.array(self.names), n_levels),
@@ -103,7 +103,7 @@ class Robustness:
         return pa.table(columns)
 
     def _drop_influence(self, model: int) -> Float[np.ndarray, "l n"]:
-        """What each sample adds to the drop, to first order: the delta method for a ratio."""
+        """Each sample's part in the drop, to first order: the delta method for a ratio."""
         hits, drop = self.hits[model], self.drop[model]
         clean = hits[:1]
         return ((1 - drop[:, None]) * clean - hits) / clean.mean()
@@ -122,7 +122,7 @@ def robustness(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Robustness:
-    """Accuracy of models that were trained on clean images, on corrupted ones.
+    """Accuracy on corrupted images of models trained on clean ones.
 
     Args:
         predictors: name → model, a function from images like x to labels [n].
@@ -137,12 +137,12 @@ def robustness(
         progress: called with (step, levels · draws done, levels · draws in all).
 
     Returns:
-        What each model gets right; every model sees the same corrupted images.
+        Hits of each model; every model sees the same corrupted images.
 
     Raises:
         SettingError: no model, an unknown corruption, a negative level, or draws below 1.
-        DataError: the images cannot be corrupted so.
-        ModelError: a model's labels are not one a sample, or none of them is right on the images
+        DataError: the images do not suit the corruption.
+        ModelError: a model's labels are not one per sample, or none of them is right on the images
             as they are, so that no relative drop exists.
 
     Cost: 1 + levels · draws predictions of all images by each model.
@@ -200,7 +200,7 @@ def _hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.n
     labels = np.asarray(predictor(x))
     if labels.shape != y.shape:
         raise ModelError(
-            f"{name} must give one label a sample, {list(y.shape)}; got {list(labels.shape)}. "
+            f"{name} must give one label per sample, {list(y.shape)}; got {list(labels.shape)}. "
             "Pass a function that returns labels, such as an estimator's predict."
         )
     return labels == y

@@ -1,4 +1,4 @@
-"""Do scores agree? Correlations between score vectors, averaged over repeated runs."""
+"""Agreement of scores: correlations between score vectors, averaged over repeated runs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
             finite, or scores that are all equal.
 
     Cost: s r² n operations.
-    Source: S1 App. A.4, Fig. 5 (Pearson, averages over 10 runs); ranks are ours, for information
-    is spread over decades and a few samples make most of a linear correlation.
+    Source: S1 App. A.4, Fig. 5 (Pearson, averages over 10 runs); ranks are ours, as information
+    spans decades and a few samples dominate a linear correlation.
     """
     values = _checked(scores)  # [r, s, n]
     ranked = rankdata(values, axis=2)

@@ -1,4 +1,4 @@
-"""Influence by conjugate gradients: no Hessian is held, only its products with vectors."""
+"""Influence by conjugate gradients: only Hessian-vector products, the Hessian is never stored."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from datassay.score.influence.problem import Problem, newton_changes
 def conjugate_gradients(
     problem: Problem, *, tolerance: float = 1e-6, iterations: int = 500
 ) -> Iterator[OutputChanges]:
-    """Solve (H + penalty I) u = ∇ℓ_i for many samples side by side, each to its own tolerance.
+    """Solve (H + penalty I) u = ∇ℓ_i for many samples at once, each up to its tolerance.
 
     Args:
         problem: the network, samples and queries.
-        tolerance: of the residual's norm over the gradient's.
-        iterations: at most; samples that need more are warned of, with the residual reached.
+        tolerance: for the residual's norm divided by the gradient's.
+        iterations: at most; a warning counts samples that need more and names the residual reached.
 
     Yields:
         Chunks in sample order.
 
     Raises:
-        SettingError: a setting is not positive, or a direction of negative curvature turned up.
+        SettingError: a setting is not positive, or a direction has negative curvature.
 
-    Cost: one Hessian product a sample and iteration (about √(λ_max / penalty) iterations); five
+    Cost: one Hessian product per sample and iteration (about √(λ_max / penalty) iterations); five
     weight vectors for each sample of a chunk.
-    Source: Koh and Liang (2017) §3, after Martens (2010). Deviates: the exact Hessian of all
-    samples in every product.
+    Source: Koh and Liang (2017) §3, after Martens (2010). Deviates: every product takes the exact
+    Hessian of all samples.
     """
     if not tolerance > 0:
         raise SettingError(f"tolerance must be positive; got {tolerance}.")
@@ -72,7 +72,7 @@ def _solve(
         if not len(rows):
             break
         along = direction[rows]
-        product = hessian_products(problem.at, along) + problem.penalty * along
+        product = hessian_products(problem.mean_loss, along) + problem.penalty * along
         curvature = (along * product).sum(1)
         if not (curvature > 0).all():
             raise SettingError(_negative(along, curvature, problem))

@@ -1,4 +1,4 @@
-"""Influence with the whole Hessian, factored once: for small models, and the oracle of the rest."""
+"""Influence with the whole Hessian, factored once: for small models, and as the oracle."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def exact(problem: Problem) -> Iterator[OutputChanges]:
     Cost: 2 d passes over the samples, d³/3 operations, 2 d² a sample; 2 d² values.
     Source: Koh and Liang (2017), eq. 1. Deviates nowhere.
     """
-    d = problem.at.n_parameters
-    whole = hessian(problem.at, lambda done: problem.progress("Hessian", done, d))
+    d = problem.mean_loss.n_parameters
+    whole = hessian(problem.mean_loss, lambda done: problem.progress("Hessian", done, d))
     whole.diagonal().add_(problem.penalty)
     factor, failed = torch.linalg.cholesky_ex(whole)
     pivots = factor.diagonal().square()

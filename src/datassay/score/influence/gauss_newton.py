@@ -22,19 +22,19 @@ from datassay.score.linear.panels import all_rows, gram
 
 
 def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[OutputChanges]:
-    """What removing each sample changes at the weights where `lin` was collected.
+    """Changes by removing each sample, at the weights where `lin` was collected.
 
     Args:
         lin: collected at the trained weights with allow_trained=True and, where k > 1, joint
-            outputs; its validation samples are the queries, or the training samples without any.
-        loss: what the network was trained with, "cross_entropy" or "mse".
+            outputs; the queries are its validation samples, else its training samples.
+        loss: training loss, "cross_entropy" or "mse".
         damping: ε/n, of the mean loss; includes the weight decay of the training.
 
     Yields:
         Chunks in sample order; output changes are linear in the step.
 
     Raises:
-        SettingError: damping is not positive, or the loss or the form does not suit.
+        SettingError: damping is not positive, or the loss or the form does not fit.
 
     Cost: 2 n k p² operations for H and 2 m k p a sample; n k p values. Kernels cost an
     eigendecomposition first, p = n k.
@@ -58,7 +58,7 @@ def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[Outp
     lower = torch.linalg.cholesky(hessian)
     white = _whiten(lower, features)  # J L⁻ᵀ
     white_queries = _whiten(lower, queries)
-    del lin, features, queries, hessian  # several networks wait here side by side
+    del lin, features, queries, hessian  # several networks may be held here at once
     leverage = white @ white.mT  # H_ii, [n, k, k]
     inner = torch.eye(k, dtype=torch.float64) - curvature @ leverage
     step = torch.linalg.solve(inner, slope[..., None])  # (I − S H_ii)⁻¹ R

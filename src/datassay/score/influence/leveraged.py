@@ -18,7 +18,7 @@ def leveraged(problem: Problem, projection: int | None = None) -> Iterator[Outpu
 
     Args:
         problem: the network, samples and queries.
-        projection: features a sample and output that the Jacobian is projected to, drawn by the
+        projection: features per sample and output that the Jacobian is projected to, drawn by the
             problem's seed; None keeps it whole.
 
     Yields:
@@ -28,15 +28,15 @@ def leveraged(problem: Problem, projection: int | None = None) -> Iterator[Outpu
         SettingError: damping and weight decay are both 0, or the projection is out of range.
 
     Cost: one pass for the Jacobians, and that of `gauss_newton`.
-    Source: METHODS §3. H is positive semidefinite wherever the weights are, so damping alone
-    decides whether it can be inverted. Projected effects deviate (TRAK's approximation: Park et
-    al., 2023): on 400 digits 2048 features kept 0.88 of the five largest effects a query.
+    Source: METHODS §3. H is positive semidefinite at any weights, so damping alone decides whether
+    it can be inverted. Projected effects deviate (TRAK's approximation: Park et al., 2023): on 400
+    digits 2048 features kept 0.88 of the five largest effects per query.
     """
-    chunks = gauss_newton(_collected(problem, projection), problem.at.loss, problem.penalty)
+    chunks = gauss_newton(_collected(problem, projection), problem.mean_loss.loss, problem.penalty)
     if problem.removed is None:
         yield from chunks
         return
-    parts = list(chunks)  # the leverages of all samples come together anyway
+    parts = list(chunks)  # all samples' leverages are computed together anyway
     chosen = torch.tensor(problem.removed)
     outputs = torch.cat([part.outputs for part in parts])[chosen]
     yield OutputChanges(0, outputs, torch.cat([part.weights for part in parts])[chosen])

@@ -1,7 +1,7 @@
 """Influence of every sample on the others at the linearised network's own minimum.
 
-The linearised network f₀ + Φ w has an exact minimum of its ridge-penalised mean squared error, so
-that influence is what it is defined to be there, from the features that every other score uses:
+The linearised network f₀ + Φ w has an exact minimum of its ridge-penalised mean squared error,
+where the definition of influence holds exactly. Features are those of every other score:
 X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹,  e = f − y at the minimum.
 """
 
@@ -31,10 +31,10 @@ class SampleInfluence:
         variance: [n], V[X(z, ·)], over all others, or over the partners drawn.
         skewness: [n], of X(z, ·).
         kurtosis: [n], of X(z, ·); 3 for a normal distribution.
-        own: [n], X(z, z): what more weight on z does to its own loss, negative.
+        own: [n], X(z, z): change of its own loss by more weight on z, negative.
         total_mean: E[X] over all pairs; exact.
-        total_variance: V[X] over all pairs, or over those looked at.
-        total_variance_error: its standard error; 0 where every pair was looked at.
+        total_variance: V[X] over all pairs, or over those used.
+        total_variance_error: its standard error; 0 where every pair was used.
         n_partners: samples that each sample was paired with.
         ridge: λ, absolute, of the sum loss; λ/n of the mean loss.
         ids: [n].
@@ -73,8 +73,8 @@ def linear_influence(
         lin: the linearisation.
         ridge: λ of the sum loss Σ ½‖f − y‖² + (λ/2)‖w − w₀‖², positive, kernel unit; the one that
             `label_issues` chooses has the least leave-one-out error.
-        n_partners: samples that each sample is paired with, at least 3; all of them where there are
-            no more. Drawn once, the same for every sample.
+        n_partners: samples that each sample is paired with, at least 3; all where n is not larger.
+            Drawn once, the same for every sample.
         seed: of the draw.
         progress: called with (step, samples done, samples in all).
 
@@ -112,8 +112,8 @@ def linear_influence(
 class _Minimum:
     """The ridge fit, and X between its samples and the partners, a panel at a time.
 
-    X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Where outputs
-    share a row (b = 1), u = scaled and v = e. A row an output (c = 1): u = Σ_b e_b scaled_b, v = 1.
+    X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Outputs that
+    share a row (b = 1): u = scaled, v = e. A row per output (c = 1): u = Σ_b e_b scaled_b, v = 1.
     """
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
@@ -131,10 +131,10 @@ class _Minimum:
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
-        self, rows: Float[Tensor, "g b p"], at: Tensor | slice
+        self, rows: Float[Tensor, "g b p"], part: Tensor | slice
     ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"]]:
         """The factors u and v of some samples."""
-        errors = rows @ self._weights - self._residual[at]  # f − y at the minimum, [g, b, c]
+        errors = rows @ self._weights - self._residual[part]  # f − y at the minimum, [g, b, c]
         if errors.shape[1] == 1:
             return rows[:, 0] * self._scale, errors[:, 0]
         along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
@@ -152,22 +152,22 @@ class _Minimum:
         return -n * pairs, -n * own, -n * whole
 
     def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Of a panel's samples: moments, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        """Moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
         x, own, whole = self.influence(part)
         n, s = len(self._residual), len(self._drawn)
         is_self = self._drawn[None] == torch.arange(part.start, part.stop)[:, None]
         others = s - is_self.sum(1)
         mean = (whole - own) / (n - 1)
         x = x.masked_fill(is_self, 0.0)
-        # About the mean over all others, so that the variance over those drawn is unbiased.
+        # Centred on the mean over all others, so that the variance over those drawn is unbiased.
         central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
         square = central.square()
         variance = square.sum(1) / others
         scale = torch.where(variance > 0, variance, 1.0)
         skewness = (square * central).sum(1) / others / scale**1.5
         kurtosis = square.square().sum(1) / others / scale**2
-        result = torch.stack([mean, variance, skewness, kurtosis, own])
-        return result, x.sum(0), x.square().sum(0)
+        moments = torch.stack([mean, variance, skewness, kurtosis, own])
+        return moments, x.sum(0), x.square().sum(0)
 
 
 class _Sums:
@@ -179,13 +179,13 @@ class _Sums:
         self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
 
     def see(self, part: slice, moments: Tensor, first: Tensor, second: Tensor) -> None:
-        """Take up what a panel's samples gave."""
+        """Add one panel's results."""
         self._moments[:, part] = moments
         self._first += first
         self._second += second
 
     def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
-        """What all panels gave.
+        """The result of all panels.
 
         Returns:
             The moments of every sample and of all pairs.

@@ -13,11 +13,11 @@ from datassay.errors import SettingError
 from datassay.score.attribution import OutputChanges
 from datassay.score.influence.problem import Problem, newton_changes
 
-# Recursions between two looks at the size of the estimate.
+# Recursions between two checks of the estimate's size.
 LOOK_EVERY = 20
 # The estimate may exceed what a positive definite Hessian allows by this factor: batches are noisy.
 LARGEST_GROWTH = 10.0
-# A relative residual beyond this is worth a warning.
+# A relative residual above this causes a warning.
 NOTABLE_RESIDUAL = 0.1
 
 
@@ -35,7 +35,7 @@ def lissa(
         problem: the network, samples and queries.
         depth: recursions. Curvature below scale / depth is not inverted yet.
         scale: must exceed half of the largest eigenvalue of any batch's Hessian plus penalty.
-        batch_size: samples a product, drawn without replacement; None takes all of them.
+        batch_size: samples per product, drawn without replacement; None takes all of them.
         repeats: independent estimates to average.
 
     Yields:
@@ -44,12 +44,12 @@ def lissa(
     Raises:
         SettingError: a setting is not positive, or the recursion diverges.
 
-    Cost: depth · repeats Hessian products on a batch, and one on all samples, a sample; five weight
+    Cost: per sample depth · repeats Hessian products on a batch and one on all samples; five weight
     vectors for each sample of a chunk. All samples share each batch: the estimate of each has the
     distribution that batches of its own would give, and the weights' passes are done once.
     Source: Agarwal, Bullins and Hazan (2017); Koh and Liang (2017) §3; S1 Table 2 has depth and
     scale 1000, its code batches of 128. Deviates: damping is added to H; both codes write
-    v ← ∇ℓ + (1 − damping) v − H v / scale, so that theirs times scale is ours (S1: 0.01 · 1000).
+    v ← ∇ℓ + (1 − damping) v − H v / scale, so their damping times scale is ours (S1: 0.01 · 1000).
     """
     _check(depth=depth, scale=scale, repeats=repeats)
     if batch_size is not None:
@@ -93,11 +93,11 @@ def _recursion(
     keep = 1 - problem.penalty / scale
     estimate = gradients.clone()
     for done in range(1, depth + 1):
-        batch = _batch(len(problem.at), batch_size, draw)
-        product = hessian_products(problem.at, estimate, batch)
+        batch = _batch(len(problem.mean_loss), batch_size, draw)
+        product = hessian_products(problem.mean_loss, estimate, batch)
         estimate = estimate.mul_(keep).add_(gradients).sub_(product, alpha=1 / scale)
         if done % LOOK_EVERY == 0 or done == depth:
-            # Where no step stretches, a sum of done + 1 terms is at most so long.
+            # If no step lengthens a vector, a sum of done + 1 terms is at most this long.
             bound = (done + 1) * gradients.norm(dim=1)
             if not (estimate.norm(dim=1) <= LARGEST_GROWTH * bound).all():
                 raise SettingError(
@@ -116,6 +116,6 @@ def _batch(n: int, batch_size: int | None, draw: torch.Generator) -> Int[Tensor,
 
 def _residual(problem: Problem, gradients: Tensor, solution: Tensor) -> Float[Tensor, " s"]:
     """‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples."""
-    left = hessian_products(problem.at, solution) + problem.penalty * solution - gradients
+    left = hessian_products(problem.mean_loss, solution) + problem.penalty * solution - gradients
     size = gradients.norm(dim=1)
     return left.norm(dim=1) / size.clamp_min(torch.finfo(size.dtype).tiny)

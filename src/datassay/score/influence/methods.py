@@ -28,7 +28,7 @@ from datassay.score.linear.outcome import Outcome, outcome
 from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
 
-# A new method is one function from a problem and its own settings to changed outputs, and one line.
+# A new method is a function from a problem and its settings to output changes, and one line here.
 METHODS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
     "gauss_newton": leveraged,
     "exact": exact,
@@ -69,15 +69,14 @@ def influence(
             samples, more with a `projection`), "exact" (the whole Hessian, small models), "cg"
             (conjugate gradients: `tolerance`, `iterations`), "lissa" (`depth`, `scale`,
             `batch_size`, `repeats`) or "tracin" (no Hessian: `lr`, `checkpoints`).
-        loss: what the model was trained with, "cross_entropy" (one output: binary), "mse", or
-            "auto": by the task.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
         measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
         damping: added to the Hessian to make it invertible; changes the scores.
-        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² beside the mean loss.
-        removed: positions of the samples to remove, one at a time; None is every one.
-        top: keep only this many samples a query and direction, as in `attribution`.
+        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
+        removed: positions of the samples to remove, one at a time; None: all.
+        top: keep only this many samples per query and direction, as in `attribution`.
         precision: "float64", or "float32" at half the memory and time.
-        seed: of the batches of "lissa" and of a projection; each further model has the next.
+        seed: of the batches of "lissa" and of a projection; each further model takes the next.
         progress: called with (step, units done, units in all).
         settings: the method's own.
 
@@ -91,8 +90,8 @@ def influence(
         ModelError: outputs do not fit the targets or are not finite, or a layer cannot be
             vectorised.
 
-    Cost: a gradient and a solve a sample (see the methods), and m forward passes; n m values, or
-    4 m top. Several models are held and computed side by side.
+    Cost: a gradient and a solve per sample (see the methods), and m forward passes; n m values, or
+    4 m top. Several models are held and computed together.
     Source: Koh and Liang (2017). Exact to first order in 1/n at a minimum with a positive definite
     Hessian; elsewhere damping decides. Deviates by damping alone.
     """
@@ -104,13 +103,13 @@ def influence(
     problems = []
     for place, one in enumerate(models):
         report = _part(progress, place, len(models))
-        at = loss_at(one, train, loss, precision)
-        x = at.x if val is None else inputs(at.template, val)
+        mean = loss_at(one, train, loss, precision)
+        x = mean.x if val is None else inputs(mean.template, val)
         penalties = (float(damping), float(weight_decay))
         problems.append(
-            Problem(one, train, val, at, x, *penalties, precision, chosen, seed + place, report)
+            Problem(one, train, val, mean, x, *penalties, precision, chosen, seed + place, report)
         )
-    outputs = [outputs_at(p.at, p.queries).double().cpu() for p in problems]
+    outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     measured = _outcome(measure, loss, outputs, train if val is None else val)
     streams = [
         effects_of(METHODS[method](p, **settings), f, measured)
@@ -158,7 +157,7 @@ def _outcome(measure: str, loss: str, outputs: list[Tensor], queries: SampleSet)
 
 
 def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
-    """Models of one architecture come in chunks of the same samples."""
+    """Effects averaged over models of one architecture, whose chunks hold the same samples."""
     for parts in zip(*streams, strict=True):
         starts = {(p.start, len(p.effect)) for p in parts}
         if len(starts) > 1:

@@ -1,4 +1,4 @@
-"""What every influence method is given, and what those share that solve with the Hessian."""
+"""Input of every influence method, and code shared by those that solve with the Hessian."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Problem:
         model: at its trained weights.
         train: n training samples.
         val: the queries; None where they are the training samples.
-        at: the mean loss of `train` around the weights.
-        queries: inputs of the m queries, as `at` has them.
+        mean_loss: the mean loss of `train` around the weights.
+        queries: inputs of the m queries, as `mean_loss` has them.
         damping: added to the Hessian of the mean loss only to make it invertible.
-        weight_decay: added to it because training had it.
-        precision: of `at`.
-        removed: positions of the samples to remove, one at a time; None is every one.
-        seed: of whatever a method draws.
+        weight_decay: added to it because the training loss has it.
+        precision: of `mean_loss`.
+        removed: positions of the samples to remove, one at a time; None: all.
+        seed: of a method's random draws.
         progress: called with (step, units done, units in all).
         warnings: a method appends what the user should know.
     """
@@ -41,7 +41,7 @@ class Problem:
     model: nn.Module
     train: SampleSet
     val: SampleSet | None
-    at: LossAt
+    mean_loss: LossAt
     queries: Float[Tensor, "m ..."]
     damping: float
     weight_decay: float
@@ -53,7 +53,7 @@ class Problem:
 
     @property
     def penalty(self) -> float:
-        """What the diagonal of the Hessian of the mean loss gains."""
+        """Added to the diagonal of the mean loss's Hessian."""
         return self.damping + self.weight_decay
 
 
@@ -62,17 +62,17 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
 
     Args:
         problem: the network, samples and queries.
-        solve: the method's way to apply the inverse to several gradients.
+        solve: applies the inverse to several gradients.
 
     Yields:
         Chunks in sample order; output changes are first order in Δ.
     """
     for start, gradients in gradient_chunks(problem):
-        yield moved(problem, start, solve(gradients) / -len(problem.at))
+        yield moved(problem, start, solve(gradients) / -len(problem.mean_loss))
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
-    """Gradients of the losses of the samples to remove, as many at once as memory is set aside for.
+    """Loss gradients of the samples to remove, in chunks that fit the memory set aside.
 
     Args:
         problem: the network and its samples.
@@ -80,19 +80,19 @@ def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chun
     Yields:
         Position of the first sample among those to remove, and the gradients.
     """
-    at = problem.at
+    losses = problem.mean_loss
     if problem.removed is not None:
         own = torch.tensor(problem.removed)
-        at = replace(at, x=at.x[own], y=at.y[own])
-    n, size = len(at), at.vectors_at_once
+        losses = replace(losses, x=losses.x[own], y=losses.y[own])
+    n, size = len(losses), losses.vectors_at_once
     for start in range(0, n, size):
         stop = min(start + size, n)
-        yield start, loss_gradients(at, start, stop)
+        yield start, loss_gradients(losses, start, stop)
         problem.progress("remove samples", stop, n)
 
 
 def moved(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> OutputChanges:
-    """The chunk whose removal moves the weights so.
+    """Output and weight changes of a chunk whose removals move the weights.
 
     Args:
         problem: the network and the queries.
@@ -102,5 +102,5 @@ def moved(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> Outp
     Returns:
         Output changes by the network's Jacobian, and squared weight changes, in float64.
     """
-    outputs = output_changes(problem.at, problem.queries, moves).double().cpu()
+    outputs = output_changes(problem.mean_loss, problem.queries, moves).double().cpu()
     return OutputChanges(start, outputs, moves.double().square().sum(1).cpu())

@@ -1,4 +1,4 @@
-"""TracIn: what gradient steps on a sample, at one or several checkpoints, did to the outputs."""
+"""TracIn: how gradient steps on a sample, at one or several checkpoints, changed the outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tracin(
     Raises:
         SettingError: no checkpoint, an lr that is not positive, or not one lr a checkpoint.
 
-    Cost: two passes a sample and checkpoint, and one over the queries for each; two weight vectors
+    Cost: two passes per sample and checkpoint, each with one over the queries; two weight vectors
     for each sample of a chunk.
     Source: Pruthi et al. (2020), TracInCP. Deviates: margin and loss are taken of the summed output
     change at the trained network, not of their gradient at each checkpoint; "output" agrees.
@@ -44,7 +44,7 @@ def tracin(
         raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
-            f"lr must be one number, or one a checkpoint; got {len(rates)} for {len(models)}."
+            f"lr must be one number, or one per checkpoint; got {len(rates)} for {len(models)}."
         )
     if not all(rate > 0 for rate in rates):
         raise SettingError(f"lr must be positive; got {min(rates)}.")
@@ -58,10 +58,10 @@ def tracin(
 
 def _steps(problem: Problem, model: nn.Module, rate: float) -> Iterator[tuple]:
     """Start, output changes and weight changes of every chunk at one checkpoint."""
-    at = problem.at
+    mean_loss = problem.mean_loss
     if model is not problem.model:
-        at = loss_at(model, problem.train, at.loss, problem.precision)
-    here = replace(problem, at=at)
+        mean_loss = loss_at(model, problem.train, mean_loss.loss, problem.precision)
+    here = replace(problem, mean_loss=mean_loss)
     for start, gradients in gradient_chunks(here):
         moves = -rate * gradients
         yield start, moved(here, start, moves).outputs, moves

@@ -66,10 +66,10 @@ def unrolled(
         val: the queries; None takes the training samples.
         lr: step size of full-batch gradient descent on the mean loss, as in `retrain`.
         steps: t.
-        weight_decay: (weight_decay/2)‖w − w₀‖² beside the mean loss.
+        weight_decay: (weight_decay/2)‖w − w₀‖² added to the mean loss.
         loss: "cross_entropy", "mse", or "auto": by the task.
         measure: "output", "margin" or "loss".
-        removed: positions of the s samples to remove, one at a time; None is every one.
+        removed: positions of the s samples to remove, one at a time; None: all.
         top: as in `attribution`.
         precision: "float32" or "float64".
         progress: called with (step, network updates done, in all).
@@ -83,7 +83,7 @@ def unrolled(
         DataError: too few samples, or train and val do not belong together.
         ModelError: outputs do not fit the targets, or a layer cannot be vectorised.
 
-    Cost: about four passes over the n samples a step and removed sample, the order of `retrain`
+    Cost: about four passes over the n samples per step and removed sample, the order of `retrain`
     itself; s weight vectors held.
     Source: METHODS §3, "differentiating the whole training run", forward mode. First order in the
     sample's weight, with no assumption of a minimum; right where training is smooth.
@@ -96,10 +96,10 @@ def unrolled(
             f"{lr}, {steps} and {weight_decay}."
         )
     chosen = positions(removed, len(train))
-    at = loss_at(model, train, loss, precision)
+    start = loss_at(model, train, loss, precision)
     report = partial(progress, STEP)
-    trained, moves = _unroll(at, torch.tensor(chosen), (lr, steps, weight_decay), report)
-    queries, seen = (at.x, train) if val is None else (inputs(at.template, val), val)
+    trained, moves = _unroll(start, torch.tensor(chosen), (lr, steps, weight_decay), report)
+    queries, seen = (start.x, train) if val is None else (inputs(start.template, val), val)
     outputs = outputs_at(trained, queries).double().cpu()
     targets = network_targets(seen, outputs.shape[1])
     measured = outcome(measure, loss, outputs, targets, is_classification=train.is_classification)
@@ -115,26 +115,26 @@ def _unroll(
 ) -> tuple[LossAt, Float[Tensor, "s d"]]:
     """The trained network, and w − w₋ᵢ = −ẇ_i for every removed sample."""
     lr, steps, weight_decay = run
-    n, at = len(start), start
+    n, now = len(start), start
     first = flat_weights(start)
     own = replace(start, x=start.x[removed], y=start.y[removed])
     tangents = torch.zeros(len(removed), start.n_parameters, dtype=first.dtype)
     for step in range(steps):
-        here = replace(own, weights=at.weights)
+        here = replace(own, weights=now.weights)
         pulls = loss_gradients(here, 0, len(removed))  # ∇ℓ_i
-        weights = flat_weights(at)
-        slope = mean_gradient(at) + weight_decay * (weights - first)
-        parts = tangents.split(at.vectors_at_once)
-        curved = torch.cat([hessian_products(at, part) for part in parts])
+        weights = flat_weights(now)
+        slope = mean_gradient(now) + weight_decay * (weights - first)
+        parts = tangents.split(now.vectors_at_once)
+        curved = torch.cat([hessian_products(now, part) for part in parts])
         tangents -= lr * (curved + weight_decay * tangents + (slope - pulls) / n)
-        at = with_weights(at, weights - lr * slope)
+        now = with_weights(now, weights - lr * slope)
         report(step + 1, steps)
     if not torch.isfinite(tangents).all():
         raise SettingError(
             f"lr must be low enough for the run's derivatives to stay finite; at lr = {lr} they "
             "overflow, so removing a sample has no first-order effect. Lower lr."
         )
-    return at, -tangents
+    return now, -tangents
 
 
 def _changes(

@@ -1,4 +1,4 @@
-"""Average information of a sample over random subsets of the others, as data Shapley averages."""
+"""Average information of a sample over random subsets of the others, as in data Shapley."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from datassay.score.linear.training_run import training_run
 from datassay.score.sample_information import sample_information
 
 FRACTIONS = (0.25, 0.5, 0.75)
-# So many draws bring every sample into two of the smallest of these, whatever their number.
+# This many draws put every sample into two of the smallest subsets, for any n.
 FEWEST_DRAWS = 8
 
 
 @result
 class AverageInformation:
-    """Information of each sample beside random subsets, one row per sample.
+    """Information of each sample given random subsets, one row per sample.
 
     Attributes:
         information: [n], nats: the mean over draws in which the sample took part, each fraction
@@ -61,17 +61,17 @@ def average_information(
     progress: Progress = silent,
     **settings: float | int | str | None,
 ) -> AverageInformation:
-    """Mean information of each sample beside random subsets of the others.
+    """Mean information of each sample given random subsets of the others.
 
-    A sample with a twin informs nothing beside all others, yet something beside the half of them:
-    this is what `sample_information` alone cannot see.
+    A sample with a twin adds no information to all others, but some to half of them, which
+    `sample_information` alone does not show.
 
     Args:
         lin: the linearisation.
         fractions: sizes of the subsets as shares of n. Evenly spaced ones weigh all sizes alike, as
             the Shapley value does.
-        draws: subsets a fraction. They are balanced: at each fraction no sample is in two draws
-            more than another.
+        draws: subsets per fraction. They are balanced: at each fraction the draws per sample differ
+            by at most one.
         seed: of the subsets.
         progress: called with (step, draws done, draws in all).
         settings: smoothing, sigma and batch_size of `sample_information`; lr, steps, weight_decay,

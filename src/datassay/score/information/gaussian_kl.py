@@ -1,4 +1,4 @@
-"""Sample information with SGD's noise measured again without the sample (unequal covariances)."""
+"""Sample information with SGD's noise recomputed without the sample (unequal covariances)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gaussian_kl(
     other_mean: Float[Tensor, " p"],
     other_covariance: Float[Tensor, "p p"],
 ) -> tuple[float, float]:
-    """KL(N(μ, Σ) ‖ N(μ′, Σ′)) in nats, split into what the means and the covariances give.
+    """KL(N(μ, Σ) ‖ N(μ′, Σ′)) in nats, split into parts of the means and the covariances.
 
     ½ δᵀ Σ′⁻¹ δ  and  ½ (tr(Σ′⁻¹ Σ) + ln |Σ′| − ln |Σ| − p),  δ = μ − μ′
 
@@ -40,7 +40,7 @@ def gaussian_kl(
         other_covariance: Σ′.
 
     Returns:
-        Both parts, neither negative; infinite where Σ or Σ′ is singular beside its largest
+        Both parts, neither negative; infinite where Σ or Σ′ is singular relative to its largest
         eigenvalue.
 
     Cost: about 20 p³ operations.
@@ -68,7 +68,7 @@ class KlInformation:
         information: [n], nats, the sum of the two parts. Infinite where SGD without the sample has
             no noise in a direction that it has with it.
         shift: [n], nats: ½ Δᵀ Σ₋ᵢ⁻¹ Δ.
-        shape: [n], nats: what the change of the covariance adds.
+        shape: [n], nats: the part of the covariance's change.
         ids: [n], the samples' ids.
         batch_size: b.
         step: η on all samples, sum-loss convention.
@@ -100,8 +100,8 @@ def kl_information(
 ) -> KlInformation:
     """KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
 
-    `sample_information(smoothing="sgd")` holds Σ constant when a sample is removed; this computes
-    it again, for few weights.
+    `sample_information(smoothing="sgd")` holds Σ constant when a sample is removed; this recomputes
+    it, for few weights.
 
     Args:
         lin: the linearisation.

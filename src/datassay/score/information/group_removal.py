@@ -1,6 +1,6 @@
-"""What removing whole groups of samples does to the trained weights, in coordinates.
+"""Change of the trained weights by removing whole groups of samples, in coordinates.
 
-Three exact ways, the cheapest for each size: the block formula of single samples with more rows,
+Three exact ways; each size takes the cheapest: the block formula of single samples with more rows,
 training the rest again from its own decomposition, and, for a few steps of descent, iterating.
 """
 
@@ -92,11 +92,11 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
-    """Operations of leaving out groups, by the cheaper way of each.
+    """Operations for leaving out groups, each in its cheaper way.
 
     Args:
         n: samples.
-        b: rows a sample.
+        b: rows per sample.
         p: size of the eigenproblem.
         sizes: samples of each group.
         shifts: of the contour.

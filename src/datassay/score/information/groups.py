@@ -1,4 +1,4 @@
-"""Information of whole groups of samples, and what two samples tell twice."""
+"""Information of whole groups of samples."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def group_information(
     Args:
         lin: the linearisation.
         groups: positions of each group's samples, one array a group (groups may overlap and differ
-            in size), or one label a sample, [n], such as its class or source.
+            in size), or one label per sample, [n], such as its class or source.
         smoothing: "functional" or "isotropic", as `sample_information`.
         sigma: σ, output unit or weight unit.
         progress: called with (step, groups done, groups in all).
         run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
 
     Returns:
-        Nats, one value a group, in the order given; labels in sorted order.
+        Nats, one value per group, in the order given; labels in sorted order.
 
     Raises:
         SettingError: a group is empty, repeats a sample, names one that does not exist or leaves
             none; or a setting is out of range.
 
-    Cost: one decomposition, shared; then that of `group_removals` and 2 m b p operations a group
+    Cost: one decomposition, shared; then that of `group_removals` and 2 m b p operations per group
     and column.
-    Source: METHODS §2 and §3 with more rows a block; S1 §7 names it as open. Exact for the
+    Source: METHODS §2 and §3 with more rows per block; S1 §7 names it as open. Exact for the
     linearised network; a group of one is `sample_information`.
     """
     check_smoothing(smoothing, sigma)
@@ -93,7 +93,7 @@ def group_information(
 
 
 def check_smoothing(smoothing: str, sigma: float) -> None:
-    """Check a smoothing that groups can take.
+    """Check the smoothing of groups.
 
     Args:
         smoothing: "functional" or "isotropic".

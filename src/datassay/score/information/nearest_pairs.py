@@ -1,4 +1,4 @@
-"""Each sample beside the one that the network sees as most like it: pairs worth asking about."""
+"""Each sample paired with the one most similar to it in the kernel."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
         lin: the linearisation of n samples.
 
     Returns:
-        Positions, the smaller first; between n/2 and n pairs. A sample of no gradient has no
-        nearest and is in no pair of its own.
+        Positions, the smaller first; between n/2 and n pairs. A sample without gradient has no
+        nearest and starts no pair.
 
     Cost: n² values; of features 2 n² b p operations besides.
     Source: the cosine of gradients, as in Charpiat et al. (2019); our choice of candidates for

@@ -1,4 +1,4 @@
-"""What two samples tell twice (redundancy) or only together (synergy)."""
+"""Information that two samples share (redundancy) or give only together (synergy)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PairInformation:
         joint: [q], nats: information of both, left out together.
         interaction: [q], nats: I(i) + I(j) − I(i, j). Negative: redundancy; each stands in for the
             other (a sample with a twin has I = 0, and only both are missed) or both push the same
-            way. Positive: synergy; each matters more beside the other, as samples that contradict
-            each other do. 0: they do not touch.
+            way. Positive: synergy; each adds more given the other, as samples that contradict each
+            other do. 0: no interaction.
         smoothing: "functional" or "isotropic".
         sigma: output unit (functional) or weight unit (isotropic).
     """
@@ -78,16 +78,16 @@ def pair_information(
         run: lr, steps, weight_decay, reduction and dynamics of `leave_one_out`.
 
     Returns:
-        Nats, one row a pair.
+        Nats, one row per pair.
 
     Raises:
-        SettingError: not exactly one of pairs, among and top is given, positions are no whole
+        SettingError: not exactly one of pairs, among and top is given, positions are not whole
             numbers of that shape or do not exist, a pair names one sample twice, there are fewer
             than three samples, or a setting is out of range.
 
-    Cost: one decomposition, shared; then about 4 p (m b + 60 b) operations a pair and column.
+    Cost: one decomposition, shared; then about 4 p (m b + 60 b) operations per pair and column.
     Source: METHODS §3; S1 §7 names it as open. Exact for the linearised network. The sign follows
-    from what S1 measures, the information of a sample beside all others: with R the rest,
+    from what S1 measures, the information of a sample given all others: with R the rest,
     I(i) + I(j) − I(i, j) is I(i | R, j) − I(i | R), what j's presence adds to i.
     """
     check_smoothing(smoothing, sigma)

@@ -16,10 +16,10 @@ from datassay.score.settings import Smoothing
 
 @result
 class SourceInformation:
-    """What each source tells the network about the predictions on the task's inputs.
+    """Information from each source about the predictions on the task's inputs.
 
     Attributes:
-        samples: information of each sample beside all others, from every source.
+        samples: information of each sample given all others, from every source.
         by_source: the same by source, with a test of the difference.
         whole: information of each source as a whole, left out together.
     """
@@ -61,7 +61,7 @@ def source_information(
     """
     if lin.val_outputs is None:
         raise SettingError(
-            "lin must have validation inputs of the task, for information about a task is about "
+            "lin must have validation inputs of the task, as information about a task is about "
             "predictions on them; got none. Collect with a validation set."
         )
     if len(source) != len(lin) or len(np.unique(source)) < 2:

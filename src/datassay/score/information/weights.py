@@ -24,8 +24,8 @@ from datassay.score.linear.smoothing import (
 )
 from datassay.score.linear.training_run import TrainingRun
 
-# n tr Λ beside Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding, or
-# all have one gradient.
+# n tr Λ relative to Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding or
+# all gradients are equal.
 INTERPOLATED = 1e-20
 
 
@@ -37,12 +37,12 @@ class SteadyState:
         batch_size: b.
         step: η, sum-loss convention; the noise is proportional to η / b.
         outside: [n], in [0, 1]: the share of ‖w − w₋ᵢ‖² outside Σ's range, where SGD has no noise
-            and the change would inform without limit. It is left out, so the information of such
-            a sample is a lower bound.
+            and the information would be infinite. It is left out, so the information of such a
+            sample is a lower bound.
         rank: directions in Σ's range, of all k networks with averaged outputs.
         n_directions: directions in which training moves the weights at all.
-        threshold: [c] weight unit squared: eigenvalues of Σ at most this count as null, one
-            value a network (c = k with averaged outputs, else 1).
+        threshold: [c] weight unit squared: eigenvalues of Σ up to this count as null, one value per
+            network (c = k with averaged outputs, else 1).
     """
 
     batch_size: int
@@ -106,7 +106,7 @@ def fisher_information(
     Returns:
         Nats.
 
-    Cost: that of `removals` and 2 p² operations a sample and column.
+    Cost: that of `removals` and 2 p² operations per sample and column.
     Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
     """
     fisher = fisher_matrix(training.basis)
@@ -114,7 +114,7 @@ def fisher_information(
         torch.einsum("pgc,pgc->g", change, (fisher @ change.flatten(1)).reshape(change.shape))
         for change in weight_changes(training, progress)
     ]
-    # F has no negative eigenvalue; the sum may round to one for a sample without effect.
+    # F has no negative eigenvalue; the sum may round below 0 for a sample without effect.
     return (torch.cat(values).clamp_min(0) / (2 * sigma**2)).numpy()
 
 
@@ -129,14 +129,14 @@ def steady_state_information(
         progress: called with (step, samples done, samples in all).
 
     Returns:
-        Nats, and the noise with what lies outside its range.
+        Nats, and the noise with the share outside its range.
 
     Raises:
         SettingError: batch_size is not a whole number of at least 1, or the run fits every sample
             exactly or all are the same, so that SGD has no noise.
 
     Cost: that of `removals`, an eigendecomposition of size p for each of c columns, and 4 p²
-    operations a sample and column; c p² values held.
+    operations per sample and column; c p² values held.
     Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     """
     noises = steady_state_noise(training, batch_size)

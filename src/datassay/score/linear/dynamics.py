@@ -1,4 +1,4 @@
-"""How long and how the linearised network trains, and the filter that does it in closed form.
+"""A training run of the linearised network, and the filter that computes it in closed form.
 
 Sum-loss convention throughout: L(w) = Σ_i ½‖f(x_i) − y_i‖² + (λ/2)‖w − w₀‖², step size η.
 """
@@ -16,7 +16,7 @@ from datassay.errors import SettingError
 
 # The default step size is this fraction of 1/λ_max: stable for descent, and no mode oscillates.
 AUTO_STEP_FRACTION = 0.5
-# Half as many resolvents a filter. Its relative error is 3e-11 at 22, 1e-14 at 28, rounding beyond.
+# Half as many resolvents per filter. Relative error: 3e-11 at 22, 1e-14 at 28, rounding beyond.
 N_NODES = 28
 # Below this many descent steps the contour is inaccurate and iterating is cheap.
 FEWEST_CONTOUR_STEPS = 12
@@ -42,10 +42,6 @@ class Dynamics:
     def time(self) -> float:
         """τ = η t, inverse kernel unit."""
         return self.step * self.steps
-
-    def without_one(self, n: int, reduction: str) -> Dynamics:
-        """The run on n − 1 samples."""
-        return self.without(1, n, reduction)
 
     def without(self, removed: int, n: int, reduction: str) -> Dynamics:
         """The run on n − removed samples: under a mean loss its step grows by n/(n − removed)."""
@@ -95,7 +91,7 @@ def check_dynamics(
         raise SettingError(f"lr must be finite and positive, or 'auto'; got {lr}.")
     step = lr / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    fastest = run.without_one(n_samples, reduction).step * scale
+    fastest = run.without(1, n_samples, reduction).step * scale
     if kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be below {lr * 2 / fastest:.4g} so that descent is stable "
@@ -160,8 +156,8 @@ def resolvents(run: Dynamics, largest: float) -> Resolvents:
     eigendecomposition into all leave-one-outs.
 
     Args:
-        run: the training run; not "converged" with λ = 0 (a pole at zero is no contour), and no
-            descent of fewer than 12 steps.
+        run: the training run; not "converged" with λ = 0 (its pole lies at zero), and no descent of
+            fewer than 12 steps.
         largest: λ_max(Θ); deleting samples can only lower it.
 
     Returns:

@@ -1,4 +1,4 @@
-"""One decomposition that serves every score, the same shape for the dual and the primal form.
+"""One decomposition for every score, of one shape in the dual and the primal form.
 
 Dual (kernel Θ = QℓQᵀ): rows = Q, metric = ℓ. Primal (C = ΦᵀΦ = VℓVᵀ): rows = ΦV, metric = 1.
 In both, weights moved by training are coordinates W with ‖Δw‖² = Σ_p metric_p W_p², outputs move by
@@ -37,7 +37,7 @@ from datassay.score.linear.panels import (
 
 
 class FeatureRows:
-    """ΦV, [n, b, p]: computed a panel at a time, and kept whole only where that is small.
+    """ΦV, [n, b, p]: computed a panel at a time, and kept whole only if small.
 
     Attributes:
         features: Φ, [n b, p], a tensor or rows of a store.
@@ -68,7 +68,7 @@ class FeatureRows:
         return self.shape[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows that are kept whole are multiplied once, here, and not by every worker.
+        # Rows that are kept whole are computed once here, not by every worker.
         whole = self.whole() if self.is_small else self._whole
         state = self.__dict__ | {"_whole": whole}
         unread = ("features", "_vectors", "_operand") if whole is not None else ("_vectors",)
@@ -88,7 +88,7 @@ class FeatureRows:
         return rows.double().cpu().reshape(-1, b, size)
 
     def whole(self) -> Float[Tensor, "n b p"]:
-        """All rows, for scores that cannot do with panels; kept for the next that asks.
+        """All rows, for scores that need them at once; kept for later calls.
 
         Returns:
             ΦV.
@@ -145,7 +145,7 @@ class Eigenbasis:
         val: Θ(X_val, X)Q or Φ_val V, [m, b, p]; None without validation samples.
         complete: dual: the rows are a whole orthonormal basis.
         products: precision of the products over all samples.
-        engine: who computes passes over the rows.
+        engine: where passes over the rows are computed.
     """
 
     rows: Float[Tensor, "n b p"] | FeatureRows
@@ -158,7 +158,7 @@ class Eigenbasis:
 
     @property
     def sent(self) -> Eigenbasis:
-        """What pieces of a pass over the rows are sent: all but the validation rows."""
+        """The basis as sent to workers: without the validation rows."""
         return replace(self, val=None)
 
     @property
@@ -178,7 +178,7 @@ class Eigenbasis:
 
     @property
     def n_queries(self) -> int:
-        """Validation samples; without any the training samples stand in."""
+        """Number of validation samples, or else of training samples."""
         return len(self.rows) if self.val is None else len(self.val)
 
     def whole_rows(self) -> Float[Tensor, "n b p"]:
@@ -193,10 +193,10 @@ class Eigenbasis:
         return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """What moves the outputs of the validation samples, else of the training samples.
+        """Rows that turn W into output changes of validation samples, else of training samples.
 
         Returns:
-            Rows to multiply coordinates W by, one an output.
+            Rows to multiply coordinates W by, one per output.
 
         Raises:
             SettingError: they do not fit the memory.
@@ -248,7 +248,7 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
         progress: called with (step, rows done, rows in all).
 
     Returns:
-        Its eigenbasis. Eigenvalues that are rounding (below p · 2⁻⁵² · λ_max; of products in less
+        Its eigenbasis. Eigenvalues within rounding (below p · 2⁻⁵² · λ_max; of products in less
         than float64, below 2⁻²³ · λ_max) are null and set to exactly 0.
 
     Cost: about 10 p³ operations with p = min(n b, features), plus m b p² (dual) or 1.1 n b p²
@@ -292,7 +292,7 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
 def _eigh(
     symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Eigenvalues and vectors found on a device, in main memory."""
+    """Eigenvalues and vectors computed on a device, returned in main memory."""
     progress("decompose", 0, 1)
     eigenvalues, vectors = torch.linalg.eigh(symmetric.to(device))
     progress("decompose", 1, 1)
@@ -300,7 +300,7 @@ def _eigh(
 
 
 def check_not_null(basis: Eigenbasis) -> None:
-    """Refuse a kernel that is 0, where a score has no scale without one.
+    """Check that the kernel, which sets a score's scale, is not 0.
 
     Args:
         basis: the eigenbasis.
@@ -319,10 +319,10 @@ def check_not_null(basis: Eigenbasis) -> None:
 def null_to_zero(
     eigenvalues: Float[Tensor, " p"], products: Products = "float64"
 ) -> Float[Tensor, " p"]:
-    """Eigenvalues with those that are rounding set to exactly 0.
+    """Eigenvalues, with those within rounding set to exactly 0.
 
     Args:
-        eigenvalues: ascending, of a matrix without negative ones.
+        eigenvalues: ascending, of a positive semidefinite matrix.
         products: precision of the products that the matrix consists of.
 
     Returns:

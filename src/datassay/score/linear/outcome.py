@@ -1,4 +1,4 @@
-"""What to measure of a query: the output that was chosen, the loss, or the margin of its label."""
+"""The number measured on a query: its predicted class's output, its loss or its label's margin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTCOMES = ("output", "margin", "loss")
 
 @result
 class Outcome:
-    """One number a query, as a function of the network's outputs.
+    """One number per query, as a function of the network's outputs.
 
     Attributes:
         measure: "output": the output of the class that the network predicts (the only output, where

@@ -1,7 +1,7 @@
-"""Products over all samples a panel of rows at a time, from memory or from a store.
+"""Products over all samples, accumulated in panels of rows from memory or from a store.
 
-Panels have one size whatever the features lie in and whoever computes them, and are added in one
-order: the same bits each time.
+Size and order of the panels depend neither on where features are stored nor on where panels are
+computed: results are bit-identical.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SYMMETRIC_ROWS = 512
 
 @runtime_checkable
 class Rows(Protocol):
-    """What scores read of features: their shape, and some rows at a time."""
+    """Features as scores read them: their shape, and a slice of rows at a time."""
 
     @property
     def shape(self) -> torch.Size:
@@ -53,10 +53,10 @@ def panels(n: int, values_each: int) -> Iterator[slice]:
 
 
 def is_one_panel(n_values: int) -> bool:
-    """Whether so many float64 values are no more than a panel, so that they may be kept whole.
+    """Whether this many float64 values fit one panel, so that they may be kept whole.
 
     Args:
-        n_values: of them.
+        n_values: number of values.
 
     Returns:
         Whether they are.
@@ -77,7 +77,7 @@ def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
 
 
 def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
-    """Values as a product takes them.
+    """Values in the precision and on the device of a product.
 
     Args:
         values: of any floating precision.
@@ -101,8 +101,8 @@ def product(
     Args:
         left: from `operand`.
         right: likewise.
-        products: as they were made; bfloat16 multiplies on the units that a processor or GPU has
-            for it and adds up in float32, with the speed of float32 where there are none.
+        products: precision of the operands; bfloat16 uses a processor's or GPU's units for it and
+            adds up in float32, at float32 speed where there are none.
 
     Returns:
         left @ right, in their precision.
@@ -115,9 +115,9 @@ def product(
 
 @contextmanager
 def bfloat16_units() -> Iterator[None]:
-    """float32 products may round their factors to bfloat16: exact for those that are rounded.
+    """Let float32 products round their factors to bfloat16: exact for rounded factors.
 
-    torch's own product of bfloat16 tensors would round what it adds up, too.
+    torch's own product of bfloat16 tensors would also round the sums.
     """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
@@ -137,7 +137,7 @@ def gram(
     step: str = "multiply features",
     engine: Engine = IN_PROCESS,
 ) -> Float[Tensor, "p p"]:
-    """C = Φᵀ diag(weight) Φ, a panel of rows at a time, panels added up in float64 by a tree.
+    """C = Φᵀ diag(weight) Φ, accumulated in panels of rows, which a tree adds up in float64.
 
     Args:
         features: Φ, any floating precision.
@@ -145,7 +145,7 @@ def gram(
         weight: of each row, not negative; None: 1.
         device: where the products are computed.
         progress: called with (step, rows done, rows in all).
-        step: what to call this.
+        step: name for the progress.
         engine: computes the panels' products.
 
     Returns:
@@ -242,7 +242,7 @@ class SquaredLength:
         self._device = device
 
     def __call__(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """Σ over columns, [g]; p² operations a column. A sum of squares: rounding below 0 is 0."""
+        """Σ over columns, [g]; p² operations per column. Rounding below 0 becomes 0."""
         flat = operand(w.permute(1, 2, 0).flatten(0, 1), self._products, self._device)  # [g c, p]
         total = flat.new_zeros(len(flat))
         for start in range(0, flat.shape[1], SYMMETRIC_ROWS):

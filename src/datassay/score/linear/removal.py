@@ -1,4 +1,4 @@
-"""What removing one sample, or one group, does to the trained weights, in coordinates.
+"""Change of the trained weights by removing one sample or one group, in coordinates.
 
 A sample is b rows of the basis, a group of s samples s b rows: one formula serves both.
 W_i, the change w − w₋ᵢ in the eigenbasis' coordinates, is Σ_a rows[i,a] T[i,a] with
@@ -87,9 +87,9 @@ def removals(
     Yields:
         The chunks, in sample order.
 
-    Cost: 4 q p n b c operations for q shifts, one reading of the rows (8 p n² c a step and the
-    rows whole for fewer than 12 descent steps).
-    Source: METHODS §2, beyond S1, which downdates a decomposition a sample. Error of the contour:
+    Cost: 4 q p n b c operations for q shifts, one pass over the rows (8 p n² c per step and all
+    rows at once below 12 descent steps).
+    Source: METHODS §2, beyond S1, which downdates a decomposition per sample. Error of the contour:
     see `resolvents`.
     """
     projected = basis.project(residual)
@@ -123,7 +123,7 @@ def deletion(
 
     Args:
         basis: the eigenbasis of all samples.
-        blocks: what is taken out.
+        blocks: samples or groups to remove.
         run: the run without it; not one of few steps.
 
     Returns:
@@ -138,7 +138,7 @@ def deletion(
 
 
 def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
-    """The resolvents that stand for a run, the same for whatever it lacks.
+    """The resolvents of a run, the same whichever samples it lacks.
 
     Args:
         basis: the eigenbasis of all samples.
@@ -170,7 +170,7 @@ def deleted(
     Returns:
         W of w − w₋ᵢ, both under the run without the block.
 
-    Cost: 4 q p b c operations a block.
+    Cost: 4 q p b c operations per block.
     """
     both = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
@@ -192,7 +192,7 @@ def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Flo
         K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v).
     """
     poles = terms.shifts + eigenvalues[:, None]  # [p, q]
-    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes do not move.
+    # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
     return torch.cat([kernel.real, -kernel.imag], 1)
 
@@ -200,7 +200,7 @@ def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Flo
 def held_out_residuals(
     basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Residual of each block under the ridge fit that never saw it, at every penalty.
+    """Residual of each block under the ridge fit without it, at every penalty.
 
     v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
 
@@ -249,7 +249,7 @@ def weighted_blocks(
     Returns:
         [q, n, b, b], real or complex as the weights.
 
-    Cost: 2 q n b² p operations (twice for complex weights); n b p values a weight when b > 1.
+    Cost: 2 q n b² p operations (twice for complex weights); n b p values per weight when b > 1.
     """
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
@@ -314,7 +314,7 @@ def iterate(
     Returns:
         Coordinates of the weights trained without them, from w₀.
 
-    Cost: 4 n b p c operations a step and column; n b c values a column.
+    Cost: 4 n b p c operations per step and column; n b c values per column.
     """
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape

@@ -1,9 +1,8 @@
-"""What each removal changes, from a few columns a block of modes in place of one an output.
+"""Changes by each removal, from a few columns per block of modes instead of one per output.
 
 W_i = z_i ⊙ (K α_i): K, [p, 2q], holds the filter's resolvents at every eigenvalue, α_i, [2q, c],
-what the sample's residual makes of them. Neighbouring eigenvalues see the resolvents alike: a
-block of K's rows has a numerical rank of two to four where c is ten, and wᵀGw takes no more
-products with G than that.
+the sample's residual under them. At neighbouring eigenvalues the resolvents are alike: a block of
+K's rows has a numerical rank of two to four where c is ten, and wᵀGw needs as many products with G.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RANK_CUT = 1e-12
 
 
 def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
-    """Whether removals are cheaper by blocks of modes: outputs share rows, and queries abound.
+    """Whether removals are cheaper by blocks of modes: outputs share rows, and queries are many.
 
     Args:
         basis: the eigenbasis.
@@ -37,7 +36,7 @@ def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
 
 
 class ModeRemovals:
-    """Changes by removing each sample of a panel, never as one weight vector an output."""
+    """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
         """Prepare for many panels.
@@ -69,7 +68,7 @@ class ModeRemovals:
         Returns:
             f(x_i) − f₋ᵢ(x_i), ‖w − w₋ᵢ‖² and Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² over the queries.
 
-        Cost: r p² operations a sample for r columns a block, 2 to 4 as a rule, at most c.
+        Cost: r p² operations per sample for r columns per block, 2 to 4 as a rule, at most c.
         """
         alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
         c = alpha.shape[2]

@@ -9,8 +9,8 @@ from torch import Tensor
 from datassay.errors import SettingError
 from datassay.results import result
 
-# Eigenvalues of a covariance below this fraction of its largest are taken as rounding: they are
-# computed to about p · 2⁻⁵², so those above are right to three digits or more.
+# Eigenvalues of a covariance below this fraction of its largest count as rounding: they are
+# computed to about p · 2⁻⁵², so those above have three correct digits or more.
 NULL_FRACTION = 1e-10
 
 
@@ -18,7 +18,7 @@ def gradient_covariance(gradients: Float[Tensor, "p n"]) -> Float[Tensor, "p p"]
     """Covariance of the per-sample loss gradients, Λ = (1/n) G Gᵀ − g gᵀ.
 
     Args:
-        gradients: G, one column a sample. A term that all share, such as weight decay, drops out.
+        gradients: G, one column per sample. A term that all share, such as weight decay, drops out.
 
     Returns:
         Λ, gradient unit squared; rank at most n − 1.
@@ -86,14 +86,14 @@ def gaussian_noise(
     """Factor a covariance, its null directions left out.
 
     Args:
-        covariance: Σ, symmetric, no eigenvalue below 0 beyond rounding.
+        covariance: Σ, symmetric, no eigenvalue below 0 by more than rounding.
         null_fraction: eigenvalues below this fraction of the largest are null.
 
     Returns:
         The factor of the pseudo-inverse.
 
     Raises:
-        SettingError: Σ is 0, so that every change informs without limit.
+        SettingError: Σ is 0, so that information would be infinite.
 
     Cost: about 10 p³ operations; p² values.
     """

@@ -1,4 +1,4 @@
-"""A checked training run of one linearisation: what every score by removal starts from."""
+"""A checked training run of one linearisation: the input of every score by removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The k nearest rows, nearly: an inverted file of faiss, and how much of the truth it finds."""
+"""The k nearest rows, approximately: an inverted file of faiss, and its measured recall."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
 
 
 def _completed(nearest: Tensor, n: int) -> Tensor:
-    """Each list with its own row in it, and other rows where the cells held too few."""
+    """Each list with its own row, filled up with other rows where cells held too few."""
     own = torch.arange(n)[:, None]
     nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, _with_own(nearest, own))
     for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():

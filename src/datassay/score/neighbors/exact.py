@@ -1,8 +1,8 @@
-"""The k nearest rows, provably: candidates from float32 products, ranked again in float64.
+"""The exact k nearest rows: candidates from float32 products, ranked again in float64.
 
-A candidate list is as good as the bound on what was left out of it. Each search here gives one with
-its list; a row whose kth distance does not lie strictly below it is searched again: by float64
-products, and then by every distance one by one, which nothing can be wrong about.
+Each search returns candidates and a lower bound on the distance of all other rows. A row whose kth
+distance is not strictly below the bound is searched again: by float64 products, and then by every
+distance one by one, which needs no bound.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch import Tensor
 
 from datassay.results import result
 
-# A k-d tree beats products below this many columns, and nothing matters below this many rows.
+# A k-d tree beats products below this many columns, and any search is fast below this many rows.
 TREE_COLUMNS = 8
 TREE_ROWS = 2000
-# Candidates beyond k: what rounding can have swapped, most often none.
+# Candidates beyond k: rounding may have swapped some, most often none.
 SPARE = 6
-# Values of one block of products; rows that share one minimum, at least; minima that are held.
+# Values of one block of products; fewest rows that share one minimum; minima held.
 BLOCK_VALUES = 2**25
 GROUP = 32
 MINIMA_VALUES = 2**27
-# Rows whose products with as many others a core's cache holds.
+# Rows whose products with as many others fit a core's cache.
 TILE = 2048
-# Relative, of what float64 itself rounds.
+# Relative allowance for rounding in float64.
 SLACK = 1e-12
 
 
@@ -47,7 +47,7 @@ class Nearest:
 
 @result
 class Candidates:
-    """Rows that may be the nearest, and how near any other row can at most be.
+    """Rows that may be the nearest, and a lower bound for any other row.
 
     Attributes:
         index: [q, c].
@@ -59,7 +59,7 @@ class Candidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """The k nearest rows of some rows, the rows themselves among them.
+    """The k nearest rows of some rows, these included.
 
     Args:
         x: different rows, float64, finite.
@@ -69,7 +69,7 @@ def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -
     Returns:
         Positions and squared distances, exact but for rounding of the differences in float64.
 
-    Cost: 2 n d float32 operations a query, half of that where all rows are queries (trees below 9
+    Cost: 2 n d float32 operations per query, half of that where all rows are queries (trees below 9
     columns or 2001 rows); 2²⁵ values, and up to 2²⁷ where all rows are queries.
     """
     n, d = x.shape
@@ -103,7 +103,7 @@ def ranked(
         k: at most c.
 
     Returns:
-        Them, none redone.
+        The k nearest, none redone.
     """
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
@@ -152,8 +152,8 @@ def _by_products(
     else:
         size = max(16, min(512, BLOCK_VALUES // len(x)))
         parts = [products.candidates(some, c) for some in queries.split(size)]
-    nearest = Candidates(torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts]))
-    return _settled(x, queries, k, nearest)
+    index, bound = torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts])
+    return _settled(x, queries, k, Candidates(index, bound))
 
 
 class _Products:
@@ -172,9 +172,9 @@ class _Products:
         self.norm = squares.sqrt()
         self.gamma = 2 * (d + 6) * torch.finfo(dtype).eps
         self.tiny = 8 * (d + 2) * torch.finfo(dtype).tiny
-        # So large that the minima of all pairs of a row and a group can be held.
+        # Large enough that memory holds the minima of all pairs of a row and a group.
         self.group = max(GROUP, -(-self.n * self.n // MINIMA_VALUES))
-        # Filled up to whole groups with rows that are infinitely far.
+        # Padded to whole groups with rows at infinite distance.
         self.rows = torch.zeros(self.n + -self.n % self.group, d + 2, dtype=dtype)
         self.rows[: self.n, :d] = centred
         self.rows[: self.n, d] = squares
@@ -186,7 +186,7 @@ class _Products:
 
     def candidates(self, queries: Tensor, c: int) -> Candidates:
         """The c nearest of some rows: all their products at once."""
-        # Tall: a third faster than the transposed product, for which BLAS packs all rows anew.
+        # Tall: a third faster than the transposed product, where BLAS repacks all rows.
         products = self._product(self.rows, self.left[queries])
         groups = products.view(self.n_groups, self.group, -1)
         if self.n_groups <= c:
@@ -213,7 +213,7 @@ class _Products:
         """The products of some rows with the rows of the groups chosen for each."""
         left = self.left[queries]
         near = left.new_empty(chosen.numel(), self.group)
-        # Group by group, for all that chose it: else each would copy its 32 c rows.
+        # Group by group, for all queries that chose it: else each copies its 32 c rows.
         counts = chosen.flatten().bincount(minlength=self.n_groups).tolist()
         picks = chosen.flatten().argsort().split(counts)
         for rows, pick in zip(self.rows.split(self.group), picks, strict=True):
@@ -239,7 +239,7 @@ class _Products:
     def _product(self, left: Tensor, right: Tensor) -> Tensor:
         size = len(left) * len(right)
         if len(self.buffer) < size:
-            # Kept: fresh pages for every block cost as much as the products.
+            # Reused: new pages for every block cost as much as the products.
             self.buffer = self.rows.new_empty(size)
         return torch.mm(left, right.T, out=self.buffer[:size].view(len(left), len(right)))
 
@@ -254,11 +254,11 @@ class _Products:
         return self._bounded(queries, index, chosen.values.amax(1).minimum(top.values.amax(1)))
 
     def _bounded(self, queries: Tensor, index: Tensor, largest: Tensor) -> Candidates:
-        """With how near a row outside the list can be: its computed value is at least `largest`."""
+        """Adds the bound: a row outside the list has a computed value of at least `largest`."""
         if index.shape[1] == self.n:
             return Candidates(index, torch.full((len(queries),), torch.inf).double())
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
-        # by at most γ (2 ‖x_i‖ + r)². So outliers spoil no one else's bound.
+        # by at most γ (2 ‖x_i‖ + r)². So an outlier weakens no other row's bound.
         largest = largest.double()
         norm = self.norm[queries]
         radius = largest.clamp_min(0).sqrt() * (1 + 2 * self.gamma)

@@ -15,7 +15,7 @@ BLOCK_VALUES = 2**22
 
 @result
 class LocalVariance:
-    """Variance of the targets among each sample's neighbours, itself one of them.
+    """Variance of the targets among each sample's neighbours, itself included.
 
     Attributes:
         variance: [n], squared target unit, summed over outputs; of classes the variance of their
@@ -54,8 +54,8 @@ def local_variance(
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
     Cost: the neighbours, and n k q values a block at a time.
-    Source: S0 eq. (4); the sample itself is among its neighbours, as in the code that made its
-    numbers. That code divides by k: a factor k/(k − 1) that the weights do not see.
+    Source: S0 eq. (4); the sample itself is among its neighbours, as in the code behind its
+    numbers. That code divides by k: a factor k/(k − 1) that leaves the weights unchanged.
     """
     _check_targets(features, y)
     neighbors = nearest_neighbors(features, n_neighbors, search=search)
@@ -65,7 +65,7 @@ def local_variance(
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Variance of the target among neighbours that are known already.
+    """Variance of the target among known neighbours.
 
     Args:
         index: [n, k], of each sample's neighbours; the first k columns of a longer list are the k
@@ -94,7 +94,7 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
     if y.ndim == 2 and y.dtype.kind == "U":
         raise DataError(f"y must be [n] where it holds strings; got shape {list(y.shape)}.")
     if y.dtype.kind == "f":
-        # In float64: 1e150 is no float32, and NumPy would warn of each set of float32 targets.
+        # In float64: float32 cannot hold 1e150, and NumPy would warn for float32 targets.
         bad = ~(np.abs(y.reshape(len(y), -1).astype(np.float64)) < 1e150).all(1)
         if bad.any():
             raise DataError(
@@ -115,7 +115,7 @@ def _class_variance(
         cells = near + n_classes * np.arange(len(near))[:, None]
         counts = np.bincount(cells.ravel(), minlength=len(near) * n_classes)
         squares[start : start + step] = np.square(counts.reshape(len(near), -1)).sum(1)
-    return (k * k - squares) / (k * (k - 1))  # whole numbers until here: 0 is exactly 0
+    return (k * k - squares) / (k * (k - 1))  # whole numbers up to here: 0 is exact
 
 
 def _target_variance(
@@ -126,7 +126,7 @@ def _target_variance(
     step = max(1, BLOCK_VALUES // (k * y.shape[1]))
     for start in range(0, n, step):
         part = slice(start, start + step)
-        # From the sample's own target, so that neighbours who all share it give exactly 0.
+        # From the sample's own target, so that neighbours with the same target give exactly 0.
         away = y[index[part]] - y[part, None]
         away -= away.mean(1, keepdims=True)
         variance[part] = np.square(away).sum((1, 2)) / (k - 1)

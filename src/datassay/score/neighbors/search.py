@@ -16,7 +16,7 @@ from datassay.results import result
 from datassay.score.neighbors.approximate import measured_recall, nearest_approximate
 from datassay.score.neighbors.exact import BLOCK_VALUES, TREE_COLUMNS, Nearest, nearest_exact
 
-# Rows from which "auto" approximates, if faiss is there: exact takes minutes from here on.
+# From this many rows "auto" approximates where faiss is installed: exact takes minutes.
 APPROXIMATE_FROM = 200_000
 LARGEST = 1e150
 
@@ -29,7 +29,7 @@ class Neighbors:
         index: [n, k], positions of the samples, the sample itself first, then by distance; ties
             by position.
         distance: [n, k], Euclidean, feature unit.
-        search: "exact" or "approximate", what was done.
+        search: the method used, "exact" or "approximate".
         recall: share of the exact neighbours that were found, the sample itself not counted; 1 for
             exact, else measured on 500 random samples.
         redone: samples whose float32 candidates could not be proven complete and were searched
@@ -49,8 +49,8 @@ def nearest_neighbors(
     """The nearest neighbours of each sample, itself first.
 
     Exact: up to 2000 samples or 8 columns by scikit-learn's k-d tree, beyond by float32 products
-    whose candidates are ranked in float64 and proven complete by an error bound; what cannot be
-    proven is searched again in float64. Approximate: an inverted file of faiss.
+    whose candidates are ranked in float64 and proven complete by an error bound; unproven ones are
+    searched again in float64. Approximate: an inverted file of faiss.
 
     Args:
         features: [n, ...], finite, any unit; samples are flattened.
@@ -65,8 +65,8 @@ def nearest_neighbors(
         DataError: features are not numbers, not finite, or too large to be squared.
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
-    Cost: exact n² d float32 operations and up to 2²⁷ values beside the rows; approximate about
-    12 n^1.5 d. Memory n d values twice, and 2 n k.
+    Cost: exact n² d float32 operations and up to 2²⁷ values and the rows; approximate about 12
+    n^1.5 d. Memory n d values twice, and 2 n k.
     """
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
@@ -94,7 +94,7 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
         features: [n, ...].
 
     Returns:
-        [n, d]; −0 became 0.
+        [n, d]; −0 becomes 0.
 
     Raises:
         DataError: they are not numbers, not finite, or too large to be squared.
@@ -115,14 +115,14 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
 
 
 def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
-    """Refuse a number of neighbours that leaves nothing to compare, or takes everyone.
+    """Check that a number of neighbours is whole, at least 2 and below n.
 
     Args:
         n_neighbors: k.
         n_samples: n.
 
     Raises:
-        SettingError: k is no whole number, below 2, or not below n.
+        SettingError: k is not a whole number, below 2, or not below n.
     """
     if not (isinstance(n_neighbors, Integral) and 2 <= n_neighbors < n_samples):
         raise SettingError(
@@ -132,7 +132,7 @@ def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
 
 
 def check_search(search: str) -> None:
-    """Refuse an unknown way of searching.
+    """Check the name of a search.
 
     Args:
         search: its name.
@@ -169,14 +169,14 @@ def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarra
 
 
 def _mixed(bits: np.ndarray) -> np.ndarray:
-    # Low bits of short numbers are all 0: without this, products would share theirs.
+    # Low bits of short numbers are all 0: without this, products would share them.
     return bits ^ (bits >> np.uint64(32))
 
 
 def _with_repeats(
     nearest: Nearest, first: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
-    """Neighbours among all samples from those among different rows: each stands for its repeats."""
+    """Neighbours among all samples, from those among different rows and their repeats."""
     # k different rows suffice: with ties by first position, k samples come before any left out.
     n, n_rows = len(inverse), len(first)
     counts = np.bincount(inverse, minlength=n_rows)

@@ -1,4 +1,4 @@
-"""What each removal does to V[X] with the model and its Hessian as they are: pairs drop out."""
+"""Change of V[X] by each removal, model and Hessian unchanged: only pairs are dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datassay.score.influence_moments import first_moments
 
 
 def fixed(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
-    """δ(z) = V[Z] − V[Z∖z] where only the pairs of z go.
+    """δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped.
 
     S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
 

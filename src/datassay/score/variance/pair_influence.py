@@ -26,13 +26,13 @@ from datassay.score.settings import Influence
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Whom one sample influences most.
+    """The samples that one sample influences most.
 
     Attributes:
         helped: [t] positions of the samples whose loss it lowers most, the most helped first.
         harmed: [t] positions of those whose loss it raises most, the most harmed first.
         help: [t], X(z, z′) of `helped`: loss change per unit of added weight, negative.
-        harm: [t], X(z, z′) of `harmed`, positive. Both lists end where the sign does.
+        harm: [t], X(z, z′) of `harmed`, positive. Each list ends where its sign does.
     """
 
     helped: Int[np.ndarray, " helped"]
@@ -49,10 +49,10 @@ class PairInfluence:
         rows: a_z = L⁻¹ ∇L(z), [n, p], float64.
         ids: [n].
         ridge: of the mean loss.
-        damping: added to the Hessian, not part of the training. V[X] depends on it: the larger,
-            the smaller every |X|.
+        damping: added to the Hessian, not part of the training. V[X] depends on it: larger damping,
+            smaller |X|.
         gradient_norm: ‖∇L + ridge θ‖ of the mean loss where the weights that train are a dense
-            layer, ‖∇L‖ otherwise; X means what it says near 0 only.
+            layer, ‖∇L‖ otherwise; X is valid only near 0.
     """
 
     rows: Float[Tensor, "n p"]
@@ -67,18 +67,18 @@ class PairInfluence:
     def block(
         self, first: Int[np.ndarray, " r"] | slice, second: Int[np.ndarray, " c"] | slice
     ) -> Float[np.ndarray, "r c"]:
-        """X of some samples on some: loss change of the second per unit weight of the first."""
+        """X between two sets: loss change of the second per unit weight of the first."""
         return -(self.rows[first] @ self.rows[second].T).numpy()
 
     def partners(self, position: int, top: int = 5) -> Partners:
-        """Whom the sample at a position helps and harms most.
+        """The samples that the one at a position helps and harms most.
 
         Args:
             position: in 0..n−1.
             top: how many of each at most.
 
         Returns:
-            The partners; the sample itself is none.
+            The partners, without the sample itself.
 
         Raises:
             SettingError: position or top is out of range.
@@ -114,11 +114,10 @@ def pair_influence(
         model: at weights trained on `train`. Exact where all that trains is one dense layer at
             the end; otherwise Gauss–Newton on (projected) Jacobians.
         train: n samples.
-        loss: what it was trained with, "cross_entropy" (one output: binary), "mse", or "auto": by
-            the task.
-        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
+        ridge: of the training, (ridge/2)‖θ‖² added to the mean loss.
         damping: added to the Hessian of the penalised mean loss.
-        projection: of the Jacobians: features a tensor, None for all, "auto" for as many as fit.
+        projection: of the Jacobians: features per tensor, None for all, "auto" for as many as fit.
         seed: of the projection.
         progress: called with (step, samples done, samples in all).
 
@@ -146,7 +145,7 @@ def pair_influence(
 def geometry_influence(
     geometry: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
 ) -> PairInfluence:
-    """X(z, z′) where the geometry is at hand.
+    """X(z, z′) from a computed geometry.
 
     Args:
         geometry: the model and its samples.
@@ -194,7 +193,7 @@ def hessian_factor(
 
 
 def singular_hessian(penalty: float) -> str:
-    """What to say where H has no inverse.
+    """Error message for an H without inverse.
 
     Args:
         penalty: ridge + damping.
@@ -222,7 +221,7 @@ def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Te
 
 
 def check_penalties(ridge: float, damping: float) -> None:
-    """Refuse penalties that are no penalties.
+    """Check two penalties.
 
     Args:
         ridge: of the training.

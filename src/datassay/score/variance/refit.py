@@ -1,4 +1,4 @@
-"""What each removal does to V[X] with everything computed again at the weights without the sample.
+"""V[X] without each sample, everything recomputed at the weights without that sample.
 
 The weights come from one Newton-like step (S4's published recipe) or from a fit to the minimum; the
 n models are evaluated together, a batch at a time.
@@ -80,9 +80,9 @@ def refit(
         V without each, squared unit of X.
 
     Raises:
-        SettingError: the model is not linear in what trains, or ridge is not positive.
+        SettingError: the model is not linear in the trained weights, or ridge is not positive.
 
-    Cost: three or four Newton steps a removal, then as `step`.
+    Cost: three or four Newton steps per removal, then as `step`.
     """
     if geometry.weights is None:
         raise SettingError(
@@ -113,7 +113,7 @@ def variances_without(
     removed: Tensor,
     penalty: float,
 ) -> Float[Tensor, " z"]:
-    """V[X] of each model over the samples without its own removed one.
+    """V[X] of each model over all samples but the one it leaves out.
 
     Args:
         geometry: features, targets and loss.
@@ -151,11 +151,11 @@ def _norms(
     geometry: OutputGeometry, slope: Float[Tensor, "z n k"], inverse: Float[Tensor, "z p p"]
 ) -> Float[Tensor, "z n"]:
     """q_i = g_iᵀ H⁻¹ g_i of every model."""
-    variances = []
+    norms = []
     for one, metric in zip(slope, inverse, strict=True):
         g = geometry.features.gradients(one)
-        variances.append(((g @ metric) * g).sum(1))
-    return torch.stack(variances)
+        norms.append(((g @ metric) * g).sum(1))
+    return torch.stack(norms)
 
 
 def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
