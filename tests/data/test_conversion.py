@@ -139,7 +139,17 @@ class Frame:
         return self.table.__dataframe__(**settings)
 
 
-@pytest.mark.parametrize("as_frame", [lambda table: table, Frame])
+class Stream:
+    """A data frame that speaks Arrow's protocol alone, as polars' newer ones do."""
+
+    def __init__(self, table):
+        self.table, self.columns = table, table.column_names
+
+    def __arrow_c_stream__(self, schema=None):
+        return self.table.__arrow_c_stream__(schema)
+
+
+@pytest.mark.parametrize("as_frame", [lambda table: table, Frame, Stream])
 def test_load_takes_data_frames(as_frame):
     names = np.array(["a", "b", "c"])
     table = pa.table({"key": np.arange(100, 130), "y": names[Y], "u": X[:, 0], "v": X[:, 1]})

@@ -56,10 +56,11 @@ def frame_table(data: object) -> pa.Table | None:
     """
     if isinstance(data, pa.Table):
         return data
-    if not hasattr(data, "columns") or not hasattr(data, "__dataframe__"):
+    if not hasattr(data, "columns"):
         return None
-    table = pa.table(data) if hasattr(data, "__arrow_c_stream__") else from_dataframe(data)
-    return _without_row_labels(table)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _without_row_labels(pa.table(data))
+    return _without_row_labels(from_dataframe(data)) if hasattr(data, "__dataframe__") else None
 
 
 def table_source(
