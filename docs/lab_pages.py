@@ -44,8 +44,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the pages to the navigation, chapter by chapter."""
     pages = [{chapter: [_path(n) for n in names]} for chapter, names in CHAPTERS.items() if names]
     for entry in config.nav:
-        if "The lab" in entry:
-            entry["The lab"] = ["lab.md", *pages]
+        if "The course" in entry:
+            entry["The course"] = ["howto/course.md", *pages]
     return config
 
 
@@ -64,16 +64,17 @@ def _path(name: str) -> str:
 
 
 def _page(e: Experiment, line: dict | None) -> str:
-    told = "Not recorded yet."
+    recorded = "Not recorded yet."
     if line is not None:
-        told = (
+        recorded = (
             f"Recorded: {line['what']} **{line['value']:.3g}** ({line['range'][0]:.3g} to "
             f"{line['range'][1]:.3g} over {line['seeds']} seeds), must be {line['kind']} "
             f"{line['limit']:.3g}; {line['seconds']:.1f} s."
         )
     return PAGE.format(
         name=e.name, statement=e.statement, formula=e.formula, look_for=e.look_for,
-        recorded=told, source=e.source, module=module_of(e.name), function=e.name.replace("-", "_"),
+        recorded=recorded, source=e.source, module=module_of(e.name),
+        function=e.name.replace("-", "_"),
     )  # fmt: skip
 
 

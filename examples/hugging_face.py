@@ -1,4 +1,4 @@
-"""VBSW on a pre-trained encoder of Hugging Face transformers, in the two ways there are.
+"""VBSW on a pre-trained encoder of Hugging Face transformers, in two ways.
 
 Sentence pairs with labels, as tab-separated files with the columns sentence1, sentence2, label:
 
@@ -57,14 +57,14 @@ class WeightedTrainer(SampleWeightTrainerMixin, Trainer):
 
 def rows(samples: SampleSet, weights: np.ndarray | None = None) -> list[dict[str, Any]]:
     """One dictionary a sample, as a Trainer reads them; weights are brought to a mean of 1."""
-    found = [
+    dictionaries = [
         dict(zip(FIELDS, x, strict=False), labels=int(y))
         for x, y in zip(samples.x, samples.y, strict=True)
     ]
     if weights is not None:
-        for row, weight in zip(found, weights / weights.mean(), strict=True):
+        for row, weight in zip(dictionaries, weights / weights.mean(), strict=True):
             row["sample_weight"] = float(weight)
-    return found
+    return dictionaries
 
 
 def fine_tuned(
@@ -94,10 +94,10 @@ def main(name: str, train_file: str, val_file: str, out: str = "fine-tuned") -> 
     train = read(train_file, tokenizer)
     val = read(val_file, tokenizer, train.class_names)
     model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=train.n_classes)
-    found = retrained_head(model, train, val)
-    print(f"accuracy with the last layer retrained: {found.after:.3f}")
-    network: Any = found.model.model
-    trainer = fine_tuned(network, train, val, found.weights, out)
+    result = retrained_head(model, train, val)
+    print(f"accuracy with the last layer retrained: {result.after:.3f}")
+    network: Any = result.model.model
+    trainer = fine_tuned(network, train, val, result.weights, out)
     logits = trainer.predict(trainer.eval_dataset).predictions  # type: ignore[arg-type]
     print(f"accuracy with all of it fine-tuned: {(np.argmax(logits, 1) == val.y).mean():.3f}")
     network.save_pretrained(out)

@@ -1,22 +1,17 @@
-"""The snippets of the documentation run."""
+"""The snippets of the methods run, and every page of the documentation is well formed."""
 
 import re
 import warnings
-from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
-SNIPPETS = [
-    snippet
-    for name in ("methods.md", "long-runs.md", "lab.md")
-    for snippet in re.findall(
-        r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), flags=re.DOTALL
-    )
-]
+from helpers.snippets import ROOT, run, snippets
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_block_of_code_is_closed_and_every_heading_stands_alone(page):
     text = page.read_text(encoding="utf-8")
     fences = re.findall(r"^```.*$", text, flags=re.MULTILINE)
@@ -25,10 +20,17 @@ def test_every_block_of_code_is_closed_and_every_heading_stands_alone(page):
     assert not re.findall(r"[^\n]\n#+ .*", prose)
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+@pytest.mark.parametrize("snippet", snippets(DOCS / "methods.md"))
 def test_snippet_runs(snippet):
     with warnings.catch_warnings():
         if "skorch" in snippet:
             warnings.simplefilter("ignore")  # what skorch itself imports
-            pytest.importorskip("skorch")
-        exec(compile(snippet, "documentation", "exec"), {"__name__": "snippet"})
+        run(snippet, "methods")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_files_that_a_page_names_exist(page):
+    source, bench = ROOT / "src" / "datassay", ROOT / "bench"
+    for name in re.findall(r"`([\w/.]+\.(?:py|md|jsonl))`", page.read_text(encoding="utf-8")):
+        alone = "/" not in name and any(source.rglob(name))
+        assert alone or any((base / name).exists() for base in (ROOT, source, bench)), name

@@ -1,41 +1,57 @@
-"""The README's snippets run, and its table is the recorded one."""
+"""The snippets of README and how-tos run, commands exist, and tables are the recorded ones."""
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+from datassay.commands import app
+from helpers.snippets import ROOT, run, snippets
+
+sys.path.insert(0, str(ROOT / "bench"))
+import extrapolate
+import table
+
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+HOW_TOS = sorted((DOCS / "howto").glob("*.md"))
+PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+@pytest.mark.parametrize("snippet", snippets(README, *HOW_TOS)[1:])
 def test_snippet_runs(snippet, capsys):
-    exec(compile(snippet, "README.md", "exec"), {})
+    run(snippet, "README or how-to")
     assert capsys.readouterr().out
 
 
 def test_first_snippet_finds_the_wrong_labels(capsys):
-    exec(compile(SNIPPETS[0], "README.md", "exec"), {})
-    found, total, accuracy = re.search(
+    run(snippets(README)[0].values[0], "README")
+    right, total, accuracy = re.search(
         r"(\d+) of (\d+) wrong labels found\nheld-out accuracy ([\d.]+)", capsys.readouterr().out
     ).groups()
-    assert int(found) >= 0.9 * int(total) and float(accuracy) > 0.9
+    assert int(right) >= 0.9 * int(total) and float(accuracy) > 0.9
 
 
-def test_table_is_the_recorded_one():
-    sys.path.insert(0, str(ROOT / "bench"))
-    from table import table
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_exist(page):
+    commands = get_command(app).commands
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    lines = [line.partition("  #")[0].partition(" # ")[0] for b in blocks for line in b.split("\n")]
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["datassay"] and not words[1].startswith("-"):
+            known = {o for p in commands[words[1]].params for o in (*p.opts, *p.secondary_opts)}
+            assert {w for w in words[2:] if w.startswith("--")} <= known, line
 
-    shown = README.partition("<!-- results -->\n")[2].partition("\n<!-- /results -->")[0]
-    assert shown == table()
+
+def test_tables_are_the_recorded_ones():
+    measured = (DOCS / "measured.md").read_text(encoding="utf-8")
+    assert table.shown(README.read_text(encoding="utf-8")) == table.short_table()
+    assert table.shown(measured) == table.full_tables()
 
 
 def test_extrapolation_is_of_the_recorded_measurement():
-    sys.path.insert(0, str(ROOT / "bench"))
-    from extrapolate import END, START, tables
-
-    page = (ROOT / "docs" / "billion-samples.md").read_text(encoding="utf-8")
-    assert page.partition(f"{START}\n")[2].partition(f"\n{END}")[0] == tables()
+    page = (DOCS / "billion-samples.md").read_text(encoding="utf-8")
+    shown = page.partition(f"{extrapolate.START}\n")[2].partition(f"\n{extrapolate.END}")[0]
+    assert shown == extrapolate.tables()

@@ -38,7 +38,7 @@ def measured(train: SampleSet, test: SampleSet, ridge: float = RIDGE) -> tuple[f
     model = linear(train.input_shape, n_outputs(train))
     fit = fitter(model, train, [test], loss="cross_entropy", ridge=ridge)
     fitted = fit.fit(torch.arange(len(train)))
-    pairs = geometry_influence(fitted.at, train.ids, ridge, DAMPING)
+    pairs = geometry_influence(fitted.geometry, train.ids, ridge, DAMPING)
     return influence_variance(pairs), output_score(fitted.others[0], test)
 
 
@@ -148,7 +148,7 @@ def moments() -> None:
                 last = fit.fit(keep, last)
                 scores.append(output_score(last.others[0], test))
                 rows = geometry_influence(
-                    last.at.subset(keep), train.ids[keep.numpy()], RIDGE, DAMPING
+                    last.geometry.subset(keep), train.ids[keep.numpy()], RIDGE, DAMPING
                 ).rows
                 x = -(rows @ rows.T)
                 x.fill_diagonal_(0)

@@ -49,8 +49,8 @@ def setting(
     Returns:
         A dataclass field.
     """
-    told = Setting(help, name, argument, read, show)
-    return dataclasses.field(default=default, metadata={"setting": told})
+    option = Setting(help, name, argument, read, show)
+    return dataclasses.field(default=default, metadata={"setting": option})
 
 
 def settings_of(cls: type) -> dict[str, Setting]:

@@ -181,7 +181,7 @@ def test_a_networks_surprise_is_that_of_its_calibrated_outputs():
     found = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.05, step=12)
     fit = fitter(model, samples, loss="cross_entropy", ridge=0.0, recipe=recipe)
     fitted = fit.fit(torch.as_tensor(found.keep))
-    logits = fitted.at.outputs[found.removed, 0] / fitted.temperature
+    logits = fitted.geometry.outputs[found.removed, 0] / fitted.temperature
     wanted = torch.as_tensor(samples.y[found.removed]).to(logits)
     expected = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
     assert abs(fitted.temperature - 1) > 0.1

@@ -172,7 +172,7 @@ def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch
         assert torch.equal(stored[2:17], held[2:17]) and torch.equal(stored[:], held)
         assert stored.dtype == held.dtype and len(stored[5:5]) == 0
         rows = torch.tensor([14, 3, 3, 16])
-        assert torch.equal(stored.at(rows), held[rows])
+        assert torch.equal(stored.take(rows), held[rows])
     ours, all_at_once = (leave_one_out(one, steps=100).held_out for one in (lin, expected))
     assert np.array_equal(ours, all_at_once)
     keep = np.array([3, 1, 16])

@@ -11,7 +11,8 @@ import pytest
 import zarr
 
 from datassay.collect.store.chunks import chunks_of
-from datassay.collect.store.features import DamagedChunk, Layout, read_manifest
+from datassay.collect.store.features import DamagedChunk, Layout, features_manifest
+from datassay.collect.store.results import ResultStore
 from datassay.errors import DataError, SettingError
 from helpers.stores import LAYOUT, RUN, check_all_there, full, opened, values
 
@@ -76,7 +77,7 @@ def test_zeros_are_told_from_nothing(tmp_path):
     store = opened(tmp_path / "store")
     zeros = {name: np.zeros_like(array) for name, array in values(1).items()}
     store.put(1, zeros)
-    assert store.survey().found == (1,)
+    assert store.survey().complete == (1,)
     assert store.survey().missing == (0, 2, 3, 4)
     assert np.array_equal(store.get(1, "rows"), zeros["rows"])
     with pytest.raises(DamagedChunk, match="chunk 0: missing in "):
@@ -123,7 +124,7 @@ def test_a_damaged_chunk_is_told_by_number_and_mended(store, damage):
     damage(lambda array, chunk: chunk_file(store, array, chunk))
     found = opened(store.location)
     survey = found.survey()
-    assert list(survey.damaged) == [1] and survey.found == (0, 2, 3, 4)
+    assert list(survey.damaged) == [1] and survey.complete == (0, 2, 3, 4)
     assert survey.sentence.startswith("4 of 5 chunks found, 0 missing, 1 damaged; 1: ")
     with pytest.raises(DamagedChunk, match=r"chunk 1: .*Run the same again"):
         for name in LAYOUT.arrays:
@@ -213,7 +214,7 @@ def test_what_a_killed_first_write_left_is_no_ones(tmp_path):
 
 
 def test_no_store_has_no_manifest(tmp_path):
-    assert read_manifest(tmp_path / "nothing") is None
+    assert features_manifest(tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -241,5 +242,19 @@ def test_a_full_disk_names_the_chunk_and_loses_nothing(tmp_path, monkeypatch):
             DataError, match=r"take chunk 1; .* does not: .*No space left.*Make room"
         ):
             store.put(1, values(1))
-    assert opened(tmp_path / "store").survey().found == (0,)
+    assert opened(tmp_path / "store").survey().complete == (0,)
     check_all_there(full(tmp_path / "store"))
+
+
+def test_results_share_the_manifest_and_its_refusals(tmp_path):
+    ResultStore(tmp_path / "s", {"lr": 0.1}).put("one", {"a": np.arange(3)})
+    assert list(ResultStore(f"file://{tmp_path}/s/", {"lr": 0.1}).get("one")["a"]) == [0, 1, 2]
+    with pytest.raises(SettingError, match=r"differs in: lr \(0\.1 there, 0\.2 here\)\. "):
+        ResultStore(tmp_path / "s", {"lr": 0.2})
+    (tmp_path / "s" / "run.json").write_text('{"lr": 0.')
+    with pytest.raises(DataError, match=r"whole manifest; .*run\.json is damaged or not ours"):
+        ResultStore(tmp_path / "s", {"lr": 0.1})
+    with pytest.raises(SettingError, match=r"must be a folder; .*one\.npz is a file"):
+        ResultStore(tmp_path / "s" / "one.npz", {})
+    with pytest.raises(SettingError, match=r"a folder on this machine; got memory://s"):
+        ResultStore("memory://s", {})

@@ -39,6 +39,6 @@ def test_written_read_damaged_and_mended_on_s3(bucket):
     files.rm_file(f"{root}/val_rows/c/0/0/0")
     again = opened(bucket)
     survey = again.survey()
-    assert list(survey.damaged) == [1, 3] and len(survey.found) == N_CHUNKS - 2
+    assert list(survey.damaged) == [1, 3] and len(survey.complete) == N_CHUNKS - 2
     check_all_there(full(bucket))
     assert store.location == bucket

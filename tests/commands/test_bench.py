@@ -33,13 +33,13 @@ def test_every_case_has_a_bound():
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_sides_agree(name):
-    found = CASES[name](1)
+    measured = CASES[name](1)
     low, high = FIGURES[name]
-    assert low <= found.value <= high
-    assert found.seconds > 0
-    assert found.ratio == found.rival_seconds / found.seconds
-    if found.rival_value is not None:
-        assert found.value > found.rival_value - 0.01
+    assert low <= measured.value <= high
+    assert measured.seconds > 0
+    assert measured.ratio == measured.rival_seconds / measured.seconds
+    if measured.rival_value is not None:
+        assert measured.value > measured.rival_value - 0.01
 
 
 def test_a_wrong_answer_shows(monkeypatch):
@@ -55,15 +55,15 @@ def test_the_brute_force_is_the_flow_it_claims_to_be():
     moved = torch.zeros_like(residual)
     for _ in range(20_000):  # the same flow by small steps of the outputs
         moved += t / 20_000 * kernel @ (residual - moved)
-    found = bench_cases.trained(kernel, kernel, residual, t)
-    np.testing.assert_allclose(found, moved, rtol=1e-3, atol=1e-3)
+    outputs = bench_cases.trained(kernel, kernel, residual, t)
+    np.testing.assert_allclose(outputs, moved, rtol=1e-3, atol=1e-3)
 
 
 def test_the_quickest_turn_counts_and_the_calls_alternate():
     calls = []
     ours, theirs = in_turns(lambda: calls.append("a") or 1, lambda: calls.append("b") or 2, turns=2)
     assert calls == ["a", "b", "a", "b"]
-    assert (ours.found, theirs.found) == (1, 2)
+    assert (ours.answer, theirs.answer) == (1, 2)
     assert 0 <= ours.seconds < 1
 
 
@@ -76,20 +76,20 @@ def test_files_and_table(tmp_path):
     summary = json.loads((tmp_path / "b" / "summary.json").read_text())
     assert summary["facts"]["Seed"] == "2"
     assert [case["what"] for case in summary["cases"]] == table["what"]
-    assert "RidgeCV" in result.stdout
-    assert result.stdout.split()[-1].endswith("bench.parquet")
+    assert "RidgeCV" in result.stdout and "RidgeCV" in (tmp_path / "b" / "index.html").read_text()
+    assert result.stdout.split()[-1].endswith("index.html")
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (["nope"], "a case must be one of leave-one-out, .*; got 'nope'"),
         (["--seed", -1], "seed must be an integer"),
     ],
 )
-def test_bad_input_costs_one_line(tmp_path, args, told):
+def test_bad_input_costs_one_line(tmp_path, args, message):
     result = invoke("bench", *args, "--out", tmp_path / "b")
-    assert_one_error_line(result, told)
+    assert_one_error_line(result, message)
     assert not (tmp_path / "b").exists()
 
 

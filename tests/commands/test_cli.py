@@ -13,6 +13,7 @@ import pyarrow.csv
 import pytest
 import torch
 
+from datassay.commands.run import job
 from helpers.command_line import assert_one_error_line, columns, invoke, succeed
 
 COMMANDS = ["run", "score", "summarize"]
@@ -258,7 +259,7 @@ def test_the_same_seed_gives_the_same_table(here):
 
 
 def test_plan_writes_and_collects_nothing(here, monkeypatch):
-    monkeypatch.setattr("datassay.commands.run.job.collect", None)
+    monkeypatch.setattr(job, "collect", None)
     before = sorted(here.iterdir())
     result = succeed("run", "digits", "--plan", "--out", "out")
     for part in ("collect", "decompose", "leave one out", "retrain", "1438 x 1438", "GB", "dual"):

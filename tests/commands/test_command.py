@@ -1,6 +1,7 @@
 """A new command is one folder: options, files, page and terminal come from it."""
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -8,6 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from datassay.commands.app import app as datassay_app
+from datassay.commands.app import commands
 from datassay.commands.options import add_command
 from helpers import tally
 from helpers.pages import Elements
@@ -29,6 +32,16 @@ def test_it_is_one_folder_of_few_files():
     folder = Path(str(tally.__file__)).parent
     modules = [f for f in folder.glob("*.py") if f.stem != "__init__"]
     assert len(modules) <= MOST_FILES
+
+
+def test_it_is_found_where_it_lies(monkeypatch):
+    """Nothing else is edited: the command line lists the folders beside it."""
+    package, folder = sys.modules["datassay.commands"], Path(str(tally.__file__)).parent
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder.parent)])
+    names = [command.name for command in commands()]
+    assert "tally" in names and names[:3] == ["run", "score", "summarize"]
+    for name in [name for name in sys.modules if name.startswith("datassay.commands.tally")]:
+        del sys.modules[name]
 
 
 def test_options_are_read_off_the_settings(call):
@@ -75,3 +88,9 @@ def test_bad_input_is_one_line_and_status_2(call, args, message):
     done = call(*args)
     assert done.exit_code == 2 and message in done.output
     assert not Path("tallied").exists()
+
+
+def test_score_has_no_option_that_needs_trained_networks():
+    text = CliRunner().invoke(datassay_app, ["score", "--help"]).output
+    assert not [o for o in ("--check", "--curve-seeds", "--attribution-at", "--plan") if o in text]
+    assert "--attribution" in text and "--adversarial" in text

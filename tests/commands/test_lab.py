@@ -36,19 +36,19 @@ def test_experiment_writes_page_and_results(ran):
     out, result = ran
     assert "holds" in result.output and str(out / "index.html") in result.output
     assert {p.name for p in out.iterdir()} == {"index.html", "summary.json", "weight-decay"}
-    told = json.loads((out / "summary.json").read_text())
-    assert told["experiments"][0]["parameters"]["n_features"] == 4
-    assert told["facts"]["Seed"] == "2"
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["experiments"][0]["parameters"]["n_features"] == 4
+    assert summary["facts"]["Seed"] == "2"
     page = (out / "index.html").read_text()
     assert "Directions of little curvature" in page and 'id="figure-weight-decay-0"' in page
 
 
 def test_json_report_is_the_summary(ran):
     out, _ = ran
-    told = json.loads(
+    printed = json.loads(
         succeed("lab", "weight-decay", *SMALL, "--seed", 2, "--out", out, "--json").output
     )
-    assert told == json.loads((out / "summary.json").read_text())["experiments"]
+    assert printed == json.loads((out / "summary.json").read_text())["experiments"]
 
 
 def test_broken_statement_ends_with_status_1(tmp_path):

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.commands.report.advice import consensus_advice
+from datassay.commands.report.advice import advice
 from datassay.commands.report.figures import drawn_samples
-from datassay.commands.report.files import CONSENSUS_FILES, write_consensus
-from datassay.commands.report.job import run_report
-from datassay.commands.report.page import render_consensus_page, run_columns, vote_rows
+from datassay.commands.report.files import FILES
+from datassay.commands.report.page import page, vote_rows
 from datassay.errors import DataError
+from datassay.report.html import render
 from datassay.report.style import MOST_DOTS
 from helpers.command_line import assert_one_error_line, columns, invoke, succeed
-from helpers.runs import write_run
+from helpers.runs import compared, write_run
 
 EVIL = "</script><b>evil"
 
@@ -36,7 +36,7 @@ def test_real_runs_are_compared_from_their_folders(tmp_path):
         succeed("score", "wine", "--noise", 0.2, "--seed", seed, "--out", tmp_path / f"s{seed}")
     folders = [tmp_path / "s0", tmp_path / "s1"]
     result = succeed("report", *folders, "--out", tmp_path / "both")
-    assert sorted(p.name for p in (tmp_path / "both").iterdir()) == sorted(CONSENSUS_FILES)
+    assert sorted(p.name for p in (tmp_path / "both").iterdir()) == sorted([*FILES, "index.html"])
     assert result.stdout.split()[-1].endswith("index.html")
     table = columns(tmp_path / "both" / "consensus.parquet")
     scores = [columns(folder / "scores.parquet") for folder in folders]
@@ -51,20 +51,25 @@ def test_real_runs_are_compared_from_their_folders(tmp_path):
     assert [run["facts"]["Seed"] for run in summary["runs"]] == ["0", "1"]
 
 
+def run_columns(findings):
+    (table,) = page(findings).sections[0].blocks
+    return table.columns
+
+
 def test_runs_that_differ_by_seed_say_so_and_give_their_mean_a_reliability(runs):
-    found = run_report(runs)
-    assert run_columns(found) == ("run", "samples", "suspects", "seed")
-    assert found.facts["Model"] == "mlp"
-    _, agreement = consensus_advice(found)
+    findings = compared(runs)
+    assert run_columns(findings) == ("run", "samples", "suspects", "seed")
+    assert findings.facts["Model"] == "mlp"
+    _, agreement = advice(findings)
     assert agreement.severity == "fine"
     assert "reliability of 0.99" in agreement.sentence or "1.00" in agreement.sentence
 
 
 def test_unlike_networks_get_no_reliability(tmp_path, runs):
     write_run(runs[1], seed=1, noise=3.0, Model="linear")
-    found = run_report(runs)
-    assert "model" in run_columns(found)
-    *_, agreement = consensus_advice(found)
+    findings = compared(runs)
+    assert "model" in run_columns(findings)
+    *_, agreement = advice(findings)
     assert agreement.severity == "act"
     assert "reliability" not in agreement.sentence
     assert "depends on the run" in agreement.sentence
@@ -75,15 +80,15 @@ def test_votes_count_runs_that_suspect_the_same_label(runs):
     suspected[[3, 4, 5]] = True
     change(runs[0], is_issue=suspected, true_label=["cat", "dog"] * 14 + ["dog", "dog"])
     change(runs[1], is_issue=np.roll(suspected, 1))
-    found = run_report(runs)
-    assert [(row.name, row.cells[0]) for row in vote_rows(found)] == [
+    findings = compared(runs)
+    assert [(row.name, row.cells[0]) for row in vote_rows(findings)] == [
         ("2 runs", "2"),
         ("1 run", "2"),
         ("no run", "26"),
     ]
-    assert found.wrong.nonzero()[0].tolist() == [28]
-    assert found.suggested[[2, 3, 4, 6]].tolist() == ["", "cat", "dog", "dog"]
-    labels, _ = consensus_advice(found)
+    assert findings.wrong.nonzero()[0].tolist() == [28]
+    assert findings.suggested[[2, 3, 4, 6]].tolist() == ["", "cat", "dog", "dog"]
+    labels, _ = advice(findings)
     assert labels.headline == "2 labels suspected by both runs"
     assert set(labels.ids) == {"s3", "s4", "s5", "s6"}
     assert set(labels.ids[:2]) == {"s4", "s5"}
@@ -97,19 +102,19 @@ def test_labels_that_changed_have_no_votes_and_a_word_of_their_own(runs):
     suspected[[0, 1, 7]] = True
     change(runs[0], is_issue=suspected)
     change(runs[1], class_name=names, is_issue=np.zeros(30, bool))
-    found = run_report(runs)
-    assert found.relabelled.nonzero()[0].tolist() == [0, 1]
-    assert [row.cells[0] for row in vote_rows(found)] == ["0", "1", "27"]
-    labels, changed, _ = consensus_advice(found)
+    findings = compared(runs)
+    assert findings.relabelled.nonzero()[0].tolist() == [0, 1]
+    assert [row.cells[0] for row in vote_rows(findings)] == ["0", "1", "27"]
+    labels, changed, _ = advice(findings)
     assert labels.headline == "No label suspected by both runs"
     assert changed.headline == "2 labels changed between the runs"
     assert "first suspects 2 of these samples, second 0" in changed.sentence
-    assert found.warnings == ()
+    assert findings.warnings == ()
 
 
 def test_ids_that_likely_name_other_samples_are_warned_of(runs):
     change(runs[1], class_name=["dog", "cat"] * 15)
-    (warning,) = run_report(runs).warnings
+    (warning,) = compared(runs).warnings
     assert warning.startswith("100 % of the shared samples have different labels")
 
 
@@ -118,10 +123,10 @@ def test_targets_are_compared_and_shown_as_numbers(tmp_path, runs):
         table = pq.read_table(folder / "scores.parquet").drop_columns(["class_name"]).to_pydict()
         table |= {"label": [0.5 + i for i in range(30)], "suggested_label": [[1.0, 2.0]] * 30}
         pq.write_table(pa.table(table), folder / "scores.parquet")
-    found = run_report(runs)
-    assert found.label[:2].tolist() == ["0.500", "1.50"]
-    assert set(found.suggested) == {"", "1.00, 2.00"}
-    assert found.wrong is None
+    findings = compared(runs)
+    assert findings.label[:2].tolist() == ["0.500", "1.50"]
+    assert set(findings.suggested) == {"", "1.00, 2.00"}
+    assert findings.wrong is None
 
 
 def test_the_page_escapes_what_users_wrote(tmp_path):
@@ -129,46 +134,47 @@ def test_the_page_escapes_what_users_wrote(tmp_path):
         write_run(tmp_path / f"{k}<i>", seed=k, names=(EVIL, "dog"), Data=EVIL + str(k))
         for k in range(3)
     ]
-    page = render_consensus_page(run_report(folders))
-    assert "<b>evil" not in page.replace("&lt;b>evil", "")
-    assert "&lt;b&gt;evil" in page
-    assert "<i>" not in page.split("<script>")[0]
+    html = render(page(compared(folders)))
+    assert "<b>evil" not in html.replace("&lt;b>evil", "")
+    assert "&lt;b&gt;evil" in html
+    assert "<i>" not in html.split("<script>")[0]
 
 
 def test_many_samples_are_thinned_and_suspects_are_kept(tmp_path):
     folders = [write_run(tmp_path / str(k), n=MOST_DOTS + 500, seed=k) for k in range(2)]
-    found = run_report(folders)
-    shown = drawn_samples(found)
+    findings = compared(folders)
+    shown = drawn_samples(findings)
     assert shown.sum() == MOST_DOTS
-    assert shown[found.found.votes > 0].all()
-    assert f"{MOST_DOTS:,} of {MOST_DOTS + 500:,} samples are drawn" in render_consensus_page(found)
+    assert shown[findings.consensus.votes > 0].all()
+    assert f"{MOST_DOTS:,} of {MOST_DOTS + 500:,} samples are drawn" in render(page(findings))
 
 
 def test_folders_of_one_name_go_by_their_paths(tmp_path):
     folders = [write_run(tmp_path / k / "out", seed=s) for s, k in enumerate("ab")]
-    assert run_report(folders).found.names == tuple(map(str, folders))
+    assert compared(folders).consensus.names == tuple(map(str, folders))
 
 
 def test_a_run_of_equal_scores_still_makes_a_page(tmp_path, runs):
+    out = tmp_path / "out"
     change(runs[0], information=[0.0] * 30, label_issue_score=[-1.0] * 30, is_issue=[False] * 30)
     change(runs[1], is_issue=[False] * 30)
-    found = run_report(runs)
-    page = write_consensus(found, tmp_path / "out").read_text()
-    assert "No run suspects a label" in page
-    assert 'id="agreement"' not in page
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["reliability"] is None
-    assert consensus_advice(found)[-1].headline == "Information cannot be compared"
+    succeed("report", *runs, "--out", out)
+    html = (out / "index.html").read_text()
+    assert "No run suspects a label" in html
+    assert 'id="agreement"' not in html
+    assert json.loads((out / "summary.json").read_text())["reliability"] is None
+    assert advice(compared(runs))[-1].headline == "Information cannot be compared"
 
 
 def test_a_run_without_its_summary_is_read_by_its_scores(runs):
     (runs[0] / "summary.json").unlink()
-    found = run_report(runs)
-    assert found.runs[0].facts == {}
-    assert render_consensus_page(found)
+    findings = compared(runs)
+    assert findings.runs[0].facts == {}
+    assert render(page(findings))
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda a, b: [a], "two or more different folders"),
         (lambda a, b: [a, a], "two or more different folders"),
@@ -176,9 +182,9 @@ def test_a_run_without_its_summary_is_read_by_its_scores(runs):
         (lambda a, b: [a, write_run(b, shift=28)], "they share 2"),
     ],
 )
-def test_folders_that_cannot_be_compared_cost_one_line(tmp_path, runs, spoil, told):
+def test_folders_that_cannot_be_compared_cost_one_line(tmp_path, runs, spoil, message):
     result = invoke("report", *spoil(*runs), "--out", tmp_path / "out")
-    assert_one_error_line(result, told)
+    assert_one_error_line(result, message)
     assert not (tmp_path / "out").exists()
 
 
@@ -195,7 +201,7 @@ def test_damaged_files_are_named(tmp_path, runs, name, content):
 def test_other_tables_are_refused(runs):
     pq.write_table(pa.table({"id": [1]}), runs[1] / "scores.parquet")
     with pytest.raises(DataError, match="lacks label, suggested_label, information"):
-        run_report(runs)
+        compared(runs)
 
 
 @pytest.mark.parametrize(

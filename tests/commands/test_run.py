@@ -16,6 +16,7 @@ from datassay.commands.run.job import run, starting_networks
 from datassay.commands.run.keep import keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps import groups
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
 from datassay.commands.run.table import score_table
@@ -130,7 +131,7 @@ def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
 
 
 def test_groups_that_take_minutes_are_not_left_out(noisy, monkeypatch):
-    monkeypatch.setattr("datassay.commands.run.steps.groups.MOST_GROUP_WORK", 1e6)
+    monkeypatch.setattr(groups, "MOST_GROUP_WORK", 1e6)
     found = run(*noisy, replace(SETTINGS, curve_seeds=0, attribution="none"))
     assert not found.whole_groups
     assert found.pairs is None

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import datassay.commands.sample.job as job
-from datassay.commands.sample.advice import sampling_advice
-from datassay.commands.sample.files import SAMPLING_FILES, sampling_summary
+from datassay.commands.sample.advice import advice
+from datassay.commands.sample.files import FILES, files
 from datassay.commands.sample.findings import verdicts
-from datassay.commands.sample.page import render_sampling_page
+from datassay.commands.sample.page import page as page_of
+from datassay.commands.sample.settings import SampleSettings
 from datassay.data.load import load
+from datassay.report.html import render
 from helpers.command_line import columns, invoke, succeed
 
 OWN = """
@@ -57,14 +59,14 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def findings(**change):
+def findings(function="runge", **change):
     settings = {"n_initial": 12, "n_new": 6, "initial": "grid", "compare": 2} | change
-    return job.run_sample(job.SampleSettings(**settings))
+    return job.run(SampleSettings(function, **settings))
 
 
 def test_sample_writes_its_files_and_names_the_page_last(sampled):
     out, result = sampled
-    assert sorted(p.name for p in out.iterdir()) == sorted(SAMPLING_FILES)
+    assert sorted(p.name for p in out.iterdir()) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("largest", "root mean square", "6 new points", "autograd derivatives"):
         assert word in " ".join(result.stdout.split())
@@ -107,6 +109,7 @@ def test_a_function_of_ones_own(here):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        ([], "Missing argument"),
         (["nothing"], "the function must be runge, tanh"),
         (["no_module:f", "--domain", "0:1"], "no_module:f' raised ModuleNotFoundError"),
         (["own_functions:missing", "--domain", "0:1"], "raised AttributeError"),
@@ -142,25 +145,25 @@ def test_help_has_examples():
 
 
 def test_what_users_wrote_is_escaped():
-    found = replace(findings(), name=EVIL, inputs=("<i>x",), outputs=("<u>f",))
-    page = render_sampling_page(found)
+    evil_names = {"name": EVIL, "inputs": ("<i>x",), "outputs": ("<u>f",)}
+    page = render(page_of(replace(findings(), **evil_names)))
     for evil in ("</script><b>evil", "<i>x", "<u>f"):
         assert evil not in page
     assert "&lt;i&gt;x" in page
 
 
 def test_the_page_of_several_inputs_has_maps():
-    found = findings(function="bateman", n_initial=64, n_new=30, components=2)
-    page = render_sampling_page(found)
+    sampling = findings(function="bateman", n_initial=64, n_new=30, components=2)
+    page = render(page_of(sampling))
     for name in ("index", "new", "largest", "root_mean_square"):
         assert f'data-figure="{name}"' in page
     assert 'data-figure="bound"' not in page
-    assert len(found.outputs) == 2
+    assert len(sampling.outputs) == 2
 
 
 def test_advice_follows_the_figures():
-    found = findings(n_initial=100, initial="uniform")
-    comparison = found.comparison
+    sampling = findings(n_initial=100, initial="uniform")
+    comparison = sampling.comparison
     cases = {
         "lower the largest error": (np.array([[1, 1.01], [0.5, 0.52]]), 1.0),
         "Uniform points serve": (np.array([[0.5, 0.52], [1, 1.01]]), 1.0),
@@ -168,14 +171,13 @@ def test_advice_follows_the_figures():
     }
     for headline, (largest, mean) in cases.items():
         changed = replace(comparison, largest=largest, root_mean_square=0 * largest + mean)
-        told = sampling_advice(replace(found, comparison=changed))
-        assert any(headline in one.headline for one in told)
+        pieces = advice(replace(sampling, comparison=changed))
+        assert any(headline in piece.headline for piece in pieces)
     changed = replace(comparison, largest=np.array([[1.0, 2.0], [0.5, 0.9]]))
     assert verdicts(changed)[1].difference[0] == pytest.approx(-0.8 / 1.5)
     few = findings(function="tanh", n_initial=8, compare=0)
-    assert "not as asked for" in {a.headline.removeprefix("The mixture is ") for a in
-                                  sampling_advice(few)}  # fmt: skip
-    assert json.loads(sampling_summary(few))["warnings"]
+    assert "The mixture is not as asked for" in {piece.headline for piece in advice(few)}
+    assert json.loads(files(few, page_of(few))["summary.json"])["warnings"]
 
 
 def test_examples_in_the_help_parse():

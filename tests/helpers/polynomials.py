@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.polynomial.job import run_polynomial
+from datassay.commands.polynomial.job import run
 from datassay.commands.polynomial.settings import PolynomialSettings
 from datassay.data.samples import SampleSet
 from helpers.blocks import NAMES
@@ -29,6 +29,6 @@ def samples(n, kind, seed):
 
 
 @cache
-def found(kind, **settings):
-    how = PolynomialSettings(command="datassay polynomial <x>", **settings)
-    return run_polynomial(samples(120, kind, 0), samples(40, kind, 1), how)
+def surrogate_findings(kind, **settings):
+    asked = PolynomialSettings(command="datassay polynomial <x>", **settings)
+    return run(samples(120, kind, 0), samples(40, kind, 1), asked)

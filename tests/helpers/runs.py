@@ -6,6 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from datassay.commands.report.job import run
+from datassay.commands.report.settings import ReportSettings
+
 
 def write_run(folder, n=30, seed=0, noise=0.1, names=("cat", "dog"), shift=0, **facts):
     """A folder as `score` leaves it: one signal for all seeds, noise of its own."""
@@ -23,6 +26,10 @@ def write_run(folder, n=30, seed=0, noise=0.1, names=("cat", "dog"), shift=0, **
     }
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(table), folder / "scores.parquet")
-    told = {"Data": "pets: 30", "Model": "mlp", "Seed": str(seed), "Command": "x"} | facts
-    (folder / "summary.json").write_text(json.dumps({"facts": told}))
+    facts = {"Data": "pets: 30", "Model": "mlp", "Seed": str(seed), "Command": "x"} | facts
+    (folder / "summary.json").write_text(json.dumps({"facts": facts}))
     return folder
+
+
+def compared(folders):
+    return run(ReportSettings(tuple(folders)))

@@ -38,7 +38,7 @@ def full(location, seed=0, run=RUN):
 
 
 def check_all_there(store, seed=0):
-    assert store.survey().found == tuple(range(N_CHUNKS))
+    assert store.survey().complete == tuple(range(N_CHUNKS))
     for number in range(N_CHUNKS):
         for name, expected in values(number, seed).items():
             found = store.get(number, name)

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 import datassay.lab.catalog as catalog_module
+from datassay.commands.lab import page as lab_page
+from datassay.commands.lab.files import files
+from datassay.commands.lab.job import run
+from datassay.commands.lab.settings import LabSettings
 from datassay.errors import DataError, SettingError
 from datassay.lab import run as run_module
 from datassay.lab.catalog import CHAPTERS, experiment, experiments
@@ -23,11 +27,11 @@ from datassay.lab.checks import (
 from datassay.lab.curves import axes, finish, measured, pictures, theory
 from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.fits import exponent, relative_error
-from datassay.lab.gallery import render_gallery, write_gallery
 from datassay.lab.parameters import KINDS, defaults, kind_of, parsed
 from datassay.lab.record import kept, run_experiment, summary
-from datassay.lab.run import chosen, lab_facts, run_lab
+from datassay.lab.run import chosen, run_lab
 from datassay.progress import silent
+from datassay.report.html import render
 
 ALL = [e for _, e in experiments()]
 LAB = Path(inspect.getfile(catalog_module)).parent
@@ -70,13 +74,13 @@ def only_halves(monkeypatch):
         lab_library("no_such_module", "the second experiment")
 
     second = dataclasses.replace(HALVES, name="lacking", run=lacking)
-    result = {"halves": HALVES, "lacking": second}
-    listed = [("One", e) for e in result.values()]
+    known = {"halves": HALVES, "lacking": second}
+    listed = [("One", e) for e in known.values()]
     for module in (run_module, catalog_module):
-        monkeypatch.setattr(module, "experiment", lambda name: result[name])
-    for module in (run_module, __import__("datassay.lab.gallery", fromlist=["gallery"])):
+        monkeypatch.setattr(module, "experiment", lambda name: known[name])
+    for module in (run_module, lab_page):
         monkeypatch.setattr(module, "experiments", lambda: iter(listed))
-    return result
+    return known
 
 
 def ran(out, **parameters):
@@ -179,8 +183,8 @@ def test_result_of_something_else_is_not_reused(tmp_path, spoil):
     if spoil == "cut file":
         summary_file.write_text(summary_file.read_text()[:40])
     if spoil == "other code":
-        stored = json.loads(summary_file.read_text())
-        summary_file.write_text(json.dumps(stored | {"digest": "0"}))
+        kept_summary = json.loads(summary_file.read_text())
+        summary_file.write_text(json.dumps(kept_summary | {"digest": "0"}))
     if spoil == "no file":
         (tmp_path / "halves" / "figures.json").unlink()
     assert kept(HALVES, {"size": 6 if spoil == "other parameters" else 5}, tmp_path) is None
@@ -210,15 +214,16 @@ def test_one_that_cannot_run_stops_alone_and_is_told_among_others(tmp_path, only
     ):
         list(run_lab(chosen(["lacking"], [], 0), tmp_path))
     steps = []
-    asked = chosen(["all"], [], 0)
-    records = list(run_lab(asked, tmp_path, progress=lambda *call: steps.append(call)))
-    assert [(r.name, r.holds) for r in records] == [("halves", True), ("lacking", False)]
+    settings = LabSettings(("all",), out=tmp_path, command="datassay lab all")
+    findings = run(settings, progress=lambda *step: steps.append(step))
+    assert [(r.name, r.holds) for r in findings.records] == [("halves", True), ("lacking", False)]
     assert ("experiments", 0, 2) in steps and ("halves: halving", 1, 1) in steps
-    page = write_gallery(records, lab_facts(records, "datassay lab all"), tmp_path).read_text()
-    assert "Not run: the second experiment needs no_such_module" in page
-    assert "1 of 1 statements hold" in page
-    stored = json.loads((tmp_path / "summary.json").read_text())["experiments"]
-    assert [t["problem"] is None for t in stored] == [True, False]
+    page = lab_page.page(findings)
+    html = render(page)
+    assert "Not run: the second experiment needs no_such_module" in html
+    assert "1 of 1 statements hold" in html
+    experiments = json.loads(files(findings, page)["summary.json"])["experiments"]
+    assert [t["problem"] is None for t in experiments] == [True, False]
 
 
 def test_choice_is_checked(only_halves):
@@ -230,13 +235,13 @@ def test_choice_is_checked(only_halves):
 
 
 def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
-    record = ran(tmp_path, scale=8.0, names="<i>evil</i>\nlines")
-    page = render_gallery([record], lab_facts([record], "datassay lab halves"))
+    parameters = ("scale=8.0", "names=<i>evil</i>\nlines")
+    page = render(lab_page.page(run(LabSettings(("halves",), parameters, out=tmp_path))))
     body = page.split("<main", 1)[1].split("<footer", 1)[0]
     assert "<b>title" not in body and "&lt;b&gt;title" in body and "<i>evil" not in page
     assert "Does not hold.</b> A &lt;b&gt; of halves &amp; more: 2.00, at most 0.5" in body
     assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
-    assert 'href="#halves"' in body and 'class="told broken"' in body
+    assert 'href="#halves"' in body and 'class="outcome broken"' in body
 
 
 def test_summary_holds_small_arrays_only(tmp_path):

@@ -6,18 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from datassay.commands.lab.job import run as run_experiments
+from datassay.commands.lab.page import page as lab_page
+from datassay.commands.lab.settings import LabSettings
 from datassay.commands.partition.page import page as partition_page
-from datassay.commands.polynomial.page import render_polynomial_page
+from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
-from datassay.commands.report.job import run_report
-from datassay.commands.report.page import render_consensus_page
+from datassay.commands.report.page import page as report_page
 from datassay.commands.run.blocks.queries import chosen_queries
 from datassay.commands.run.page import page as run_page
-from datassay.commands.sample.job import SampleSettings, run_sample
-from datassay.commands.sample.page import render_sampling_page
+from datassay.commands.sample.job import run as run_sample
+from datassay.commands.sample.page import page as sample_page
+from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
-from datassay.lab.gallery import write_gallery
-from datassay.lab.run import chosen, lab_facts, run_lab
 from datassay.report.html import render
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
@@ -29,8 +30,8 @@ from helpers.findings import (
     text_samples,
     with_sources,
 )
-from helpers.polynomials import found as polynomial_found
-from helpers.runs import write_run
+from helpers.polynomials import surrogate_findings
+from helpers.runs import compared, write_run
 from helpers.weighings import weighed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -326,7 +327,7 @@ def test_the_page_of_a_purification(browser, tmp_path):
 def test_the_page_of_compared_runs(browser, tmp_path):
     folders = [write_run(tmp_path / f"run{k}{'_long' * 9}", seed=k) for k in range(4)]
     path = tmp_path / "index.html"
-    path.write_text(render_consensus_page(run_report(folders)), encoding="utf-8")
+    path.write_text(render(report_page(compared(folders))), encoding="utf-8")
     silent_and_narrow(browser, path)
     opened(browser, path)
     cells = browser.find_elements("css selector", "[data-figure=information] .heatmap-label")
@@ -366,9 +367,9 @@ def test_the_page_of_a_weighting(browser, tmp_path):
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
-    found = replace(run_sample(settings), name="<b>mine")
+    findings = replace(run_sample(settings), name="<b>mine")
     path = tmp_path / "index.html"
-    path.write_text(render_sampling_page(found), encoding="utf-8")
+    path.write_text(render(sample_page(findings)), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "<b>mine"
     drawn = browser.find_elements("css selector", ".figure svg.main-svg")
@@ -378,7 +379,7 @@ def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["image", "row", "numbers"])
 def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     path = tmp_path / "index.html"
-    path.write_text(render_polynomial_page(polynomial_found(kind)), encoding="utf-8")
+    path.write_text(render(polynomial_page(surrogate_findings(kind))), encoding="utf-8")
     silent_and_narrow(browser, path)
     assert browser.find_element("css selector", "h1").text == "mixed & <friends>"
     pictures = browser.find_elements("css selector", ".maps img")
@@ -387,10 +388,11 @@ def test_the_page_of_a_polynomial(browser, tmp_path, kind):
 
 
 def test_the_page_of_the_lab(browser, tmp_path):
-    asked = chosen(["weight-decay"], ["steps=50", "n_features=4"], 0)
-    records = list(run_lab(asked, tmp_path))
-    silent_and_narrow(browser, write_gallery(records, lab_facts(records, "datassay lab"), tmp_path))
+    path, parameters = tmp_path / "index.html", ("steps=50", "n_features=4")
+    findings = run_experiments(LabSettings(("weight-decay",), parameters, out=tmp_path))
+    path.write_text(render(lab_page(findings)), encoding="utf-8")
+    silent_and_narrow(browser, path)
     assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
-    assert "Does not hold." in browser.find_element("css selector", ".told.broken").text
+    assert "Does not hold." in browser.find_element("css selector", ".outcome.broken").text
     browser.find_element("css selector", "#overview a").click()
     assert browser.current_url.endswith("#weight-decay")

@@ -10,26 +10,35 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from datassay.commands.polynomial.advice import polynomial_advice
+from datassay.commands.polynomial.advice import advice
 from datassay.commands.polynomial.explained import chosen_samples, explained_cards
-from datassay.commands.polynomial.files import polynomial_summary
+from datassay.commands.polynomial.files import files
 from datassay.commands.polynomial.findings import term_names
-from datassay.commands.polynomial.page import (
-    coef_rows,
-    map_rows,
-    render_polynomial_page,
-    score_rows,
-)
+from datassay.commands.polynomial.job import _warnings
+from datassay.commands.polynomial.page import page as page_of
 from datassay.report.heat_map import heat_image, heat_limit
+from datassay.report.html import render
+from datassay.report.page import Partial, Table
 from helpers.blocks import NAMES, TAGS
 from helpers.findings import EVIL
 from helpers.pages import Elements
-from helpers.polynomials import found
+from helpers.polynomials import surrogate_findings
 
 
 @pytest.fixture(scope="module", params=["image", "row", "numbers"])
 def page(request):
-    return render_polynomial_page(found(request.param))
+    return render(page_of(surrogate_findings(request.param)))
+
+
+def table(findings, name):
+    """The rows of a table of the page; None where there is no such table."""
+    tables = {b.name: b for b in page_of(findings).blocks if isinstance(b, Table)}
+    return tables[name].rows if name in tables else None
+
+
+def maps(findings):
+    blocks = page_of(findings).blocks
+    return [b.context for b in blocks if isinstance(b, Partial) and b.template == "maps.html"]
 
 
 def test_nothing_is_asked_from_the_network(page):
@@ -66,50 +75,53 @@ def test_heat_is_orange_above_blue_below_and_white_at_zero():
 
 
 def test_maps_have_one_picture_a_class():
-    first, second = map_rows(found("image"))
-    assert [name for name, _ in first.pictures] == list(NAMES[:2])
-    assert len(second.pictures) == 2
-    assert map_rows(found("row")) == []
+    first, second = maps(surrogate_findings("image"))
+    assert [name for name, _ in first["pictures"]] == list(NAMES[:2])
+    assert len(second["pictures"]) == 2
+    assert maps(surrogate_findings("row")) == []
 
 
 def test_largest_coefficients_name_the_product():
-    rows = coef_rows(found("numbers"))
+    rows = table(surrogate_findings("numbers"), "Coefficients")
     assert [row.name for row in rows[:2]] == ["constant", "<b>a · c&d"]
     assert len(rows) == 21
-    assert coef_rows(found("image")) == []
-    assert term_names(found("image").surrogate)[:2] == ["1", "(0, 0)"]
+    assert table(surrogate_findings("image"), "Coefficients") is None
+    assert term_names(surrogate_findings("image").surrogate)[:2] == ["1", "(0, 0)"]
 
 
 def test_scores_and_advice_agree_with_the_summary():
-    findings = found("row")
-    summary = json.loads(polynomial_summary(findings))
+    findings = surrogate_findings("row")
+    summary = json.loads(files(findings, page_of(findings))["summary.json"])
     right = (findings.outputs.argmax(1) == findings.validation.y).mean()
     assert summary["models"][-1]["validation"] == pytest.approx(right)
-    assert score_rows(findings)[-1].cells[1] == f"{right:.3f}"
-    first = polynomial_advice(findings)[0]
+    assert table(findings, "Scores")[-1].cells[1] == f"{right:.3f}"
+    first = advice(findings)[0]
     assert first.severity == "fine"
     assert f"{findings.scores.each[-2].mean():.3f}" in first.sentence
-    kinds = [a.kind for a in polynomial_advice(found("image"))]
+    kinds = [a.kind for a in advice(surrogate_findings("image"))]
     assert kinds == ["score", "fit", "reading", "robustness"]
 
 
 def test_a_linear_fit_is_compared_with_a_constant():
-    findings = found("row", degree=1)
+    findings = surrogate_findings("row", degree=1)
     assert findings.scores.names == ("the commonest class", "this polynomial")
-    assert "--degree 2" in polynomial_advice(findings)[0].sentence or findings.scores.difference(0)
+    assert "--degree 2" in advice(findings)[0].sentence or findings.scores.difference(0)
 
 
 def test_cards_take_the_predicted_and_the_given_class_apart():
-    findings = found("row")
+    findings = surrogate_findings("row")
     cards = explained_cards(findings)
     assert [card.is_wrong for card in cards] == sorted((c.is_wrong for c in cards), reverse=True)
     for e, card in enumerate(cards):
         outputs = findings.outputs[findings.explained[e]]
-        assert card.panels[0].title == f"{card.predicted}, predicted"
+        said = findings.surrogate.output_names[outputs.argmax()]
+        assert card.caption.startswith(f"predicted {said}")
+        assert card.caption.endswith(", given " + NAMES[1 - outputs.argmax()]) == card.is_wrong
+        assert card.panels[0].title == f"{said}, predicted"
         assert len(card.panels) == 2
         shown = card.panels[0].total.partition(" = ")[2].replace("−", "-")
         assert float(shown) == pytest.approx(outputs.max(), rel=1e-2)
-    by_column = explained_cards(found("numbers"))[0].panels[1]
+    by_column = explained_cards(surrogate_findings("numbers"))[0].panels[1]
     assert by_column.title == "target, by column"
 
 
@@ -124,10 +136,8 @@ def test_wrong_samples_come_first_then_each_class_in_turn():
 
 
 def test_the_end_of_the_path_is_told():
-    findings = found("numbers")
+    findings = surrogate_findings("numbers")
     assert findings.warnings == () or "ridge that was tried" in findings.warnings[0]
     path = findings.fit.path
-    from datassay.commands.polynomial.job import _warnings
-
     end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
     assert "a smaller one may do better" in _warnings(end)[0]

@@ -1,7 +1,6 @@
 """How well projected scores rank samples, and the smallest projection for a target."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from datassay.collect.collection import sample_layers
 from datassay.commands.run.job import run
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps import projection
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
 from datassay.commands.terminal import page_lines
@@ -152,9 +152,7 @@ def test_bad_targets():
 
 
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
-    monkeypatch.setattr(
-        import_module("datassay.commands.run.steps.projection"), "N_FEATURES", (8, 64, 131)
-    )
+    monkeypatch.setattr(projection, "N_FEATURES", (8, 64, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)
     result = run(TRAIN, VAL, settings)
     chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
@@ -172,7 +170,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
 
 
 def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
-    monkeypatch.setattr(import_module("datassay.commands.run.steps.projection"), "N_FEATURES", (8,))
+    monkeypatch.setattr(projection, "N_FEATURES", (8,))
     chosen = chosen_projection(
         MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=1.0), lambda *_: None
     )

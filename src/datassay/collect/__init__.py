@@ -1,4 +1,4 @@
-"""Step 1: a model and samples become arrays."""
+"""Step 1: turn a model and samples into arrays."""
 
 from __future__ import annotations
 

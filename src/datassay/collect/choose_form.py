@@ -119,28 +119,28 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
     auto = projection == "auto"
     exact = auto or projection is None
     small, medium, large = LARGEST_EIGENPROBLEM, 3 * LARGEST_EIGENPROBLEM, float("inf")
-    found = []
+    candidates = []
     if outputs != "averaged" and exact:
-        found.append(_Candidate("joint", None, small, "n·k or the model is small"))
+        candidates.append(_Candidate("joint", None, small, "n·k or the model is small"))
     if outputs != "joint" and exact:
         shared = "n·k is large, so the k outputs share one kernel"
-        found.append(_Candidate("averaged", None, medium, shared))
+        candidates.append(_Candidate("averaged", None, medium, shared))
     if outputs != "joint" and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
-        found.append(_Candidate("averaged", S1_COORDINATES, medium, too_big, rows=medium))
+        candidates.append(_Candidate("averaged", S1_COORDINATES, medium, too_big, rows=medium))
     if auto:
         last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
         start = few if last == "joint" else _each_for(LARGEST_EIGENPROBLEM, tensors)
         too_large = "n is too large for a kernel"
         too_large += "" if last == "joint" else ", and the k outputs share one row of features"
-        found.append(_Candidate(last, start, large, too_large, small=True))
+        candidates.append(_Candidate(last, start, large, too_large, small=True))
         less = "more coordinates would exceed the memory"
         fewer = [max(1, start // by) for by in (4, 16, 64)]
-        found += [_Candidate(last, each, large, less, small=True) for each in fewer]
+        candidates += [_Candidate(last, each, large, less, small=True) for each in fewer]
     if not auto:
         last = "averaged" if outputs == "averaged" else "joint"
-        found.append(_Candidate(last, projection, large, "projection was set"))
-    return found
+        candidates.append(_Candidate(last, projection, large, "projection was set"))
+    return candidates
 
 
 def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) -> Form:

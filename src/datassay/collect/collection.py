@@ -1,4 +1,4 @@
-"""Collect once: one pass over the model gives the outputs, kernel or features every score uses."""
+"""Collect outputs and kernel or features in one pass over the model; every score uses them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, probability_warning
-from datassay.collect.jacobian.trained import initial_fit_warning
+from datassay.collect.jacobian.trained import check_initial_fit
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.linearization import Linearization
+from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -44,16 +45,16 @@ def collect(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    projection: int | str | None = "auto",
-    outputs: str = "auto",
+    projection: int | str | None = Collection.projection,
+    outputs: str = Collection.outputs,
     projection_kind: str = "coordinates",
-    memory: float | None = None,
-    products: str = "auto",
-    device: str = "cpu",
-    allow_trained: bool = False,
-    seed: int = 0,
-    store: str | Path | None = None,
-    engine: str | Engine = "in_process",
+    memory: float | None = Collection.memory,
+    products: str = Collection.products,
+    device: str = Collection.device,
+    allow_trained: bool = Collection.allow_trained,
+    seed: int = Collection.seed,
+    store: str | Path | None = Computing.store,
+    engine: str | Engine = Computing.engine,
     progress: Progress = silent,
 ) -> Linearization:
     """Linearise a network at its present weights on training and validation samples.
@@ -79,8 +80,9 @@ def collect(
         store: path or fsspec URL of a Zarr group that keeps every finished chunk, so that a second
             call with the same model, samples and settings only computes what is missing or
             damaged; "auto" settings then mean what the first call chose. None keeps nothing.
-        engine: who computes the chunks, and later the pieces of the scores: "in_process",
-            "processes" of this machine, "ray", or what `engine_named` gives. The bits are the same.
+        engine: where chunks are computed, and later the parts of the scores: "in_process",
+            "processes" (of this machine), "ray", or an engine from `engine_named`. Results are
+            bit-identical.
         progress: called with (step, samples done, samples in all).
 
     Returns:
@@ -115,7 +117,7 @@ def collect(
     n = len(train)
     val_targets = all_targets.get("val")
     notes += probability_warning(f0[:n], train.is_classification)
-    notes += initial_fit_warning(
+    notes += check_initial_fit(
         f0[:n],
         targets,
         f0[n:],
@@ -203,14 +205,14 @@ def _kept(
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
-    """Refuse sets that nothing can be learned from, or that do not belong together.
+    """Check that the sets can be learned from and belong together.
 
     Args:
         train: the training samples.
         val: the validation samples, or None.
 
     Raises:
-        DataError: no SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
+        DataError: not a SampleSet, fewer than 2 samples, one class only, an empty val, or shapes or
             classes that differ between the sets.
     """
     for name, samples in (("train", train), ("val", train if val is None else val)):
@@ -238,11 +240,11 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """What is collected of a network, seen on its first samples.
+    """The layers of a network that are collected, inspected on the first samples.
 
     Args:
         model: the network; left untouched.
-        samples: that it takes.
+        samples: inputs for the network.
 
     Returns:
         Its layers, from `inspect_layers`.
@@ -258,7 +260,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """What a network of so many outputs is to predict.
+    """Training targets for a network with k outputs.
 
     Args:
         samples: n samples.
@@ -302,10 +304,10 @@ def _pass(
     held = {name: allocate(block, n_all) for name, block in wanted.items()}
     filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
     if kept is None:
-        found = engine.map(JacobianPass.arrays, work, work.chunks)
+        results = engine.map(JacobianPass.arrays, work, work.chunks)
     else:
-        found = kept.arrays(filled, engine)
-    for chunk, arrays in zip(work.chunks, found, strict=True):
+        results = kept.arrays(filled, engine)
+    for chunk, arrays in zip(work.chunks, results, strict=True):
         for name, tensor in filled.items():
             tensor[done : done + len(chunk)] = arrays[name]
         done += len(chunk)

@@ -1,4 +1,4 @@
-"""The one pass over the model, as work on numbered chunks: whoever computes one gets the same."""
+"""The pass over the model, in numbered chunks; results do not depend on where a chunk runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTPUTS, PROJECTED = "outputs", "projected"
 
 @result
 class JacobianPass:
-    """All that computing any chunk takes; a chunk's result depends on nothing else.
+    """Everything needed to compute any chunk; a chunk's result depends on nothing else.
 
     Attributes:
         frozen: the network, from `frozen_copy`, in the form's precision and on its device.
@@ -85,8 +85,8 @@ class JacobianPass:
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
             f0, blocks = self._blocks(x)
         _check_finite(f0, blocks, samples.ids[chunk.samples])
-        found = {OUTPUTS: f0, **named_tensors(blocks)}
-        return {name: values.cpu() for name, values in found.items()}
+        arrays = {OUTPUTS: f0, **named_tensors(blocks)}
+        return {name: values.cpu() for name, values in arrays.items()}
 
     def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
         if self._as_factors:

@@ -1,4 +1,4 @@
-"""What one pass over the model collects: everything that the scores need, and nothing else."""
+"""The linearised network: everything that one pass over the model collects for the scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Linearization:
         form: how it was collected and why: exact or projected, joint or averaged, precision.
         val_targets: of the validation samples, [m, k], as targets; None where they are not known.
         warnings: what the user should know about these numbers; empty when nothing.
-        engine: who computes the scores' passes over the features.
+        engine: where the scores' passes over the features are computed.
     """
 
     outputs: Float[Tensor, "n k"]
@@ -131,4 +131,4 @@ class Linearization:
 
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
-    return features.at(rows) if isinstance(features, StoredFeatures) else features[rows]
+    return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]

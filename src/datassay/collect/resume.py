@@ -1,4 +1,4 @@
-"""A pass over the model that keeps its chunks in a store and computes only what is not there."""
+"""A pass over the model that stores its chunks and computes only the missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
 from datassay.collect.store.chunks import Chunk
-from datassay.collect.store.features import FORMAT, FeatureStore, Layout, read_manifest
+from datassay.collect.store.features import FORMAT, FeatureStore, Layout, features_manifest
 from datassay.collect.store.manifest import (
     machine_fingerprint,
     model_fingerprint,
@@ -34,7 +34,7 @@ SAME_OUTPUT = 1e-3
 
 
 class KeptPass:
-    """A pass whose chunks come from the store where they are there, and go to it where not."""
+    """A pass that reads stored chunks, and computes and stores the missing ones."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class KeptPass:
         free = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), free)
         survey = self.store.survey()
-        self._there = set(survey.found)
+        self._there = set(survey.complete)
         log = logger.warning if survey.damaged else logger.info
         log("%s: %s.", self.store.location, survey.sentence)
         self._check_outputs()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
-        """Some arrays' part of every chunk, in order, all of it kept before it is given.
+        """Named arrays of every chunk, in order; each chunk is stored before it is yielded.
 
         Args:
             names: of the arrays.
-            engine: computes what is missing, and writes it where it was computed.
+            engine: computes the missing chunks; each is written by the process that computes it.
 
         Yields:
             Name → [samples of the chunk, ...].
@@ -91,7 +91,7 @@ class KeptPass:
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
     def features(self, part: str) -> StoredFeatures | None:
-        """The features of a part, left where they are.
+        """The features of a part, left in the store.
 
         Args:
             part: "train" or "val".
@@ -104,14 +104,14 @@ class KeptPass:
         return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
 
     def compute(self, chunk: Chunk) -> None:
-        """Compute a chunk and keep it; again is the same as once.
+        """Compute and store a chunk; repeating it changes nothing.
 
         Args:
             chunk: one of the pass's.
         """
         with _threads(int(self.store.free["threads"])):
-            found = self.work.arrays(chunk)
-        values = {name: t.numpy() for name, t in found.items()}
+            tensors = self.work.arrays(chunk)
+        values = {name: t.numpy() for name, t in tensors.items()}
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)
 
@@ -123,7 +123,7 @@ class KeptPass:
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
     def _check_outputs(self) -> None:
-        """What no fingerprint sees: code that changed while the weights did not."""
+        """Detect changed model code at unchanged weights, which no fingerprint shows."""
         if 0 not in self._there:
             return
         chunk = self.store.chunks[0]
@@ -153,10 +153,10 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
         DataError: the manifest is damaged or cannot be read.
         SettingError: there is something else than a store.
     """
-    found = read_manifest(location)
-    if found is None or found["run"].get("format") != FORMAT:
+    manifest = features_manifest(location)
+    if manifest is None or manifest["run"].get("format") != FORMAT:
         return None
-    form = Form(**found["free"]["form"])
+    form = Form(**manifest["free"]["form"])
     names = {"projection": "projection", "outputs": "outputs", "projection_kind": "kind"}
     allowed = (
         settings.get(name, "auto") in {"auto", getattr(form, field)}
@@ -201,7 +201,7 @@ def _few(values: Tensor) -> str:
 
 @contextmanager
 def _threads(number: int) -> Iterator[None]:
-    """The threads that the other chunks were computed with: sums may round otherwise on others."""
+    """Use the thread count of the stored chunks: other counts may round sums differently."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

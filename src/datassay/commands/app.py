@@ -15,14 +15,8 @@ import typer
 from rich.logging import RichHandler
 
 import datassay
-from datassay.commands.bench.command import bench
 from datassay.commands.command import Command
-from datassay.commands.complexity.command import complexity
-from datassay.commands.lab.command import lab
 from datassay.commands.options import add_command
-from datassay.commands.polynomial.command import polynomial
-from datassay.commands.report.command import report
-from datassay.commands.sample.command import sample
 from datassay.commands.shell import err_console, out_console
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
@@ -72,8 +66,6 @@ def commands() -> list[Command]:
 
 for _command in commands():
     add_command(app, _command)
-for _function in (sample, polynomial, complexity, lab, report, bench):
-    app.command()(_function)
 
 
 def main() -> None:

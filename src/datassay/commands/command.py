@@ -3,7 +3,7 @@
 A command's folder holds `command.py` with a COMMAND, and three modules that are imported when it
 runs: `job.py` with `run(train, val, settings, progress)`, which gives the findings; `page.py` with
 `page(findings)`, which gives a Page; and `files.py` with FILES and `files(findings, page)`, which
-gives the tables and texts beside the page. Options are read off the settings' fields.
+gives the tables, texts and other files beside the page. Options are read off the settings' fields.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
 def _function(command: Command) -> Callable[..., None]:
     """A function with one parameter an option, which is what typer reads."""
     declared = {
-        name: (cls, told) for cls in command.groups[::-1] for name, told in settings_of(cls).items()
+        name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
@@ -55,21 +55,23 @@ def _function(command: Command) -> Callable[..., None]:
     return function
 
 
-def _parameter(name: str, cls: type, told: Setting) -> inspect.Parameter:
+def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     default, hint = _default(cls, name), get_type_hints(cls)[name]
-    if told.argument:
-        shown: Any = typer.Argument(help=told.help, show_default=False)
+    if spec.argument:
+        shown: Any = typer.Argument(help=spec.help, show_default=False)
     else:
-        flags = _flags(name, told, default, hint)
-        # By identity: 0 equals False, and is shown.
-        text = told.show if told.show is not None else default is not None and default is not False
-        shown = typer.Option(*flags, help=told.help.replace("[", r"\["), show_default=text or False)
+        flags = _flags(name, spec, default, hint)
+        text = spec.show
+        if text is None and default is not None and default is not False:
+            # Typer knows no default that is read from a text, unless it is that text.
+            text = True if spec.read is None or isinstance(default, str) else str(default)
+        shown = typer.Option(*flags, help=spec.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
-    annotation = Annotated[_typed(hint, told), shown]
+    annotation = Annotated[_typed(hint, spec), shown]
     if default is dataclasses.MISSING:
         return inspect.Parameter(name, kind, annotation=annotation)
     # Where text is read another default is left to the field: such an option was not given.
-    if told.read is not None:
+    if spec.read is not None:
         default = default if isinstance(default, str) else None
     elif isinstance(default, tuple):
         default = list(default)
@@ -81,16 +83,16 @@ def _default(cls: type, name: str) -> Any:
     return cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _flags(name: str, told: Setting, default: object, hint: Any) -> tuple[str, ...]:
-    flag = f"--{told.name or name.replace('_', '-')}"
+def _flags(name: str, spec: Setting, default: object, hint: Any) -> tuple[str, ...]:
+    flag = f"--{spec.name or name.replace('_', '-')}"
     if hint is not bool:
         return (flag,)
     return (f"{flag}/--no-{flag[2:]}",) if default else (flag,)
 
 
-def _typed(hint: Any, told: Setting) -> Any:
+def _typed(hint: Any, spec: Setting) -> Any:
     """The type that typer is to read: text where the setting reads text, else the field's own."""
-    if told.read is not None:
+    if spec.read is not None:
         return str | None
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     kinds = [list[get_args(m)[0]] if get_origin(m) is tuple else m for m in members]

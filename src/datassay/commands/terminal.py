@@ -107,7 +107,7 @@ def page_lines(page: Page) -> list[RenderableType]:
             shown.append(rows_table(block.columns, block.rows))
         elif isinstance(block, page_parts.Gallery):
             shown += _views(block)
-    return [*shown, *(Text(line) for line in page.answer), *warned(page.warnings)]
+    return [*shown, *(plain_text(line) for line in page.answer), *warned(page.warnings)]
 
 
 def _views(gallery: page_parts.Gallery) -> list[Table]:

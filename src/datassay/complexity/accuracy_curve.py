@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from datassay.collect.store.manifest import digest
 from datassay.collect.store.results import ResultStore
 from datassay.complexity.learners import Learner
+from datassay.complexity.settings import Curve
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -68,9 +69,9 @@ def accuracy_curve(
     train: SampleSet,
     val: SampleSet,
     *,
-    sizes: Sequence[int] | None = None,
-    seed: int = 0,
-    store: str | Path | None = None,
+    sizes: Sequence[int] | None = Curve.sizes,
+    seed: int = Curve.seed,
+    store: str | Path | None = Curve.store,
     progress: Progress = silent,
 ) -> AccuracyCurve:
     """Fit a model to growing random parts of the training samples and score each fit.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Real
 
+from datassay.complexity.settings import Curve
 from datassay.errors import DataError, SettingError
 from datassay.results import result
 
@@ -59,8 +60,8 @@ def fit_laws(
     *,
     name: str = "t",
     n_resamples: int = 1000,
-    level: float = 0.9,
-    seed: int = 0,
+    level: float = Curve.level,
+    seed: int = Curve.seed,
 ) -> tuple[Law, ...]:
     """Fit every law of FORMULAS to the medians over teachers.
 
@@ -106,8 +107,8 @@ def fit_joint_law(
     n_opt: Float[np.ndarray, "sizes teachers"],
     *,
     n_resamples: int = 1000,
-    level: float = 0.9,
-    seed: int = 0,
+    level: float = Curve.level,
+    seed: int = Curve.seed,
 ) -> Law:
     """Fit N = a + b · d · log m to the medians of all sizes at once.
 

@@ -9,11 +9,10 @@ from jaxtyping import Float
 
 from datassay.complexity.accuracy_curve import AccuracyCurve
 from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joined
+from datassay.complexity.settings import Curve
 from datassay.errors import SettingError
 from datassay.results import result
 
-LEVEL = 0.9
-DRAWS = 1000
 # Relative error that even the right law may have at one size; it bounds the weight of a size.
 TOLERANCE = 0.02
 # A draw leaves out at most MOST_LEFT_OUT of the smallest sizes and keeps FEWEST_SIZES.
@@ -134,10 +133,10 @@ class Forecast:
 def extrapolate(
     curve: AccuracyCurve,
     *,
-    level: float = LEVEL,
-    draws: int = DRAWS,
+    level: float = Curve.level,
+    draws: int = Curve.draws,
     resample_validation: bool = True,
-    seed: int = 0,
+    seed: int = Curve.seed,
 ) -> Extrapolation:
     """Fit laws to resampled learning curves.
 
@@ -189,7 +188,7 @@ def extrapolate(
 
 
 def forecast(
-    curve: AccuracyCurve, *, share: float = 0.5, level: float = LEVEL, seed: int = 0
+    curve: AccuracyCurve, *, share: float = 0.5, level: float = Curve.level, seed: int = Curve.seed
 ) -> Forecast | None:
     """Test the extrapolation: predict the largest size from those up to a share of it.
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from datassay.complexity.settings import Recovery
 from datassay.complexity.teacher_student import StudentRecipe, check_recipe
 from datassay.complexity.training_procedure import Teachers, student_losses
 from datassay.errors import SettingError
@@ -18,29 +19,15 @@ from datassay.results import result
 STEP = "sample complexity"
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+@dataclass(frozen=True)
+class Search(Recovery):
     """Settings of the search for the smallest N at which enough students recover their teacher.
 
     Attributes:
-        n_teachers: independent teacher networks per size.
-        n_students: T, random starts per teacher and N.
-        depth: bisections after the doubling; 0 is Algorithm 2.
-        max_samples: largest N tried; the doubling stops there.
-        recovery_r2: L, R² on fresh samples above which a student has recovered its teacher.
-        probability: share of students that must recover.
         recipe: how students are trained and tested.
-        seed: random seed.
     """
 
-    n_teachers: int = 10
-    n_students: int = 100
-    depth: int = 4
-    max_samples: int = 4096
-    recovery_r2: float = 0.95
-    probability: float = 0.5
     recipe: StudentRecipe = field(default_factory=StudentRecipe)
-    seed: int = 0
 
     @property
     def n_doublings(self) -> int:
@@ -113,14 +100,14 @@ def sample_complexity(
     n_inputs: int,
     width: int,
     *,
-    n_teachers: int = 10,
-    n_students: int = 100,
-    depth: int = 4,
-    max_samples: int = 4096,
-    recovery_r2: float = 0.95,
-    probability: float = 0.5,
+    n_teachers: int = Recovery.n_teachers,
+    n_students: int = Recovery.n_students,
+    depth: int = Recovery.depth,
+    max_samples: int = Recovery.max_samples,
+    recovery_r2: float = Recovery.recovery_r2,
+    probability: float = Recovery.probability,
     recipe: StudentRecipe | None = None,
-    seed: int = 0,
+    seed: int = Recovery.seed,
     progress: Progress = silent,
 ) -> SampleComplexity:
     """The smallest training set from which students recover teachers of one size.
@@ -156,8 +143,8 @@ def sample_complexity(
         max_samples,
         recovery_r2,
         probability,
-        recipe or StudentRecipe(),
         seed,
+        recipe or StudentRecipe(),
     )
     return search_samples(n_inputs, width, search, progress=progress)
 
@@ -207,10 +194,10 @@ def recovery_r2(
     width: int,
     n_samples: int,
     *,
-    n_teachers: int = 10,
-    n_students: int = 100,
+    n_teachers: int = Recovery.n_teachers,
+    n_students: int = Recovery.n_students,
     recipe: StudentRecipe | None = None,
-    seed: int = 0,
+    seed: int = Recovery.seed,
 ) -> Float[np.ndarray, "teachers T"]:
     """R² of every student on fresh samples: its mean is the recovery R².
 

@@ -57,8 +57,8 @@ def checks_arguments(function: F) -> F:
     @functools.cache
     def kinds() -> dict[str, tuple[type, ...]]:
         hints = get_type_hints(function)
-        found = {name: _members(hints[name]) for name in signature.parameters if name in hints}
-        return {name: members for name, members in found.items() if members}
+        by_name = {name: _members(hints[name]) for name in signature.parameters if name in hints}
+        return {name: members for name, members in by_name.items() if members}
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays in memory: NumPy, torch tensors, data frames and nested lists become NumPy arrays."""
+"""Convert tensors, data frames and nested lists to NumPy arrays."""
 
 from __future__ import annotations
 

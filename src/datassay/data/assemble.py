@@ -1,4 +1,4 @@
-"""The one boundary: a source as read becomes two checked sample sets."""
+"""Check a source and turn it into sample sets."""
 
 from __future__ import annotations
 

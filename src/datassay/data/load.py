@@ -1,4 +1,4 @@
-"""From what a user has (a name, a file, a folder, arrays, a Dataset) to two sample sets."""
+"""Load a training and a validation set from a name, file, folder, data frame, arrays or Dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
 from datassay.data.files.tables import frame_table, read_table, table_source
 from datassay.data.samples import SampleSet
-from datassay.data.settings import check_seed, is_fraction
+from datassay.data.settings import Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.errors import DataError
@@ -26,14 +26,14 @@ _TABLES = (".csv", ".tsv", ".parquet")
 def load(
     data: Any,
     *,
-    target: str | None = None,
-    ids: Any = None,
-    source: Any = None,
-    task: str | None = None,
-    val_fraction: float = 0.2,
-    seed: int = 0,
+    target: str | None = Loading.target,
+    ids: Any = Loading.ids,
+    source: Any = Loading.source,
+    task: str | None = Loading.task,
+    val_fraction: float = Loading.val_fraction,
+    seed: int = Loading.seed,
 ) -> tuple[SampleSet, SampleSet]:
-    """The training and the validation samples, checked and ready for every later step.
+    """Load the training and the validation samples, and check them.
 
     A source without a validation part gives up round(val_fraction · n) samples, drawn with `seed`
     and in proportion to the classes; a class with a single sample stays in training. Values are

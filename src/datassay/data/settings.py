@@ -1,13 +1,33 @@
-"""The rules that settings of this step share."""
+"""Settings of loading, each default once, and the rules that settings of this step share."""
 
 from __future__ import annotations
 
-from numbers import Real
+from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-
 from datassay.errors import DataError
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a source becomes two sample sets.
+
+    Attributes:
+        target: the column of a table to predict; None: the last.
+        ids: the column of a table that names its rows; None: row numbers.
+        source: the column of a table that says where each row came from; None: unknown.
+        task: "classification", "regression" or None: by the targets.
+        val_fraction: split off where there is no validation part, in (0, 1).
+        seed: of the split.
+    """
+
+    target: str | None = None
+    ids: str | None = None
+    source: str | None = None
+    task: str | None = None
+    val_fraction: float = 0.2
+    seed: int = 0
 
 
 def check_seed(seed: Any) -> None:
@@ -19,7 +39,7 @@ def check_seed(seed: Any) -> None:
     Raises:
         DataError: it is not.
     """
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 2**32:
         raise DataError(f"seed must be an integer in 0..2^32−1; got {seed!r}. Pass 0, 1, 2, ...")
 
 

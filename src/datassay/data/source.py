@@ -1,4 +1,4 @@
-"""What a reader hands on: raw arrays, with what the file itself says about them."""
+"""Raw arrays as a reader returns them, with what the file says about them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNREADABLE = (
 
 @result
 class Part:
-    """The training or the validation part as its reader found it, not yet checked.
+    """The training or the validation part as read, not yet checked.
 
     Attributes:
         x: [n, ...] numbers, or [n] strings (texts).

@@ -1,4 +1,4 @@
-"""Where a source has no validation part: which samples become it."""
+"""Split a validation part off a source that has none."""
 
 from __future__ import annotations
 

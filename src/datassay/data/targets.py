@@ -1,4 +1,4 @@
-"""What to predict: which task the targets set, and labels as class indices."""
+"""Recognise the task from the targets, and encode labels as class indices."""
 
 from __future__ import annotations
 

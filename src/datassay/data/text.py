@@ -1,4 +1,4 @@
-"""Texts as inputs: tf-idf weights of words, learned from the training texts alone."""
+"""Turn texts into tf-idf weights of words, learned from the training texts alone."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
+from datassay.act.weigh.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.errors import DataError, SettingError
 from datassay.estimators.validation import validated, validated_classes
@@ -26,14 +27,14 @@ def _inner_has(name: str) -> Any:
 
 
 class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
-    """What both share: parameters, weights and the inner fit."""
+    """Shared by classifier and regressor: parameters, weights and the inner fit."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
         estimator: Any = None,
-        n_neighbors: Any = 20,
-        max_ratio: Any = 40,
-        search: Any = "auto",
+        n_neighbors: Any = Weighting.n_neighbors,
+        max_ratio: Any = Weighting.max_ratio,
+        search: Any = Weighting.search,
     ):
         self.estimator = estimator
         self.n_neighbors = n_neighbors
@@ -54,10 +55,10 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 f"sample_weight must not be negative and not all 0; got values from {own.min():g} "
                 f"to {own.max():g}."
             )
-        found = local_variance_weights(
+        weights = local_variance_weights(
             X.astype(np.float64), targets, self.n_neighbors, self.max_ratio, search=self.search
         )
-        product = own * found
+        product = own * weights
         self.sample_weight_ = product * (own.sum() / product.sum())
         self.estimator_ = inner.fit(X, y, sample_weight=self.sample_weight_)
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from datassay.estimators.validation import as_floats, validated
 from datassay.polynomial.monomials import chosen_monomials
+from datassay.polynomial.settings import Regression
 
 
 class MonomialFeatures(TransformerMixin, BaseEstimator):
@@ -31,7 +32,11 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, degree: Any = 2, window: Any = None, image_shape: Any = None, scaled: Any = True
+        self,
+        degree: Any = Regression.degree,
+        window: Any = None,
+        image_shape: Any = None,
+        scaled: Any = True,
     ):
         self.degree = degree
         self.window = window

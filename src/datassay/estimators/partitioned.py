@@ -1,4 +1,4 @@
-"""Blocks, one model a block, and a router."""
+"""Estimators for mixed data: blocks of samples, one model a block, and a router."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.act.partition.routing import compact, fit_experts, linear_partition
+from datassay.act.partition.settings import Division
 from datassay.errors import SettingError
 from datassay.estimators.validation import validated, validated_classes
 
 
 class _Partitioned(BaseEstimator):
-    """What both share: parameters, partition, experts and router."""
+    """Shared by classifier and regressor: parameters, partition, experts and router."""
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
         estimator: Any = None,
         router: Any = None,
         *,
-        n_blocks: Any = None,
-        max_blocks: Any = 4,
+        n_blocks: Any = Division.n_blocks,
+        max_blocks: Any = Division.max_blocks,
         routing: Any = "soft",
-        ridge: Any = 1e-4,
-        restarts: Any = 8,
+        ridge: Any = Division.ridge,
+        restarts: Any = Division.restarts,
         random_state: Any = None,
     ):
         self.estimator = estimator
@@ -141,11 +142,11 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
             [m, n_classes], rows sum to 1.
         """
         X = self._checked_inputs(X)  # first: it tells whether there are classes_
-        found = np.zeros((len(X), len(self.classes_)))
+        probability = np.zeros((len(X), len(self.classes_)))
         weights = self._routed.weights(X, self.routing)
         for weight, expert in zip(weights.T, self.estimators_, strict=True):
-            found[:, expert.classes_] += weight[:, None] * expert.predict_proba(X)
-        return found
+            probability[:, expert.classes_] += weight[:, None] * expert.predict_proba(X)
+        return probability
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label.

@@ -24,6 +24,7 @@ from datassay.polynomial.fit import (
 from datassay.polynomial.maps import CoefMaps, coef_maps
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.normal_equations import NormalEquations, merged, normal_equations
+from datassay.polynomial.settings import Regression
 
 
 def _sums_exist(estimator: Any) -> bool:
@@ -35,15 +36,15 @@ class _Polynomial(BaseEstimator):
 
     def __init__(  # scikit-learn passes anything here and checks in fit, and so do we
         self,
-        degree: Any = 2,
+        degree: Any = Regression.degree,
         window: Any = None,
         image_shape: Any = None,
         *,
-        solver: Any = "exact",
-        ridge: Any = "auto",
-        n_batches: Any = 60,
-        batch_size: Any = 2000,
-        precision: Any = "auto",
+        solver: Any = Regression.solver,
+        ridge: Any = Regression.ridge,
+        n_batches: Any = Regression.n_batches,
+        batch_size: Any = Regression.batch_size,
+        precision: Any = Regression.precision,
         random_state: Any = 0,
     ):
         self.degree = degree

@@ -1,4 +1,4 @@
-"""The purifier, by imbalanced-learn's convention."""
+"""Purifier: imbalanced-learn's `fit_resample` around `purify`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from torch import nn
 
 from datassay.act.purify.loop import purify
+from datassay.act.purify.settings import Removal
 from datassay.data.samples import SampleSet
 from datassay.estimators.validation import validated
 from datassay.models.build import n_outputs
@@ -45,13 +46,13 @@ class Purifier(BaseEstimator):
     def __init__(
         self,
         *,
-        order: Any = "auto",
-        stop: Any = "auto",
-        ridge: Any = 1e-4,
-        damping: Any = 0.01,
-        step: Any = None,
-        max_fraction: Any = 0.5,
-        min_per_class: Any = 10,
+        order: Any = Removal.order,
+        stop: Any = Removal.stop,
+        ridge: Any = Removal.ridge,
+        damping: Any = Removal.damping,
+        step: Any = Removal.step,
+        max_fraction: Any = Removal.max_fraction,
+        min_per_class: Any = Removal.min_per_class,
         random_state: Any = None,
     ):
         self.order = order

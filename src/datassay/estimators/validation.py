@@ -1,4 +1,4 @@
-"""What every estimator checks of X and y, on all versions of scikit-learn allowed."""
+"""Validate X and y in every estimator, on all supported versions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def validated(estimator: Any, X: Any, y: Any = None, *, reset: bool = True, **ru
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn below 1.6
-        found = estimator._validate_data(
+        checked = estimator._validate_data(
             X, y if reset else "no_validation", reset=reset, dtype="numeric", **rules
         )
     else:
         given = {} if not reset else {"y": y}
-        found = validate_data(estimator, X, reset=reset, dtype="numeric", **given, **rules)
+        checked = validate_data(estimator, X, reset=reset, dtype="numeric", **given, **rules)
     if not reset or y is None:
-        return found
-    return found[0], column_or_1d(found[1], warn=True)
+        return checked
+    return checked[0], column_or_1d(checked[1], warn=True)
 
 
 def validated_classes(
     estimator: Any, X: Any, y: Any, **rules: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `validated` checks, of labelled samples.
+    """Validate labelled samples as `validated` does.
 
     Args:
         estimator: notes the columns' number and names.
@@ -64,7 +64,7 @@ def validated_classes(
 
 
 def validated_part(estimator: Any, X: Any, y: Any, *, first: bool, **rules: Any) -> Any:
-    """What `validated` checks, of a further part of the samples.
+    """Validate a further part of the samples as `validated` does.
 
     Args:
         estimator: notes the columns' number and names in the first part.

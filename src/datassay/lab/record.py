@@ -134,17 +134,17 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
         The record; None where there is none, or one of other code, parameters or versions.
     """
     try:
-        stored = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
+        written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
         drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
-        if stored["digest"] != digest(experiment, parameters):
+        if written["digest"] != digest(experiment, parameters):
             return None
         return Record(
             name=experiment.name,
-            parameters=stored["parameters"],
-            agreement=_agreement(stored["agreement"]),
-            seconds=stored["seconds"],
-            digest=stored["digest"],
-            values=stored["result"],
+            parameters=written["parameters"],
+            agreement=_agreement(written["agreement"]),
+            seconds=written["seconds"],
+            digest=written["digest"],
+            values=written["result"],
             plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -208,9 +208,9 @@ def _sources(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
 
 
-def _agreement(stored: dict[str, Any]) -> Agreement:
-    value = math.nan if stored["value"] is None else stored["value"]  # JSON has no NaN
-    return Agreement(**{**stored, "value": value})
+def _agreement(written: dict[str, Any]) -> Agreement:
+    value = math.nan if written["value"] is None else written["value"]  # JSON has no NaN
+    return Agreement(**{**written, "value": value})
 
 
 def _kept_plot(plot: Plot) -> KeptPlot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -78,26 +77,6 @@ def run_lab(
         if record is None:
             record = _run_one(e, parameters, out, len(asked) == 1, progress)
         yield record
-
-
-def lab_facts(records: Sequence[Record], command: str) -> dict[str, str]:
-    """Facts for the head of the page.
-
-    Args:
-        records: records of the experiments.
-        command: the command line.
-
-    Returns:
-        Name → value.
-    """
-    seeds = sorted({str(r.parameters["seed"]) for r in records})
-    return {
-        "Experiments": f"{len(records):,}",
-        "Seconds": f"{sum(r.seconds for r in records):.0f}",
-        "Seed": ", ".join(seeds),
-        "Version": version("datassay"),
-        "Command": command,
-    }
 
 
 def _run_one(

@@ -1,4 +1,4 @@
-"""A network by name, or the user's own module and weights; nothing is ever unpickled."""
+"""Build a network by name, or load the user's own module and weights without unpickling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from datassay.models.seeded import seeded
 def build_model(
     name: str, train: SampleSet, *, weights: str | Path | None = None, seed: int = 0
 ) -> nn.Module:
-    """A network for these samples, with its input (and regression output) scaling built in.
+    """Build a network for these samples; it scales its inputs (and regression outputs) itself.
 
     Args:
         name: a built-in name with options, "mlp", "mlp:width=1024,depth=2", "linear", "logistic",
@@ -121,11 +121,11 @@ def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
 
 def _own_module(name: str) -> nn.Module:
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:factory"
-    found = imported_reference(name, rule)
-    if isinstance(found, nn.Module):
-        return found
+    module = imported_reference(name, rule)
+    if isinstance(module, nn.Module):
+        return module
     try:
-        model = found()
+        model = module()
     except (Exception, SystemExit) as error:
         raise ModelError(
             f"model {name!r} must be a module, or a function that needs no arguments and returns "

@@ -1,4 +1,4 @@
-"""What a user names as package.module:name, imported; the current folder is searched too."""
+"""Import package.module:name; the current folder is searched too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datassay.errors import ModelError
 
 
 def imported_reference(name: str, rule: str) -> Any:
-    """The object of that name.
+    """Import the object of that name.
 
     Args:
         name: "package.module:attribute".

@@ -1,4 +1,4 @@
-"""Draws that depend on a seed alone and leave torch's global stream as it was."""
+"""Draw random numbers from a seed without changing torch's global generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Start torch's global stream at the seed, and put it back at the end.
+    """Seed torch's global generator, and restore its state at the end.
 
     Args:
         seed: of every draw inside.

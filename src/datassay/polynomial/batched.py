@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from datassay.errors import SettingError
-from datassay.polynomial.dual import minimum_norm
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import chosen_dtype
+from datassay.polynomial.ridge_solvers import minimum_norm
 from datassay.progress import Progress, silent
 from datassay.results import result
 

@@ -6,9 +6,17 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import DataError, SettingError
-from datassay.polynomial.dual import minimum_norm, rounding
 from datassay.polynomial.normal_equations import FEW, NormalEquations
-from datassay.polynomial.ridge_solvers import Centred, Poles, Spectrum, centred, cholesky
+from datassay.polynomial.ridge_solvers import (
+    Centred,
+    Poles,
+    Spectrum,
+    centred,
+    cholesky,
+    minimum_norm,
+    rounding,
+)
+from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
 
@@ -68,7 +76,7 @@ class ExactFit:
 
 def exact_fit(
     normal: NormalEquations,
-    ridge: float | str = "auto",
+    ridge: float | str = Regression.ridge,
     *,
     progress: Progress = silent,
 ) -> ExactFit:

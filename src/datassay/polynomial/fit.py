@@ -20,6 +20,7 @@ from datassay.polynomial.normal_equations import (
     live_features,
     normal_equations,
 )
+from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
 
@@ -60,14 +61,14 @@ def fit_polynomial(
     targets: Float[np.ndarray, "n q"],
     monomials: Monomials,
     *,
-    solver: str = "exact",
-    ridge: float | str = "auto",
-    n_batches: int = 60,
-    batch_size: int = 2000,
-    precision: str = "auto",
-    store: str | Path | None = None,
+    solver: str = Regression.solver,
+    ridge: float | str = Regression.ridge,
+    n_batches: int = Regression.n_batches,
+    batch_size: int = Regression.batch_size,
+    precision: str = Regression.precision,
+    store: str | Path | None = Regression.store,
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
-    seed: int = 0,
+    seed: int = Regression.seed,
     progress: Progress = silent,
 ) -> PolynomialFit:
     """Fit a polynomial by least squares.
@@ -133,7 +134,7 @@ def fit_polynomial(
 
 @checks_arguments
 def fit_normal_equations(
-    normal: NormalEquations, ridge: float | str = "auto", *, progress: Progress = silent
+    normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> PolynomialFit:
     """The exact fit, from normal equations.
 

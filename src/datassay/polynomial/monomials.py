@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
+from datassay.polynomial.settings import Regression
 from datassay.results import result
 
 # 0.5 million features are a Gram matrix of 1 TB in float32: nothing here could use more.
@@ -112,7 +113,9 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
     )
 
 
-def local_monomials(image_shape: tuple[int, ...], degree: int = 2, window: int = 3) -> Monomials:
+def local_monomials(
+    image_shape: tuple[int, ...], degree: int = Regression.degree, window: int = 3
+) -> Monomials:
     """Monomials of pixels that fit into one square window.
 
     Args:

@@ -12,6 +12,7 @@ from scipy.linalg import get_blas_funcs
 from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
 from datassay.polynomial.monomials import Monomials
+from datassay.polynomial.settings import Regression
 from datassay.progress import Progress, silent
 from datassay.results import result
 
@@ -64,11 +65,11 @@ def normal_equations(
     targets: Float[np.ndarray, "n q"],
     monomials: Monomials,
     *,
-    precision: str = "auto",
+    precision: str = Regression.precision,
     chunk: int = CHUNK,
-    store: str | Path | None = None,
+    store: str | Path | None = Regression.store,
     n_rows: int = ROWS,
-    seed: int = 0,
+    seed: int = Regression.seed,
     seen: int = 0,
     progress: Progress = silent,
 ) -> NormalEquations:

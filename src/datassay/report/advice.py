@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 N_CHECK_FIRST = 10
 
@@ -28,3 +29,8 @@ class Advice:
     headline: str
     sentence: str
     ids: tuple[str, ...] = ()
+
+
+def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The same advice: what to act on, then what to look at, then what is fine."""
+    return tuple(sorted(advice, key=lambda one: get_args(Severity).index(one.severity)))

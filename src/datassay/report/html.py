@@ -40,7 +40,7 @@ def render(page: Page) -> str:
     html = environment.get_template("page.html").render(
         page=page,
         tags=[tag(one) for one in page.advice],
-        figures={f.name: (markup(script_json(str(f.figure.to_json()))), f.text)
+        figures={f.name: (markup(script_json(f.json)), f.text)
                  for f in page.figures},
         gallery_view=gallery.advice_view if gallery else "",
         css=markup(_own("page.css")),

@@ -50,7 +50,7 @@ class Figure:
 
     Attributes:
         name: unique on the page.
-        figure: what plotly draws; user's texts in it have passed `style.plain`.
+        figure: what plotly draws, or its JSON; user's texts in it have passed `style.plain`.
         text: what it shows, for readers who cannot see it.
         title: a heading above it; may be empty.
         wide: whether it takes a whole line among others.
@@ -61,6 +61,11 @@ class Figure:
     text: str
     title: str = ""
     wide: bool = False
+
+    @property
+    def json(self) -> str:
+        """What plotly draws, as JSON text."""
+        return self.figure if isinstance(self.figure, str) else str(self.figure.to_json())
 
 
 @dataclass(frozen=True, slots=True)

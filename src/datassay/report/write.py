@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from datassay.errors import SettingError
 
+Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
+
 
 def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Path:
     """Complete every file in a temporary folder on the same disk, then move them into place.
@@ -45,11 +47,12 @@ def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Pat
     return out
 
 
-def write_pages(parts: Mapping[str, pa.Table | str], out: Path) -> Path:
-    """Write tables and texts, all of them or none.
+def write_pages(parts: Mapping[str, Part], out: Path) -> Path:
+    """Write tables, texts and other files, all of them or none.
 
     Args:
-        parts: file name → a table, written as Parquet, or a text; moved into place in this order.
+        parts: file name → a table, written as Parquet, a text, or what writes the file to a path;
+            moved into place in this order.
         out: the folder; made where it does not exist.
 
     Returns:
@@ -62,17 +65,19 @@ def write_pages(parts: Mapping[str, pa.Table | str], out: Path) -> Path:
     return out / "index.html"
 
 
-def write_part(part: pa.Table | str, path: Path) -> None:
-    """Write one table or text.
+def write_part(part: Part, path: Path) -> None:
+    """Write one table, text or other file.
 
     Args:
-        part: a table, written as Parquet, or a text.
+        part: a table, written as Parquet, a text, or what writes the file to a path.
         path: of the file.
     """
     import pyarrow.parquet as pq
 
     if isinstance(part, str):
         path.write_text(part, encoding="utf-8")
+    elif callable(part):
+        part(path)
     else:
         pq.write_table(part, path)
 

@@ -21,6 +21,7 @@ from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
+from datassay.score.settings import Queries, Training
 
 # Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
@@ -131,13 +132,13 @@ class Effects:
 def attribution(
     lin: Linearization,
     *,
-    measure: str = "output",
-    top: int | None = None,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    measure: str = Queries.measure,
+    top: int | None = Queries.top,
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> Attribution:
     """Effect of each training sample on each query, in the linearised network.
@@ -193,8 +194,8 @@ class RemovalScores:
 def removal_scores(
     lin: Linearization,
     *,
-    measure: str = "output",
-    top: int | None = None,
+    measure: str = Queries.measure,
+    top: int | None = Queries.top,
     progress: Progress = silent,
     **run: Any,
 ) -> RemovalScores:

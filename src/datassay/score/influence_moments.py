@@ -21,6 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.linear.panels import add_products
+from datassay.score.settings import Influence
 from datassay.score.variance.pair_influence import (
     PairInfluence,
     check_penalties,
@@ -74,9 +75,9 @@ def influence_moments(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    loss: str = Influence.loss,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -163,8 +164,8 @@ def gradient_moments(
     gradients: Gradients | Callable[[], Iterable[Gradients]],
     hessian: Float[Tensor, "p p"] | None = None,
     *,
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     seed: int = 0,
     progress: Progress = silent,
 ) -> InfluenceMoments:

@@ -27,6 +27,7 @@ from datassay.score.linear.removal import (
 )
 from datassay.score.linear.removal_modes import ModeRemovals, has_modes
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Training
 
 # Columns of p values per sample while removals are computed by blocks of modes.
 MODE_COLUMNS = 16
@@ -78,11 +79,11 @@ class LeaveOneOut:
 def leave_one_out(
     lin: Linearization,
     *,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> LeaveOneOut:
     """Train the linearised network on all samples, and on all but each one, in closed form.

@@ -16,6 +16,7 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence_moments import influence_variance
+from datassay.score.settings import Influence
 from datassay.score.variance.adjoint import adjoint
 from datassay.score.variance.fixed import fixed
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
@@ -70,9 +71,9 @@ def removal_effects(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    loss: str = Influence.loss,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     order: str = "adjoint",
     rerank: int = 0,
     projection: int | str | None = "auto",

@@ -22,6 +22,7 @@ from datassay.score.information.weights import (
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Smoothing
 
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd")
 
@@ -57,9 +58,9 @@ class SampleInformation:
 def sample_information(
     lin: Linearization,
     *,
-    smoothing: str = "functional",
-    sigma: float = 1.0,
-    batch_size: int | None = None,
+    smoothing: str = Smoothing.smoothing,
+    sigma: float = Smoothing.sigma,
+    batch_size: int | None = Smoothing.batch_size,
     loo: LeaveOneOut | None = None,
     **run: float | int | str,
 ) -> SampleInformation:

@@ -1,4 +1,4 @@
-"""The samples of every update: shared by all networks, their own subsets, or minibatches."""
+"""Samples of each update: all samples, each network's own subset, or minibatches."""
 
 from __future__ import annotations
 

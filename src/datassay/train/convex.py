@@ -155,9 +155,9 @@ def _newton_step(
     size = torch.ones_like(value)
     for _ in range(40):
         tried = theta + size[:, None] * step
-        found = problem.value(tried, problem.features.outputs(tried))
+        new_value = problem.value(tried, problem.features.outputs(tried))
         # Near the minimum the decrease is below the rounding of the value itself.
-        worse = found > value + 1e-4 * size * slope + 1e-14 * value.abs()
+        worse = new_value > value + 1e-4 * size * slope + 1e-14 * value.abs()
         if not worse.any():
             break
         size = torch.where(worse, size / 2, size)
@@ -169,14 +169,14 @@ def _lbfgs(
 ) -> Float[Tensor, "B p"]:
     from scipy.optimize import minimize
 
-    found = []
+    minima = []
     for b in range(len(theta)):
         part = problem.part(torch.tensor([b]))
 
         def value_and_slope(flat: np.ndarray, part=part) -> tuple[float, np.ndarray]:
-            at = torch.from_numpy(flat)[None]
-            outputs = part.features.outputs(at)
-            return float(part.value(at, outputs)), part.gradient(at, outputs)[0].numpy()
+            point = torch.from_numpy(flat)[None]
+            outputs = part.features.outputs(point)
+            return float(part.value(point, outputs)), part.gradient(point, outputs)[0].numpy()
 
         size = theta.shape[1] ** 0.5
         steps = max_steps or MAX_LBFGS_STEPS
@@ -184,5 +184,5 @@ def _lbfgs(
         result = minimize(
             value_and_slope, theta[b].numpy(), jac=True, method="L-BFGS-B", options=options
         )
-        found.append(torch.from_numpy(result.x))
-    return torch.stack(found)
+        minima.append(torch.from_numpy(result.x))
+    return torch.stack(minima)

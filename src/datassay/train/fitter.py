@@ -1,4 +1,4 @@
-"""One model fitted again and again to parts of its samples, and what it says on all of them."""
+"""Fit one model repeatedly to parts of its samples; outputs are given for all of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Fitted:
     """A model fitted to a part of the samples.
 
     Attributes:
-        at: outputs and Jacobians of all n samples at its weights, kept or not.
+        geometry: outputs and Jacobians of all n samples at its weights, kept or not.
         others: its outputs on each of the other sets, [m, k] with an m of its own.
         temperature: what its logits have to be divided by to mean what they say; 1 where the fit is
             no more certain than its ridge allows.
     """
 
-    at: OutputGeometry
+    geometry: OutputGeometry
     others: tuple[Float[Tensor, "_ k"], ...]
     temperature: float = 1.0
 
@@ -53,33 +53,40 @@ class ConvexFitter:
 
     Attributes:
         model: the network.
-        at: its geometry on all samples.
+        geometry: outputs and Jacobians on all samples.
         others: Jacobians of the other sets.
         ridge: of the mean loss.
     """
 
     model: nn.Module
-    at: OutputGeometry
+    geometry: OutputGeometry
     others: tuple[OutputFeatures, ...]
     ridge: float
 
     def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
         """Fit to the samples at `keep`, starting from an earlier fit."""
-        weight = self.at.outputs.new_zeros(1, len(self.at))
+        weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
-        start = None if last is None or last.at.weights is None else last.at.weights[None]
-        at = self.at
-        found = fit_convex(
-            at.features, at.targets, at.loss, self.ridge, sample_weight=weight, start=start
+        start = (
+            None if last is None or last.geometry.weights is None else last.geometry.weights[None]
+        )
+        geometry = self.geometry
+        weights = fit_convex(
+            geometry.features,
+            geometry.targets,
+            geometry.loss,
+            self.ridge,
+            sample_weight=weight,
+            start=start,
         ).weights[0]
-        fitted = replace(at, outputs=at.features.outputs(found), weights=found)
-        return Fitted(fitted, tuple(features.outputs(found) for features in self.others))
+        fitted = replace(geometry, outputs=geometry.features.outputs(weights), weights=weights)
+        return Fitted(fitted, tuple(features.outputs(weights) for features in self.others))
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
         """The network fitted to the samples at `keep`."""
-        at = self.fit(keep).at
-        assert at.weights is not None
-        return with_weights(self.model, at.weights)
+        geometry = self.fit(keep).geometry
+        assert geometry.weights is not None
+        return with_weights(self.model, geometry.weights)
 
 
 @result
@@ -117,7 +124,7 @@ class NetworkFitter:
         aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
         networks = self._train(rest)
         model = taken_network(self.model, networks)
-        at = output_geometry(
+        geometry = output_geometry(
             last_layer_only(model) if self.layers == "last" else model,
             self.samples,
             self.recipe.loss,
@@ -128,17 +135,19 @@ class NetworkFitter:
             networks.outputs(torch.as_tensor(s.x).to(getattr(torch, self.recipe.precision)))[0]
             for s in self.others
         )
-        temperature = best_temperature(at.outputs[aside], at.targets[aside]) if n_aside else 1.0
-        return Fitted(at, tuple(f.double() for f in others), temperature)
+        temperature = (
+            best_temperature(geometry.outputs[aside], geometry.targets[aside]) if n_aside else 1.0
+        )
+        return Fitted(geometry, tuple(f.double() for f in others), temperature)
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
         """The network trained on all the samples at `keep`."""
         return taken_network(self.model, self._train(keep))
 
     def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
-        told = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
+        report = part_of(self.progress, "train on what is kept", 0, self.recipe.steps)
         return train_networks(
-            [self.model], self.samples, keep[None], self.recipe, seed=self.seed, progress=told
+            [self.model], self.samples, keep[None], self.recipe, seed=self.seed, progress=report
         )
 
 
@@ -158,7 +167,7 @@ def fitter(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Fitter:
-    """How to fit this model: to the minimum where it is linear in what trains, else by training.
+    """The fitter of a model: convex where it is linear in its trained weights, else by training.
 
     Args:
         model: at its starting weights.
@@ -188,9 +197,9 @@ def fitter(
         return NetworkFitter(
             model, train, tuple(others), recipe, layers, projection, seed, progress
         )
-    at = output_geometry(model, train, loss)
+    geometry = output_geometry(model, train, loss)
     features = tuple(output_geometry(model, s, loss).features for s in others)
-    return ConvexFitter(model, at, features, ridge)
+    return ConvexFitter(model, geometry, features, ridge)
 
 
 def last_layer_only(model: nn.Module) -> nn.Module:
@@ -234,8 +243,8 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
         return float(output_losses(scaled, targets, "cross_entropy").mean())
 
     limit = float(np.log(8.0))
-    found = minimize_scalar(surprise, bounds=(-limit, limit), method="bounded")
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(surprise, bounds=(-limit, limit), method="bounded")
+    return float(np.exp(optimum.x))
 
 
 def taken_network(model: M, networks: TrainedNetworks, place: int = 0) -> M:

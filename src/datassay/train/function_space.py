@@ -1,4 +1,4 @@
-"""Descent of a first dense layer by its values at the samples instead of by its weights."""
+"""Gradient descent on a first dense layer's preactivations instead of its weights."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FunctionSpace:
         """All weights again."""
         weight, bias = f"{self.layer}weight", f"{self.layer}bias"
         c = coordinates[weight]
-        found = coordinates | {weight: self.start[weight] + c @ self.x}
+        weights = coordinates | {weight: self.start[weight] + c @ self.x}
         if bias in self.start:
-            found[bias] = self.start[bias] + c.sum(2)
-        return {name: found[name] for name in self.start}
+            weights[bias] = self.start[bias] + c.sum(2)
+        return {name: weights[name] for name in self.start}

@@ -1,4 +1,4 @@
-"""The last linear layer of a network, what enters it, and the network with another one in place.
+"""The last linear layer of a network, its inputs, and the network with that layer replaced.
 
 Algorithm 1 of S0 calls the network without that layer M*; its outputs are the features here.
 """
@@ -66,13 +66,13 @@ class Head:
         frozen = copy.deepcopy(self.model).eval()
         seen: list[Tensor] = []
         frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: seen.append(i[0]))
-        found: list[Tensor] = []
+        parts: list[Tensor] = []
         for start in range(0, len(samples), chunk):
             with torch.no_grad():
                 frozen(_inputs(samples, slice(start, start + chunk), frozen))
-            found.append(seen.pop().detach().cpu().clone())
+            parts.append(seen.pop().detach().cpu().clone())
             progress("collect features", min(start + chunk, len(samples)), len(samples))
-        features = torch.cat(found)
+        features = torch.cat(parts)
         _check_finite(features, samples)
         return features
 
@@ -86,10 +86,10 @@ class Head:
             Logits, or target units.
         """
         weight = self.layer.weight.detach().cpu().to(features.dtype)
-        found = features @ weight.T
+        outputs = features @ weight.T
         if self.layer.bias is not None:
-            found = found + self.layer.bias.detach().cpu().to(features.dtype)
-        return found * self.scale.to(features.dtype) + self.shift.to(features.dtype)
+            outputs = outputs + self.layer.bias.detach().cpu().to(features.dtype)
+        return outputs * self.scale.to(features.dtype) + self.shift.to(features.dtype)
 
     def with_layer(
         self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"] | None
@@ -153,9 +153,9 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
         if isinstance(module, nn.Linear) and given.ndim == 2 and _same(made, inner)
     ]
     name = _chosen(matching, layer, frozen)
-    found = model.get_submodule(name)
-    assert isinstance(found, nn.Linear)
-    return Head(model, name, found, scale, shift)
+    linear = model.get_submodule(name)
+    assert isinstance(linear, nn.Linear)
+    return Head(model, name, linear, scale, shift)
 
 
 Call = tuple[str, nn.Module, Tensor, Tensor]
@@ -201,14 +201,14 @@ def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:
             "the model must have a linear last layer (nn.Linear) to retrain; it has none. End it "
             "with one, or weight its loss directly."
         )
-    found = [n for n in matching if layer in {None, n}]
-    if not found:
+    names = [n for n in matching if layer in {None, n}]
+    if not names:
         which = f"layer {layer!r}" if layer else "its last nn.Linear"
         raise ModelError(
             f"the model's output must be that of {which} itself, on one vector a sample; something "
             "comes after it, such as a softmax. Let the model end with it and return logits."
         )
-    return found[-1]
+    return names[-1]
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

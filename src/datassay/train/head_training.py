@@ -74,8 +74,8 @@ class TrainedHeads:
 
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "S M n k"]:
         """Outputs of every layer on the same features."""
-        found = features.to(self.weight.dtype) @ self.weight.mT
-        return found if self.bias is None else found + self.bias[..., None, :]
+        outputs = features.to(self.weight.dtype) @ self.weight.mT
+        return outputs if self.bias is None else outputs + self.bias[..., None, :]
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:

@@ -1,4 +1,4 @@
-"""What a training said of each sample, visit by visit: the probability of its given label."""
+"""Statistics over training of each sample's predicted probability of its given label."""
 
 from __future__ import annotations
 
@@ -67,11 +67,13 @@ class PredictionHistory:
         labels = self._labels(positions, outputs, torch.as_tensor(y).long().cpu())
         if outputs.shape[2] == 1:
             outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
-        found = outputs.softmax(2).gather(2, labels[..., None])[..., 0]
+        probability = outputs.softmax(2).gather(2, labels[..., None])[..., 0]
         visits = self.visits.gather(1, positions) + 1
         mean = self.mean.gather(1, positions)
-        step = (found - mean) / visits  # Welford's update
-        squares = self.squares.gather(1, positions) + (found - mean) * (found - mean - step)
+        step = (probability - mean) / visits  # Welford's update
+        squares = self.squares.gather(1, positions) + (probability - mean) * (
+            probability - mean - step
+        )
         self.visits.scatter_(1, positions, visits)
         self.mean.scatter_(1, positions, mean + step)
         self.squares.scatter_(1, positions, squares)

@@ -27,6 +27,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
+from datassay.train.settings import Descent
 from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
 # Networks train side by side while their activations for all samples take less than this, which
@@ -38,7 +39,7 @@ STEP = "retrain without each sample"
 
 @result
 class Retrained:
-    """What really changed when the network was trained without each of s samples.
+    """Measured changes when the network is trained without each of s samples.
 
     Attributes:
         removed: [s], positions of the samples left out, one network each.
@@ -80,8 +81,8 @@ def retrain(
     val: SampleSet | None = None,
     *,
     lr: float,
-    steps: int = 2000,
-    weight_decay: float = 0.0,
+    steps: int = Descent.steps,
+    weight_decay: float = Descent.weight_decay,
     reduction: str = "mean",
     loss: str = "auto",
     removed: Sequence[int] | np.ndarray | None = None,
@@ -138,10 +139,10 @@ def retrain(
     reference = kept.get("all")
     done = total - steps * len(missing)
     for part in _parts(missing, networks_at_a_time(model, train)):
-        told = _many(part_of(progress, STEP, done, total), len(part))
-        networks = _train(model, train, part, without, told)
-        found = _without(networks, part, train, train if val is None else val, reference)
-        for i, arrays in zip(part, found, strict=True):
+        report = _many(part_of(progress, STEP, done, total), len(part))
+        networks = _train(model, train, part, without, report)
+        results = _without(networks, part, train, train if val is None else val, reference)
+        for i, arrays in zip(part, results, strict=True):
             kept.put(f"without-{i}", arrays)
         done += steps * len(part)
     rows = [kept.get(f"without-{i}") for i in chosen]
@@ -278,7 +279,7 @@ def _many(progress: Progress, networks: int) -> Progress:
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """What decides the results of training: weights, samples, settings, torch's version.
+    """Everything that determines the results: weights, samples, settings, torch version.
 
     Args:
         model: at its starting weights.

@@ -1,4 +1,4 @@
-"""Many small trainings in one batched program: each network on its own subset of the samples."""
+"""Train many small networks in one batched program, each on its own subset of the samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well blocks agree with the truth, beside what a model of the true blocks could tell."""
+"""Agreement of blocks with the truth, beside the best that a model of the true blocks reaches."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.nn import functional
 from datassay.act.partition.blocks import Partition, gate_inputs
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.mixture import Problem, log_densities, log_prior
+from datassay.act.partition.settings import Division
 from datassay.collect.curvature.output_geometry import output_geometry
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -20,11 +21,11 @@ FOLDS = 10
 
 
 @checks_arguments
-def agreement(found: Partition, train: SampleSet) -> float:
+def agreement(partition: Partition, train: SampleSet) -> float:
     """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
 
     Args:
-        found: the blocks.
+        partition: the blocks.
         train: what was divided, with `source`.
 
     Returns:
@@ -34,11 +35,11 @@ def agreement(found: Partition, train: SampleSet) -> float:
         DataError: the samples have no source, or their number differs.
     """
     source = _sources(train)
-    if len(found.block) != len(source):
+    if len(partition.block) != len(source):
         raise DataError(
-            f"samples must be those that were divided, {len(found.block)}; got {len(source)}."
+            f"samples must be those that were divided, {len(partition.block)}; got {len(source)}."
         )
-    return float(adjusted_rand_score(source, found.block))
+    return float(adjusted_rand_score(source, partition.block))
 
 
 @checks_arguments
@@ -46,10 +47,10 @@ def oracle_agreement(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 1e-4,
+    loss: str = Division.loss,
+    ridge: float = Division.ridge,
     is_gated: bool = False,
-    seed: int = 0,
+    seed: int = Division.seed,
 ) -> float:
     """The index when samples are assigned by models (and shares) fitted on the true blocks.
 
@@ -72,16 +73,20 @@ def oracle_agreement(
     """
     source = _sources(train)
     block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
-    at = output_geometry(model, train, loss)
+    geometry = output_geometry(model, train, loss)
     problem = Problem(
-        at.features, at.targets, at.loss, ridge, gate_inputs(at) if is_gated else None
+        geometry.features,
+        geometry.targets,
+        geometry.loss,
+        ridge,
+        gate_inputs(geometry) if is_gated else None,
     )
-    folds = fold_numbers(at.targets, at.loss, FOLDS, seed)
+    folds = fold_numbers(geometry.targets, geometry.loss, FOLDS, seed)
     training = (folds != torch.arange(FOLDS)[:, None]).double()
     truth = functional.one_hot(block).T.double().expand(FOLDS, -1, -1).contiguous()
     runs = problem.fitted(truth, training)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
-        at.features.outputs(runs.weights), at.targets, at.loss, runs.noise
+        geometry.features.outputs(runs.weights), geometry.targets, geometry.loss, runs.noise
     )
     assigned = joint.argmax(1)[folds, torch.arange(len(folds))]
     return float(adjusted_rand_score(source, assigned.numpy()))

@@ -1,4 +1,4 @@
-"""How many blocks, and whether the input tells them apart: by held-out likelihood."""
+"""Choose the number of blocks by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -94,17 +94,17 @@ def choose_blocks(
     return Choice(mixtures, held_out, _smallest_good(held_out))
 
 
-def is_better(found: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
+def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
     """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN.
 
     Args:
-        found: nats of each sample.
+        likelihood: nats of each sample.
         than: nats of each sample.
 
     Returns:
         The verdict on the paired differences.
     """
-    gain = found - than
+    gain = likelihood - than
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
 
 

@@ -1,4 +1,4 @@
-"""A mixed training set as blocks that one model each explains."""
+"""Divide a mixed training set into blocks, each explained by its own model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from datassay.act.partition.block_count import Choice, choose_blocks, is_better
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK, influence_blocks, reassigned
 from datassay.act.partition.mixture import Mixture, Problem
+from datassay.act.partition.settings import Division
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
@@ -86,15 +87,15 @@ def partition(
     model: nn.Module,
     train: SampleSet,
     *,
-    n_blocks: int | None = None,
-    max_blocks: int = 4,
-    loss: str = "auto",
-    ridge: float = 1e-4,
-    damping: float = 0.01,
-    gate: str = "auto",
-    seed: int = 0,
-    restarts: int = 8,
-    held_out: float = 0.2,
+    n_blocks: int | None = Division.n_blocks,
+    max_blocks: int = Division.max_blocks,
+    loss: str = Division.loss,
+    ridge: float = Division.ridge,
+    damping: float = Division.damping,
+    gate: str = Division.gate,
+    seed: int = Division.seed,
+    restarts: int = Division.restarts,
+    held_out: float = Division.held_out,
     progress: Progress = silent,
 ) -> Partition:
     """Divide samples into blocks, each explained by a model of its own.
@@ -139,8 +140,8 @@ def partition(
     check_sets(train, None)
     _check_settings(n_blocks, max_blocks, gate, restarts, held_out)
     check_varied(train.x, train.y)
-    at = output_geometry(model, train, loss, progress=progress)
-    if not at.is_linear:
+    geometry = output_geometry(model, train, loss, progress=progress)
+    if not geometry.is_linear:
         raise ModelError(
             "partition needs a model in which only one dense layer, the last, trains; this one "
             "trains more, or changes that layer's outputs. Freeze the rest with "
@@ -157,9 +158,9 @@ def partition(
             f"{len(train)} samples do not. Take at most {most}."
         )
     counts = [n_blocks] if n_blocks is not None else list(range(1, min(max_blocks, most) + 1))
-    folds = fold_numbers(at.targets, at.loss, round(1 / held_out), seed)
+    folds = fold_numbers(geometry.targets, geometry.loss, round(1 / held_out), seed)
     return geometry_partition(
-        at,
+        geometry,
         train.ids,
         counts,
         folds,
@@ -173,7 +174,7 @@ def partition(
 
 
 def geometry_partition(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     ids: np.ndarray,
     counts: Sequence[int],
     folds: Int[Tensor, " n"],
@@ -185,10 +186,10 @@ def geometry_partition(
     restarts: int,
     progress: Progress = silent,
 ) -> Partition:
-    """The blocks where the geometry is at hand.
+    """Divide samples whose geometry is already computed.
 
     Args:
-        at: a model that is linear in its weights, and its samples.
+        geometry: a model that is linear in its weights, and its samples.
         ids: theirs.
         counts: values of K to try, rising.
         folds: from `fold_numbers`.
@@ -203,11 +204,13 @@ def geometry_partition(
         The blocks.
     """
     fit = {"ridge": ridge, "seed": seed, "restarts": restarts, "progress": progress}
-    problem, choice = choose_gate(at, counts, folds, gate=gate, **fit)
+    problem, choice = choose_gate(geometry, counts, folds, gate=gate, **fit)
     mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
     if choice.best > 1:
-        blocks = influence_blocks(at, choice.best, ridge=ridge, damping=damping, progress=progress)
-        hard = reassigned(at, blocks, ridge)
+        blocks = influence_blocks(
+            geometry, choice.best, ridge=ridge, damping=damping, progress=progress
+        )
+        hard = reassigned(geometry, blocks, ridge)
         again = choose_blocks(
             problem,
             [choice.best],
@@ -218,15 +221,15 @@ def geometry_partition(
         )
         if again.chosen_held_out.mean() > held_out.mean():
             mixture, held_out, start = again.mixture, again.chosen_held_out, "influence"
-        if is_better(*_hard_and_soft(at, hard, held_out, folds, ridge)):
+        if is_better(*_hard_and_soft(geometry, hard, held_out, folds, ridge)):
             mixture, start, is_hard = hard, "influence", True
     block = mixture.responsibility.argmax(1)
     return Partition(
         block=block.numpy(),
         responsibility=mixture.responsibility.numpy(),
         ids=ids,
-        variance=_variances(at, block, len(mixture.mixing), ridge, damping),
-        variance_together=_variance(at, ridge, damping),
+        variance=_variances(geometry, block, len(mixture.mixing), ridge, damping),
+        variance_together=_variance(geometry, ridge, damping),
         held_out={k: float(v.mean()) for k, v in choice.held_out.items()},
         is_gated=mixture.gate.numel() > 0,
         start=start,
@@ -236,7 +239,7 @@ def geometry_partition(
 
 
 def choose_gate(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     counts: Sequence[int],
     folds: Int[Tensor, " n"],
     *,
@@ -246,10 +249,10 @@ def choose_gate(
     restarts: int,
     progress: Progress = silent,
 ) -> tuple[Problem, Choice]:
-    """K, and whether the input tells the blocks apart.
+    """Choose K, and whether the gate depends on the input.
 
     Args:
-        at: a model that is linear in its weights, and its samples.
+        geometry: a model that is linear in its weights, and its samples.
         counts: values of K to try, rising.
         folds: from `fold_numbers`.
         ridge: of every block's model and the gate's.
@@ -262,9 +265,9 @@ def choose_gate(
         The problem, with its gate if that explains held-out samples better, and the choice of K.
     """
     tried = []
-    for inputs, times in ((None, 1), (gate_inputs(at), GATE_RESTARTS)):
+    for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
         if gate != ("on" if inputs is None else "off"):
-            problem = Problem(at.features, at.targets, at.loss, ridge, inputs)
+            problem = Problem(geometry.features, geometry.targets, geometry.loss, ridge, inputs)
             choice = choose_blocks(
                 problem, counts, folds, restarts=times * restarts, seed=seed, progress=progress
             )
@@ -273,17 +276,17 @@ def choose_gate(
     return tried[-1] if gains else tried[0]
 
 
-def gate_inputs(at: OutputGeometry) -> Float[Tensor, "n g"]:
-    """What a gate sees: the inputs of the layer that trains, and a column of ones.
+def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
+    """Inputs of the gate: those of the layer that trains, and a column of ones.
 
     Args:
-        at: a model that is linear in its weights, and its samples.
+        geometry: a model that is linear in its weights, and its samples.
 
     Returns:
         The inputs.
     """
-    assert isinstance(at.features, SharedFeatures)
-    x = at.features.x
+    assert isinstance(geometry.features, SharedFeatures)
+    x = geometry.features.x
     has_ones = bool((x[:, -1] == 1).all())
     return x if has_ones else torch.cat([x, x.new_ones(len(x), 1)], 1)
 
@@ -294,7 +297,7 @@ def _padded(responsibility: Float[Tensor, "n k"], n_blocks: int) -> Float[Tensor
 
 
 def _hard_and_soft(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     hard: Mixture,
     soft_held_out: Float[Tensor, " n"],
     folds: Int[Tensor, " n"],
@@ -303,23 +306,27 @@ def _hard_and_soft(
     """Log-likelihoods of the first fold's samples under both, fitted to the others."""
     out, training = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
     block = hard.responsibility.argmax(1)
-    without = reassigned(at.subset(training), block[training], ridge)
-    rest = at.subset(out)
-    found = without.joint(rest.features, rest.targets, rest.loss).logsumexp(1)
-    return found, soft_held_out[out]
+    without = reassigned(geometry.subset(training), block[training], ridge)
+    rest = geometry.subset(out)
+    likelihood = without.joint(rest.features, rest.targets, rest.loss).logsumexp(1)
+    return likelihood, soft_held_out[out]
 
 
 def _variances(
-    at: OutputGeometry, block: Int[Tensor, " n"], n_blocks: int, ridge: float, damping: float
+    geometry: OutputGeometry, block: Int[Tensor, " n"], n_blocks: int, ridge: float, damping: float
 ) -> Float[np.ndarray, " K"]:
     members = [(block == k).nonzero()[:, 0] for k in range(n_blocks)]
-    found = [_variance(at.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members]
-    return np.array(found)
+    variances = [
+        _variance(geometry.subset(m), ridge, damping) if len(m) > 1 else 0.0 for m in members
+    ]
+    return np.array(variances)
 
 
-def _variance(at: OutputGeometry, ridge: float, damping: float) -> float:
+def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
     """V under a model of these samples alone; 0 where that is what rounding leaves of it."""
-    own = at.moved(fit_convex(at.features, at.targets, at.loss, ridge).weights[0])
+    own = geometry.moved(
+        fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]
+    )
     try:
         return influence_variance(geometry_influence(own, np.arange(len(own)), ridge, damping))
     except DataError:

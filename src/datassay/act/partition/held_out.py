@@ -1,4 +1,4 @@
-"""How likely a mixture finds samples that it was not fitted to: what chooses K, gate and start."""
+"""Held-out log-likelihood of a mixture; it chooses K, the gate and the start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datassay.progress import Progress, silent
 def fold_numbers(
     targets: Float[Tensor, "n k"], loss: str, n_folds: int, seed: int
 ) -> Int[Tensor, " n"]:
-    """Which fold holds out which sample, at random and evenly, of each class for classes.
+    """Assign samples to folds at random and evenly, stratified by class.
 
     Args:
         targets: as `output_losses` takes them.

@@ -25,7 +25,7 @@ MAX_REASSIGNMENTS = 50
 
 
 def influence_blocks(
-    at: OutputGeometry,
+    geometry: OutputGeometry,
     n_blocks: int,
     *,
     ridge: float,
@@ -35,7 +35,7 @@ def influence_blocks(
     """Blocks from repeated purification: what the first leaves out is purified in turn.
 
     Args:
-        at: a model that is linear in its weights, and the samples.
+        geometry: a model that is linear in its weights, and the samples.
         n_blocks: K; fewer are used where too few samples are left out.
         ridge: of each fit.
         damping: of the Hessian in the removal effects.
@@ -44,10 +44,10 @@ def influence_blocks(
     Returns:
         [n], in 0..K−1; the last block is what remains.
     """
-    block = torch.full((len(at),), n_blocks - 1)
-    left = torch.arange(len(at))
+    block = torch.full((len(geometry),), n_blocks - 1)
+    left = torch.arange(len(geometry))
     for k in range(n_blocks - 1):
-        rest = at.subset(left)
+        rest = geometry.subset(left)
         if len(left) < LEAST_IN_BLOCK or (rest.targets == rest.targets[:1]).all():
             break
         kept = _kept(rest, ridge, damping)
@@ -57,35 +57,43 @@ def influence_blocks(
     return block
 
 
-def _kept(at: OutputGeometry, ridge: float, damping: float) -> Bool[Tensor, " n"]:
+def _kept(geometry: OutputGeometry, ridge: float, damping: float) -> Bool[Tensor, " n"]:
     """Which samples `purify` keeps: all where V is 0, for then none can lower it."""
-    mask = torch.zeros(len(at), dtype=torch.bool)
-    model, samples = _as_samples(at)
+    mask = torch.zeros(len(geometry), dtype=torch.bool)
+    model, samples = _as_samples(geometry)
     try:
-        found = purify(model, samples, loss=at.loss, ridge=ridge, damping=damping, order="fixed")
+        purification = purify(
+            model, samples, loss=geometry.loss, ridge=ridge, damping=damping, order="fixed"
+        )
     except DataError:
         return ~mask
-    mask[found.keep] = True
+    mask[purification.keep] = True
     return mask
 
 
-def _as_samples(at: OutputGeometry) -> tuple[nn.Module, SampleSet]:
+def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     """The geometry as a linear model and its samples, which is what `purify` takes."""
-    assert isinstance(at.features, SharedFeatures)
-    x, (n, k) = at.features.x, at.targets.shape
+    assert isinstance(geometry.features, SharedFeatures)
+    x, (n, k) = geometry.features.x, geometry.targets.shape
     with seeded(0):  # fits start at 0: nothing follows from these weights
         model = nn.Linear(x.shape[1], k, bias=False).double()
-    names = tuple(map(str, range(max(2, k)))) if at.loss == "cross_entropy" else ()
-    y = at.targets if not names else at.targets[:, 0] if k == 1 else at.targets.argmax(1)
+    names = tuple(map(str, range(max(2, k)))) if geometry.loss == "cross_entropy" else ()
+    y = (
+        geometry.targets
+        if not names
+        else geometry.targets[:, 0]
+        if k == 1
+        else geometry.targets.argmax(1)
+    )
     y = y.long() if names else y
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
-def reassigned(at: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
+def reassigned(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
     """Each sample to the block whose model explains it best, models refitted, until stable.
 
     Args:
-        at: the samples.
+        geometry: the samples.
         block: to begin with, in 0..K−1; empty ones vanish.
         ridge: of each fit.
 
@@ -97,8 +105,12 @@ def reassigned(at: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mi
     member = _members(block)
     mixture = None
     for _ in range(MAX_REASSIGNMENTS):
-        mixture = _hard_mixture(at, member, ridge, None if mixture is None else mixture.weights)
-        moved = _members(mixture.joint(at.features, at.targets, at.loss).argmax(1), len(member))
+        mixture = _hard_mixture(
+            geometry, member, ridge, None if mixture is None else mixture.weights
+        )
+        moved = _members(
+            mixture.joint(geometry.features, geometry.targets, geometry.loss).argmax(1), len(member)
+        )
         if (moved.sum(1) < LEAST_IN_BLOCK).any() or (moved == member).all():
             break
         member = moved
@@ -114,21 +126,23 @@ def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Ten
 
 
 def _hard_mixture(
-    at: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
+    geometry: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
 ) -> Mixture:
     weights = fit_convex(
-        at.features, at.targets, at.loss, ridge, sample_weight=member, start=start
+        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=member, start=start
     ).weights
-    outputs = at.features.outputs(weights)
+    outputs = geometry.features.outputs(weights)
     noise = torch.ones(len(member), dtype=torch.float64)
-    if at.loss == "mse":
-        losses = 2 * output_losses(outputs, at.targets, at.loss) / at.targets.shape[1]
+    if geometry.loss == "mse":
+        losses = (
+            2 * output_losses(outputs, geometry.targets, geometry.loss) / geometry.targets.shape[1]
+        )
         # One sample's worth of everybody, as the soft mixture has it.
-        mass = member + 1 / len(at)
+        mass = member + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
     mixing = member.mean(1)
-    joint = mixing.log()[:, None] + log_densities(outputs, at.targets, at.loss, noise)
-    found = float(joint.logsumexp(0).mean())
+    joint = mixing.log()[:, None] + log_densities(outputs, geometry.targets, geometry.loss, noise)
+    likelihood = float(joint.logsumexp(0).mean())
     order = mixing.argsort(descending=True, stable=True)
     return Mixture(
         weights[order],
@@ -136,7 +150,7 @@ def _hard_mixture(
         noise[order],
         weights.new_zeros(len(member), 0),
         member[order].T.contiguous(),
-        found,
-        torch.tensor([found]),
+        likelihood,
+        torch.tensor([likelihood]),
         converged=True,
     )

@@ -70,8 +70,8 @@ class Mixture:
         gate_inputs: Float[Tensor, "m g"] | None = None,
     ) -> Float[Tensor, "m K"]:
         """Log π_k + log p_k(y_i|x_i) of any samples; their gate_inputs, where there is a gate."""
-        found = log_densities(features.outputs(self.weights), targets, loss, self.noise)
-        return (found + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
+        likelihood = log_densities(features.outputs(self.weights), targets, loss, self.noise)
+        return (likelihood + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
 
 
 def fit_mixture(
@@ -203,7 +203,7 @@ def log_prior(
 
 @result
 class Runs:
-    """Where R runs are."""
+    """State of R runs."""
 
     sample_weight: Float[Tensor, "R n"]
     responsibility: Float[Tensor, "R K n"]
@@ -237,7 +237,7 @@ class Runs:
 
 @result
 class Problem:
-    """The samples and how they are fitted."""
+    """The samples, and the settings of their fit."""
 
     features: OutputFeatures
     targets: Float[Tensor, "n k"]
@@ -300,12 +300,12 @@ class Problem:
         gate = self._gate(runs, mass)
         joint = log_prior(mixing, gate, self.gate_inputs)
         joint = joint + log_densities(outputs, self.targets, self.loss, noise)
-        found = joint.logsumexp(1)  # [R, n]
-        mean = (found * share).sum(1)
+        likelihood = joint.logsumexp(1)  # [R, n]
+        mean = (likelihood * share).sum(1)
         size = (mixing * weights.square().sum(2)).sum(1) + gate.square().sum(1)
         return Runs(
             runs.sample_weight,
-            (joint - found[:, None]).exp(),
+            (joint - likelihood[:, None]).exp(),
             weights,
             mixing,
             noise,

@@ -1,4 +1,4 @@
-"""One model a block, and a router that says from the input which of them to ask."""
+"""One model a block, and a router that chooses the model from the input."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Routed:
             Rows that sum to 1.
         """
         if self.router is None:
-            found = np.tile(self.share, (len(x), 1))
+            probability = np.tile(self.share, (len(x), 1))
         else:
-            found = self.router.predict_proba(x)
-        return found if routing == "soft" else np.eye(len(self.share))[found.argmax(1)]
+            probability = self.router.predict_proba(x)
+        return probability if routing == "soft" else np.eye(len(self.share))[probability.argmax(1)]
 
 
 @checks_arguments
@@ -107,12 +107,12 @@ def linear_partition(
     last = n_blocks or min(max_blocks, most)
     if last < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
-    at = _geometry(_reduced(x, seed), targets, loss)
+    geometry = _geometry(_reduced(x, seed), targets, loss)
     return geometry_partition(
-        at,
+        geometry,
         np.arange(len(x)),
         [n_blocks] if n_blocks else list(range(1, last + 1)),
-        fold_numbers(at.targets, loss, FOLDS, seed),
+        fold_numbers(geometry.targets, loss, FOLDS, seed),
         ridge=ridge,
         damping=DAMPING,
         gate="auto",
@@ -210,19 +210,19 @@ def _router_gain(
 
 
 def compact(
-    found: Partition | None, n: int
+    partition: Partition | None, n: int
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
     """Blocks and responsibilities without blocks that no sample is in.
 
     Args:
-        found: the partition, or None for one block.
+        partition: the partition, or None for one block.
         n: samples.
 
     Returns:
         Blocks in 0..K−1, each occurring, and responsibilities.
     """
-    if found is None:
+    if partition is None:
         return np.zeros(n, dtype=np.int64), np.ones((n, 1))
-    used, block = np.unique(found.block, return_inverse=True)
-    part = found.responsibility[:, used]
+    used, block = np.unique(partition.block, return_inverse=True)
+    part = partition.responsibility[:, used]
     return block, part / part.sum(1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Remove the samples that raise the variance of influence, refit, repeat, and know when to stop."""
+"""Remove the samples that raise the variance of influence, refit, repeat, and stop in time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from torch import Tensor, nn
 
 from datassay.act.purify.result import Purification, PurificationTrace
+from datassay.act.purify.settings import Removal
 from datassay.act.purify.stopping import (
     RULES,
     SMOOTHED,
@@ -21,7 +22,7 @@ from datassay.act.purify.stopping import (
 )
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry
-from datassay.collect.curvature.output_loss import output_losses, output_score, task_loss
+from datassay.collect.curvature.output_loss import output_losses, output_score
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -44,20 +45,20 @@ def purify(
     val: SampleSet | None = None,
     *,
     test: SampleSet | None = None,
-    loss: str = "auto",
-    ridge: float = 1e-4,
-    damping: float = 0.01,
-    order: str = "auto",
-    stop: str = "auto",
-    threshold: float | None = None,
-    step: int | None = None,
-    max_fraction: float = 0.5,
-    min_per_class: int = 10,
-    beyond: int = 0,
+    loss: str = Removal.loss,
+    ridge: float = Removal.ridge,
+    damping: float = Removal.damping,
+    order: str = Removal.order,
+    stop: str = Removal.stop,
+    threshold: float | None = Removal.threshold,
+    step: int | None = Removal.step,
+    max_fraction: float = Removal.max_fraction,
+    min_per_class: int = Removal.min_per_class,
+    beyond: int = Removal.beyond,
     recipe: Recipe | None = None,
-    layers: str = "last",
-    projection: int | str | None = "auto",
-    seed: int = 0,
+    layers: str = Removal.layers,
+    projection: int | str | None = Removal.projection,
+    seed: int = Removal.seed,
     progress: Progress = silent,
 ) -> Purification:
     """Remove the samples that raise the variance of influence most, a few at a time.
@@ -103,40 +104,31 @@ def purify(
     Source: S4 §4 (Figs 4, 6, 8), whose every step retrains or recomputes n times; the orders, the
     stopping rules and the protection of small classes are ours.
     """
-    settings = _Settings(order, stop, threshold, step, max_fraction, min_per_class, beyond)
-    _check(train, val, settings, ridge, damping)
-    loss = task_loss(train, loss)
+    settings = Removal(
+        loss, ridge, damping, order, stop, threshold, step, max_fraction, min_per_class, beyond,
+        layers, projection, seed,
+    )  # fmt: skip
+    _check(train, val, settings)
     others = [s for s in (val, test) if s is not None]
     fit = fitter(
         model, train, others, loss=loss, ridge=ridge, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
     is_convex = isinstance(fit, ConvexFitter)
-    chosen = settings.decided(len(train), val is not None, train.n_classes, is_convex)
-    job = _Job(train, val, test, chosen, ridge, damping, np.random.default_rng(seed))
+    settings = _decided(settings, train, val is not None, is_convex)
+    job = _Job(train, val, test, settings, np.random.default_rng(seed))
     return _purified(job, fit, progress)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    order: str
-    stop: str
-    threshold: float | None
-    step: int | None
-    max_fraction: float
-    min_per_class: int
-    beyond: int
-
-    def decided(self, n: int, has_val: bool, n_classes: int, is_convex: bool) -> _Settings:
-        """The same with "auto" and None decided, but for the order, which needs the model."""
-        stop = self.stop
-        if stop == "auto":
-            stop = "validation" if has_val else "held_out"
-        threshold = self.threshold
-        if threshold is None:
-            threshold = held_out_threshold(n_classes, is_convex=is_convex)
-        step = self.step or max(1, n // (100 if is_convex else 40))
-        return replace(self, stop=stop, threshold=threshold, step=step)
+def _decided(settings: Removal, train: SampleSet, has_val: bool, is_convex: bool) -> Removal:
+    """The settings with "auto" and None decided, but for the order, which needs the model."""
+    rule, threshold = settings.stop, settings.threshold
+    if rule == "auto":
+        rule = "validation" if has_val else "held_out"
+    if threshold is None:
+        threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
+    step = settings.step or max(1, len(train) // (100 if is_convex else 40))
+    return replace(settings, stop=rule, threshold=threshold, step=step)
 
 
 @dataclass(slots=True, eq=False)
@@ -144,9 +136,7 @@ class _Job:
     samples: SampleSet
     val: SampleSet | None
     test: SampleSet | None
-    settings: _Settings
-    ridge: float
-    damping: float
+    settings: Removal
     rng: np.random.Generator
 
 
@@ -154,16 +144,16 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     n, settings = len(job.samples), job.settings
     keep = torch.arange(n)
     fitted = fit.fit(keep)
-    order = settings.order if settings.order != "auto" else _order(fitted.at)
-    points, batches, stop = [], [], None
+    order = settings.order if settings.order != "auto" else _order(fitted.geometry)
+    points, batches, best = [], [], None
     surprise = float("nan")
     while True:
-        variance, ranking = _ranked(fitted.at.subset(keep), order, job)
+        variance, ranking = _ranked(fitted.geometry.subset(keep), order, job)
         points.append(_point(job, fitted, keep, variance, surprise))
         if settings.stop == "held_out":
-            told = np.array([point["surprise"] for point in points[1:]])
-            stop = held_out_stop(told, settings.threshold or 0.0)
-            if stop is not None and len(batches) >= max(stop + 1, SMOOTHED) + settings.beyond:
+            surprises = np.array([point["surprise"] for point in points[1:]])
+            best = held_out_stop(surprises, settings.threshold or 0.0)
+            if best is not None and len(batches) >= max(best + 1, SMOOTHED) + settings.beyond:
                 break
         batch = _batch(job, keep, ranking)
         if not len(batch):
@@ -176,7 +166,7 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     trace = PurificationTrace(**{
         name: np.array([point[name] for point in points]) for name in field_names(PurificationTrace)
     })
-    steps = _steps(trace, settings, stop)
+    steps = _steps(trace, settings, best)
     removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
     kept = np.setdiff1d(np.arange(n), removed)
     return Purification(
@@ -189,24 +179,30 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
         rule=settings.stop,
         threshold=float(settings.threshold or 0) if settings.stop == "held_out" else float("nan"),
         model=fit.final(torch.as_tensor(kept)),
-        warnings=_warnings(settings, stop, len(removed)),
+        warnings=_warnings(settings, best, len(removed)),
     )
 
 
-def _order(at: OutputGeometry) -> str:
-    return "adjoint" if 4 * at.features.n_parameters <= len(at) else "fixed"
+def _order(geometry: OutputGeometry) -> str:
+    return "adjoint" if 4 * geometry.features.n_parameters <= len(geometry) else "fixed"
 
 
-def _ranked(at: OutputGeometry, order: str, job: _Job) -> tuple[float, Int[np.ndarray, " kept"]]:
+def _ranked(
+    geometry: OutputGeometry, order: str, job: _Job
+) -> tuple[float, Int[np.ndarray, " kept"]]:
     """V[X] of what is kept, and its positions among what is kept, the first to remove first."""
-    ids = np.arange(len(at))
+    ids, settings = np.arange(len(geometry)), job.settings
     if order in ORDERS:
-        effects = geometry_effects(at, ids, ridge=job.ridge, damping=job.damping, order=order)
+        effects = geometry_effects(
+            geometry, ids, ridge=settings.ridge, damping=settings.damping, order=order
+        )
         return effects.variance, effects.ranking
-    variance = influence_variance(geometry_influence(at, ids, job.ridge, job.damping))
+    variance = influence_variance(
+        geometry_influence(geometry, ids, settings.ridge, settings.damping)
+    )
     if order == "random":
-        return variance, job.rng.permutation(len(at))
-    losses = output_losses(at.outputs, at.targets, at.loss).numpy()
+        return variance, job.rng.permutation(len(geometry))
+    losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
     return variance, np.argsort(-losses, kind="stable")
 
 
@@ -232,12 +228,14 @@ def _batch(
 def _point(
     job: _Job, fitted: Fitted, keep: Int[Tensor, " kept"], variance: float, surprise: float
 ) -> dict[str, float]:
-    at = fitted.at
+    geometry = fitted.geometry
     scores = iter(fitted.others)
     return {
         "removed": len(job.samples) - len(keep),
         "variance": variance,
-        "loss": float(output_losses(at.outputs[keep], at.targets[keep], at.loss).mean()),
+        "loss": float(
+            output_losses(geometry.outputs[keep], geometry.targets[keep], geometry.loss).mean()
+        ),
         "surprise": surprise,
         "validation": float("nan") if job.val is None else output_score(next(scores), job.val),
         "test": float("nan") if job.test is None else output_score(next(scores), job.test),
@@ -246,21 +244,21 @@ def _point(
 
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
     """Mean negative log-likelihood of the removed labels under the model refitted without them."""
-    at = fitted.at
-    losses = output_losses(at.outputs / fitted.temperature, at.targets, at.loss)
-    if train.is_classification and at.loss == "cross_entropy":
+    geometry = fitted.geometry
+    losses = output_losses(geometry.outputs / fitted.temperature, geometry.targets, geometry.loss)
+    if train.is_classification and geometry.loss == "cross_entropy":
         return float(losses[batch].mean())
     # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
     # kept ones, which foreign samples among them do not stretch.
-    k = at.outputs.shape[1]
+    k = geometry.outputs.shape[1]
     variance = losses[keep].median() / chi2.median(k) * 2
     variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
 
 
-def _steps(trace: PurificationTrace, settings: _Settings, stop: int | None) -> int:
+def _steps(trace: PurificationTrace, settings: Removal, best: int | None) -> int:
     if settings.stop == "held_out":
-        return len(trace.removed) - 1 if stop is None else stop
+        return len(trace.removed) - 1 if best is None else best
     if settings.stop == "validation":
         return validation_stop(trace.validation)
     if settings.stop == "inflection":
@@ -268,8 +266,8 @@ def _steps(trace: PurificationTrace, settings: _Settings, stop: int | None) -> i
     return len(trace.removed) - 1
 
 
-def _warnings(settings: _Settings, stop: int | None, n_removed: int) -> tuple[str, ...]:
-    if settings.stop != "held_out" or stop is not None or not n_removed:
+def _warnings(settings: Removal, best: int | None, n_removed: int) -> tuple[str, ...]:
+    if settings.stop != "held_out" or best is not None or not n_removed:
         return ()
     return (
         f"removal went on to its limit of {n_removed} samples and what was removed last was "
@@ -278,10 +276,8 @@ def _warnings(settings: _Settings, stop: int | None, n_removed: int) -> tuple[st
     )
 
 
-def _check(
-    train: SampleSet, val: SampleSet | None, settings: _Settings, ridge: float, damping: float
-) -> None:
-    check_penalties(ridge, damping)
+def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
+    check_penalties(settings.ridge, settings.damping)
     check_sets(train, val)
     check_pairs_remain(train)
     if (train.x == train.x[:1]).all():

@@ -1,4 +1,4 @@
-"""What a purification found: which samples to keep, and the trace of every step."""
+"""Result of `purify`: the samples to keep, and the trace of every step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datassay.results import field_names, result
 
 @result
 class PurificationTrace:
-    """What was measured before the first step and after each one; s + 1 points.
+    """Measurements before the first step and after each one; s + 1 points.
 
     Attributes:
         removed: samples removed so far.
@@ -40,7 +40,7 @@ class PurificationTrace:
 
 @result
 class Purification:
-    """What to keep, and how it was found.
+    """The samples to keep, and how they were chosen.
 
     Attributes:
         keep: [kept] positions, ascending.

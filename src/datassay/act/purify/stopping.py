@@ -1,4 +1,4 @@
-"""When to stop removing: rules that read the trace of a purification and name the best step.
+"""Stopping rules of `purify`: each reads the trace and returns the best step.
 
 Accuracy peaks where the precision of removal collapses. What a rule can see of that without a clean
 set: the batch just removed is a held-out sample of the refitted model. While it is foreign, that

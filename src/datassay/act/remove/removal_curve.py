@@ -207,7 +207,7 @@ def train_all(
 def _cause(
     models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
 ) -> dict[str, object]:
-    """All that decides what networks learn, as plain JSON values."""
+    """Everything that determines the trained networks, as plain JSON values."""
     return {
         "models": [model_fingerprint(model) | frozen_fingerprint(model) for model in models],
         **machine_fingerprint(models[0]),

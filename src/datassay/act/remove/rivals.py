@@ -1,4 +1,4 @@
-"""Who won here: a ranking beside its trivial rivals on the same measure."""
+"""Compare a ranking with trivial rivals on the same measure."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
+from datassay.score.settings import Smoothing
 
 
 @result
@@ -64,7 +65,7 @@ def summarize(
     *,
     iterative: bool = False,
     step: float = 0.05,
-    smoothing: str = "functional",
+    smoothing: str = Smoothing.smoothing,
     issues: LabelIssues | None = None,
     progress: Progress = silent,
     **run: float | int | str,

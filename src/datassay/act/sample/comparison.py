@@ -1,4 +1,4 @@
-"""Does a design of points help? The same networks trained on each, in one batched program."""
+"""Compare designs of points: the same networks trained on each, in one batched program."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def fit_density(
     floor: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """A mixture fitted to points that stand in the fit as often as their index says.
+    """Fit a mixture to points, each repeated in proportion to its index.
 
     Args:
         x: the points.
@@ -119,7 +119,7 @@ def truncated_draws(
     max_tries: int = 1000,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "n d"], int]:
-    """Points of a density, those outside the domain drawn again.
+    """Draw points from a density; those outside the domain are drawn again.
 
     Args:
         density: to draw from.
@@ -139,7 +139,7 @@ def truncated_draws(
     """
     draw = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
-    found, tries, inside = [], 0, 0
+    draws, tries, inside = [], 0, 0
     most = n * max_tries
     while inside < n and tries < most:
         size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), most - tries)
@@ -147,7 +147,7 @@ def truncated_draws(
         noise = draw.standard_normal((size, len(box)))
         x = density.mean[which] + np.einsum("nij,nj->ni", roots[which], noise)
         accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - inside]
-        found.append(x[accepted])
+        draws.append(x[accepted])
         inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
         tries += int(accepted[-1]) + 1 if inside == n and len(accepted) else size
@@ -157,7 +157,7 @@ def truncated_draws(
             f"(acceptance {inside / tries:.2g}), and {n} are needed. Widen the domain, take more "
             "initial points or components, or raise max_tries."
         )
-    return np.concatenate(found), tries
+    return np.concatenate(draws), tries
 
 
 def _copies(share: np.ndarray, seed: int) -> np.ndarray:

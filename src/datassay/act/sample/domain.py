@@ -42,9 +42,9 @@ def checked_domain(
         if not np.isfinite(high / 2 - low / 2) or max(abs(low), abs(high)) > LARGEST:
             raise DataError(f"{rule}; got ({low:g}, {high:g}) for input {i}. Give it both ends.")
         if low >= high:
-            told = "which has no volume" if low == high else "which is reversed"
+            fault = "which has no volume" if low == high else "which is reversed"
             raise DataError(
-                f"{rule}, the lower first; got ({low:g}, {high:g}) for input {i}, {told}."
+                f"{rule}, the lower first; got ({low:g}, {high:g}) for input {i}, {fault}."
             )
     return box
 
@@ -52,7 +52,7 @@ def checked_domain(
 def initial_points(
     box: Float[np.ndarray, "d 2"], n: int, kind: str, seed: int
 ) -> Float[np.ndarray, "n d"]:
-    """The first points: without a word on f, they lie evenly.
+    """The first points, spread evenly: f is not known yet.
 
     Args:
         box: the domain.
@@ -87,7 +87,7 @@ def initial_points(
 
 
 def check_count(name: str, value: int, least: int) -> None:
-    """Refuse what is no count.
+    """Refuse a value that is not a count.
 
     Args:
         name: of the setting.

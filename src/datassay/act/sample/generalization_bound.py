@@ -116,8 +116,8 @@ def bound_reductions(
     how = {"lipschitz": lipschitz, "place": place}
     before = generalization_bound(x, slope, domain, **how).total
     after = [
-        generalization_bound(np.append(x, at), np.append(slope, steep), domain, **how).total
-        for at, steep in zip(added, added_slope, strict=True)
+        generalization_bound(np.append(x, point), np.append(slope, steep), domain, **how).total
+        for point, steep in zip(added, added_slope, strict=True)
     ]
     return before - np.array(after, dtype=float)
 

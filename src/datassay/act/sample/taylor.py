@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 
 from datassay.act.sample.density import Density, fit_density, truncated_draws
 from datassay.act.sample.domain import check_count, checked_domain, initial_points
+from datassay.act.sample.settings import Sampling
 from datassay.act.sample.taylor_index import checked_epsilon, taylor_terms
 from datassay.collect.curvature.derivatives import derivatives as derivatives_of
 from datassay.collect.curvature.point_function import point_function
@@ -108,16 +109,16 @@ def taylor_sample(
     f: Any,
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
     *,
-    n_initial: int = 100,
-    n_new: int = 100,
-    order: int = 2,
-    epsilon: float | Sequence[float] | Float[np.ndarray, " d"] = 1e-3,
-    n_components: int = 3,
-    initial: str = "uniform",
-    derivatives: str = "auto",
-    floor: float | None = None,
-    max_tries: int = 1000,
-    seed: int = 0,
+    n_initial: int = Sampling.n_initial,
+    n_new: int = Sampling.n_new,
+    order: int = Sampling.order,
+    epsilon: float | Sequence[float] | Float[np.ndarray, " d"] = Sampling.epsilon,
+    n_components: int = Sampling.n_components,
+    initial: str = Sampling.initial,
+    derivatives: str = Sampling.derivatives,
+    floor: float | None = Sampling.floor,
+    max_tries: int = Sampling.max_tries,
+    seed: int = Sampling.seed,
     progress: Progress = silent,
 ) -> TaylorSample:
     """Sample a function evenly, then again in proportion to how much it changes.

@@ -1,4 +1,4 @@
-"""Where neighbours are searched: the standardised inputs, or what a trained network makes of them.
+"""Features for the neighbour search: standardised inputs, or a trained network's last features.
 
 S0 §4.3: distances mean little among many columns or pixels; there neighbours are taken in the space
 of the last hidden layer.

@@ -1,4 +1,4 @@
-"""Does a weighting help? The same trainings with and without it, and the paired difference."""
+"""Measure whether a weighting helps: paired trainings with and without it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from datassay.act.weigh.reweight import HeadProblem
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
@@ -83,8 +84,8 @@ class WeightGain:
         rows = []
         for i, name in enumerate(self.names):
             gain, half = self.difference(i)
-            found = {"weighting": name, "score": float(self.score[:, i].mean())}
-            rows.append(found | {"gain": gain, "half_width": half, "verdict": self.verdict(i)})
+            row = {"weighting": name, "score": float(self.score[:, i].mean())}
+            rows.append(row | {"gain": gain, "half_width": half, "verdict": self.verdict(i)})
         return pa.Table.from_pylist(rows)
 
 
@@ -95,7 +96,7 @@ def head_gain(
     *,
     recipe: HeadRecipe | None = None,
     n_seeds: int = 10,
-    seed: int = 0,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> WeightGain:
     """Retrain the last layer with and without weights, all seeds and weightings in one program.
@@ -141,7 +142,7 @@ def network_gain(
     weightings: Mapping[str, Float[np.ndarray, " n"]],
     *,
     recipe: Recipe,
-    seed: int = 0,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> tuple[WeightGain, dict[str, TrainedNetworks]]:
     """Train whole networks with and without weights, all seeds of a weighting in one program.
@@ -167,16 +168,16 @@ def network_gain(
     check_n_seeds(len(starts))
     names, weights = _with_uniform(weightings, len(train))
     everyone = torch.arange(len(train)).expand(len(starts), -1)
-    found: dict[str, TrainedNetworks] = {}
+    networks: dict[str, TrainedNetworks] = {}
     for i, (name, weight) in enumerate(zip(names, weights, strict=True)):
-        told = part_of(progress, STEP, i * recipe.steps, len(names) * recipe.steps)
-        found[name] = train_networks(
+        report = part_of(progress, STEP, i * recipe.steps, len(names) * recipe.steps)
+        networks[name] = train_networks(
             starts, train, everyone, recipe,
-            seed=seed, sample_weight=torch.as_tensor(weight), progress=told,
+            seed=seed, sample_weight=torch.as_tensor(weight), progress=report,
         )  # fmt: skip
     x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
-    outputs = torch.stack([network.outputs(x).double() for network in found.values()], 1)
-    return _gain(names, outputs, val), found
+    outputs = torch.stack([network.outputs(x).double() for network in networks.values()], 1)
+    return _gain(names, outputs, val), networks
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
@@ -241,8 +242,8 @@ def sample_scores(
     y = torch.as_tensor(val.y)
     if val.is_classification:
         one = outputs.shape[-1] == 1
-        found = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
-        return (found == y).double()
+        predicted = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
+        return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
     variance = (y - y.mean(0)).square().mean(0)
     return (1 - (outputs - y).square() / variance).mean(-1)

@@ -1,4 +1,4 @@
-"""What the validation score is at every pair of neighbours and ratio, in one batched training."""
+"""Validation score at every pair of neighbours and ratio, in one batched training."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.act.weigh.settings import Weighting
 from datassay.act.weigh.weights import scaled_variance
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
@@ -74,7 +75,7 @@ def weighting_grid(
     layer: str | None = None,
     recipe: HeadRecipe | None = None,
     seeds: Sequence[int] = (0,),
-    search: str = "auto",
+    search: str = Weighting.search,
     progress: Progress = silent,
 ) -> WeightingGrid:
     """Retrain the last layer under every weighting of a grid, all at once.

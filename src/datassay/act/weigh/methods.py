@@ -1,4 +1,4 @@
-"""The weightings by name, each from what one run over the data gives."""
+"""Weightings by name, each computed from one training run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVEN = 1.1
 
 @result
 class Watched:
-    """A trained network, and what was seen of the samples while it was trained.
+    """A trained network, and the history of its predictions during training.
 
     Attributes:
         model: the network; None where no weighting and no features need one.

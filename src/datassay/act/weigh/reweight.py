@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.act.weigh.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.output_loss import output_score, task_loss
@@ -132,8 +133,8 @@ class HeadProblem:
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
         """The validation scores at the epochs that were returned, the mean over seeds."""
-        at = trained.epoch[None] - 1
-        return trained.val_score.gather(0, at)[0].double().mean(0).numpy()
+        epoch = trained.epoch[None] - 1
+        return trained.val_score.gather(0, epoch)[0].double().mean(0).numpy()
 
     @property
     def metric(self) -> str:
@@ -186,15 +187,15 @@ def reweight(
     train: SampleSet,
     val: SampleSet | None = None,
     *,
-    n_neighbors: int = 20,
-    max_ratio: float = 40,
+    n_neighbors: int = Weighting.n_neighbors,
+    max_ratio: float = Weighting.max_ratio,
     weights: np.ndarray | None = None,
     layer: str | None = None,
     loss: str = "auto",
     solver: str = "adam",
     recipe: HeadRecipe | None = None,
-    search: str = "auto",
-    seed: int = 0,
+    search: str = Weighting.search,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> Reweighted:
     """Retrain a trained network's last layer on its features, samples weighted by local variance.

@@ -12,6 +12,7 @@ from torch import nn
 
 from datassay.act.weigh.grid import Weightings
 from datassay.act.weigh.reweight import HeadProblem, head_problem
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices
@@ -30,7 +31,7 @@ WARM_UP = 2  # epochs before a trial may be cut
 
 @result
 class WeightSearch:
-    """The best pair found, and every trial.
+    """The best pair, and every trial.
 
     Attributes:
         n_neighbors: k of the best trial.
@@ -67,8 +68,8 @@ def search_weights(
     layer: str | None = None,
     recipe: HeadRecipe | None = None,
     seeds: Sequence[int] = (0,),
-    search: str = "auto",
-    seed: int = 0,
+    search: str = Weighting.search,
+    seed: int = Weighting.seed,
     progress: Progress = silent,
 ) -> WeightSearch:
     """Search k and m by retraining the last layer and scoring it on validation samples.

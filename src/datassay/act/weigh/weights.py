@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
+from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
@@ -42,12 +43,12 @@ class SampleWeights:
 def local_variance_weights(
     features: Any,
     y: Any,
-    n_neighbors: int = 20,
-    max_ratio: float = 40,
+    n_neighbors: int = Weighting.n_neighbors,
+    max_ratio: float = Weighting.max_ratio,
     *,
-    search: str = "auto",
-    density: bool = False,
-    density_clip: float = 10,
+    search: str = Weighting.search,
+    density: bool = Weighting.density,
+    density_clip: float = Weighting.density_clip,
 ) -> Float[np.ndarray, " n"]:
     """Weights that grow with the local variance of the target: `sample_weights` without details.
 
@@ -68,7 +69,7 @@ def local_variance_weights(
         SettingError: n_neighbors is below 2 or not below n, max_ratio or density_clip is below 1,
             search is unknown, or faiss is missing.
     """
-    found = sample_weights(
+    weights = sample_weights(
         to_numpy(features, "features"),
         to_numpy(y, "y"),
         n_neighbors,
@@ -77,19 +78,19 @@ def local_variance_weights(
         density=density,
         density_clip=density_clip,
     )
-    return found.weight
+    return weights.weight
 
 
 @checks_arguments
 def sample_weights(
     features: Shaped[np.ndarray, "n ..."],
     y: Shaped[np.ndarray, "..."],
-    n_neighbors: int = 20,
-    max_ratio: float = 40,
+    n_neighbors: int = Weighting.n_neighbors,
+    max_ratio: float = Weighting.max_ratio,
     *,
-    search: str = "auto",
-    density: bool = False,
-    density_clip: float = 10,
+    search: str = Weighting.search,
+    density: bool = Weighting.density,
+    density_clip: float = Weighting.density_clip,
     ids: np.ndarray | None = None,
 ) -> SampleWeights:
     """Weights that grow with the local variance of the target, and how they came about.
@@ -126,13 +127,15 @@ def sample_weights(
     ids = np.arange(len(y)) if ids is None else ids
     if ids.shape != y.shape[:1]:
         raise DataError(f"ids must name every sample, {len(y)}; got shape {list(ids.shape)}.")
-    found = local_variance(features, y, n_neighbors, search=search)
+    variance = local_variance(features, y, n_neighbors, search=search)
     n_columns = int(np.prod(features.shape[1:]))
-    return weights_of_variance(found, ids, max_ratio, density_clip if density else None, n_columns)
+    return weights_of_variance(
+        variance, ids, max_ratio, density_clip if density else None, n_columns
+    )
 
 
 def weights_of_variance(
-    found: LocalVariance,
+    local: LocalVariance,
     ids: Shaped[np.ndarray, " n"],
     max_ratio: float,
     density_clip: float | None,
@@ -141,7 +144,7 @@ def weights_of_variance(
     """`sample_weights` where the local variances are known already.
 
     Args:
-        found: the variances and their neighbours.
+        local: the variances and their neighbours.
         ids: [n].
         max_ratio: m, at least 1; not checked again.
         density_clip: as for `sample_weights`; None does not divide by the density.
@@ -150,18 +153,18 @@ def weights_of_variance(
     Returns:
         The weights.
     """
-    variance = found.variance
+    variance = local.variance
     details: dict[str, float | int | str] = {
-        "n_neighbors": found.neighbors.index.shape[1],
+        "n_neighbors": local.neighbors.index.shape[1],
         "max_ratio": max_ratio,
-        "search": found.neighbors.search,
-        "recall": found.neighbors.recall,
-        "redone": found.neighbors.redone,
+        "search": local.neighbors.search,
+        "recall": local.neighbors.recall,
+        "redone": local.neighbors.redone,
         "constant": int((variance == 0).sum()),
         "max_variance": float(variance.max()),
     }
     if density_clip is not None:
-        relative, clipped = _density(found, n_columns, density_clip)
+        relative, clipped = _density(local, n_columns, density_clip)
         variance = variance / relative
         details |= {"density_clip": density_clip, "density_clipped": clipped}
     return SampleWeights(scaled_variance(variance, max_ratio), ids, "local_variance", details)
@@ -200,10 +203,10 @@ def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Floa
 
 
 def _density(
-    found: LocalVariance, n_columns: int, clip: float
+    variance: LocalVariance, n_columns: int, clip: float
 ) -> tuple[Float[np.ndarray, " n"], int]:
     """p̂ divided by its median, between 1/clip and clip, and how many were brought there."""
-    radius = found.neighbors.distance[:, -1]
+    radius = variance.neighbors.distance[:, -1]
     with np.errstate(divide="ignore"):  # k equal samples: infinitely dense
         log = -n_columns * np.log(radius)
     middle = np.median(log)

@@ -82,9 +82,9 @@ def derivatives(
             parts.append(_finite(f, part, order, bounds))
         done += len(part)
         progress(STEP, done, len(x))
-    found = tuple(np.concatenate(tensors) for tensors in zip(*parts, strict=True))
-    _check_finite(found, x)
-    return method, found
+    tensors = tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+    _check_finite(tensors, x)
+    return method, tensors
 
 
 def _split(x: np.ndarray, size: int) -> Iterator[np.ndarray]:
@@ -109,11 +109,11 @@ def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.nd
         return f(point[None]).reshape(-1)
 
     call: Callable[[Tensor], Any] = row
-    found = []
+    tensors = []
     for _ in range(order):
         call = jacrev(call)
-        found.append(vmap(call)(torch.tensor(x)).detach().numpy())
-    return tuple(found)
+        tensors.append(vmap(call)(torch.tensor(x)).detach().numpy())
+    return tuple(tensors)
 
 
 def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:
@@ -134,7 +134,7 @@ def _finite(
 ) -> tuple[np.ndarray, ...]:
     """Each distinct partial derivative once, all its stencil in one call of f."""
     (n, d), width = x.shape, bounds[:, 1] - bounds[:, 0]
-    found = []
+    tensors = []
     for m in range(1, order + 1):
         step = ROUNDING ** (1 / (m + 2)) * width
         tensor = np.empty((n, f.n_outputs, *[d] * m))
@@ -145,8 +145,8 @@ def _finite(
             value = _difference(f, centre, k, step)
             for place in set(permutations(axes)):
                 tensor[(slice(None), slice(None), *place)] = value
-        found.append(tensor)
-    return tuple(found)
+        tensors.append(tensor)
+    return tuple(tensors)
 
 
 def _difference(
@@ -155,13 +155,13 @@ def _difference(
     nodes = np.array(list(product(*(range(j + 1) for j in k))))  # [points of the stencil, d]
     signs = np.array([np.prod([(-1) ** i * comb(j, i) for i, j in zip(a, k, strict=True)])
                       for a in nodes])  # fmt: skip
-    at = centre + (k / 2 - nodes)[:, None] * step  # [points of the stencil, n, d]
-    values = f(at.reshape(-1, centre.shape[1])).reshape(len(nodes), len(centre), -1)
+    points = centre + (k / 2 - nodes)[:, None] * step  # [points of the stencil, n, d]
+    values = f(points.reshape(-1, centre.shape[1])).reshape(len(nodes), len(centre), -1)
     return np.tensordot(signs, values, 1) / np.prod(step**k)
 
 
-def _check_finite(found: tuple[np.ndarray, ...], x: np.ndarray) -> None:
-    for m, tensor in enumerate(found, 1):
+def _check_finite(tensors: tuple[np.ndarray, ...], x: np.ndarray) -> None:
+    for m, tensor in enumerate(tensors, 1):
         bad = np.flatnonzero(~np.isfinite(tensor.reshape(len(x), -1)).all(1))
         if len(bad):
             where = ", ".join(f"{v:.6g}" for v in x[bad[0]])

@@ -77,7 +77,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         precision: "float32" or "float64", of weights and inputs.
 
     Returns:
-        What the functions of this file take.
+        The loss around the present weights; the functions of this file take it.
 
     Raises:
         ModelError: nothing trains, or the outputs do not suit the targets.
@@ -118,11 +118,11 @@ def inputs(template: nn.Module, samples: SampleSet) -> Float[Tensor, "n ..."]:
     return torch.tensor(samples.x, dtype=like.dtype, device=like.device)
 
 
-def outputs_at(at: LossAt, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
+def outputs_at(objective: LossAt, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
     """Outputs on any inputs.
 
     Args:
-        at: the network.
+        objective: the network.
         x: m inputs.
 
     Returns:
@@ -131,22 +131,22 @@ def outputs_at(at: LossAt, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
     Raises:
         ModelError: an output is not finite.
     """
-    rows = max(1, ACTIVATION_VALUES // at.activations)
+    rows = max(1, ACTIVATION_VALUES // objective.activations)
     with torch.no_grad():
-        found = torch.cat([_call(at, at.weights, part) for part in x.split(rows)])
-    if not torch.isfinite(found).all():
+        outputs = torch.cat([_call(objective, objective.weights, part) for part in x.split(rows)])
+    if not torch.isfinite(outputs).all():
         raise ModelError(
             "the model's outputs must be finite; got NaN or infinity. Check the weights and the "
             "scale of the inputs."
         )
-    return found
+    return outputs
 
 
-def loss_gradients(at: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
+def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
     """Gradient of each sample's own loss.
 
     Args:
-        at: the loss.
+        objective: the loss.
         start: first sample.
         stop: one after the last.
 
@@ -158,17 +158,19 @@ def loss_gradients(at: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"
 
     Cost: two passes a sample; the gradients, twice.
     """
-    each = vmap(grad(partial(_mean_loss, at)), in_dims=(None, 0, 0))
+    each = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
     with _vectorized():
-        found = each(at.weights, at.x[start:stop, None], at.y[start:stop, None])
-    return _flat(found)
+        gradients = each(
+            objective.weights, objective.x[start:stop, None], objective.y[start:stop, None]
+        )
+    return _flat(gradients)
 
 
-def mean_gradient(at: LossAt) -> Float[Tensor, " d"]:
+def mean_gradient(objective: LossAt) -> Float[Tensor, " d"]:
     """Gradient of the mean loss of all samples.
 
     Args:
-        at: the loss.
+        objective: the loss.
 
     Returns:
         ∇L, loss unit per weight unit.
@@ -178,47 +180,49 @@ def mean_gradient(at: LossAt) -> Float[Tensor, " d"]:
 
     Cost: two passes over the samples.
     """
-    rows = max(1, ACTIVATION_VALUES // at.activations)
-    total = torch.zeros_like(flat_weights(at))
-    for x, y in zip(at.x.split(rows), at.y.split(rows), strict=True):
+    rows = max(1, ACTIVATION_VALUES // objective.activations)
+    total = torch.zeros_like(flat_weights(objective))
+    for x, y in zip(objective.x.split(rows), objective.y.split(rows), strict=True):
         with _vectorized():
-            slope = grad(partial(_mean_loss, at, x=x, y=y))(at.weights)
-        total += torch.cat([part.flatten() for part in slope.values()]) * (len(x) / len(at))
+            slope = grad(partial(_mean_loss, objective, x=x, y=y))(objective.weights)
+        total += torch.cat([part.flatten() for part in slope.values()]) * (len(x) / len(objective))
     return total
 
 
-def flat_weights(at: LossAt) -> Float[Tensor, " d"]:
+def flat_weights(objective: LossAt) -> Float[Tensor, " d"]:
     """The weights that train, flat.
 
     Args:
-        at: the network.
+        objective: the network.
 
     Returns:
         w, in the order of `named_parameters`.
     """
-    return torch.cat([w.flatten() for w in at.weights.values()])
+    return torch.cat([w.flatten() for w in objective.weights.values()])
 
 
-def with_weights(at: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
+def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
     """The same loss around other weights.
 
     Args:
-        at: the loss.
+        objective: the loss.
         weights: flat.
 
     Returns:
         The loss there.
     """
-    return replace(at, weights={n: w[0] for n, w in _named(at, weights[None]).items()})
+    return replace(
+        objective, weights={n: w[0] for n, w in _named(objective, weights[None]).items()}
+    )
 
 
 def hessian_products(
-    at: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
+    objective: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
 ) -> Float[Tensor, "s d"]:
     """Hessian of the mean loss times several vectors: forward over reverse, all vectors at once.
 
     Args:
-        at: the loss.
+        objective: the loss.
         vectors: s weight vectors.
         subset: positions of the samples to average over; None is all of them.
 
@@ -231,14 +235,18 @@ def hessian_products(
     Cost: two passes over the samples for the weights, which the vectors share, and two for each
     vector.
     """
-    x, y = (at.x, at.y) if subset is None else (at.x[subset], at.y[subset])
-    tangents = _named(at, vectors)
-    rows = max(1, ACTIVATION_VALUES // (len(vectors) * at.activations))
+    x, y = (
+        (objective.x, objective.y) if subset is None else (objective.x[subset], objective.y[subset])
+    )
+    tangents = _named(objective, vectors)
+    rows = max(1, ACTIVATION_VALUES // (len(vectors) * objective.activations))
     total: Tensor | None = None  # as long as the vectors: no copy more than needed
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
-        slope = grad(partial(_mean_loss, at, x=part_x, y=part_y))
+        slope = grad(partial(_mean_loss, objective, x=part_x, y=part_y))
         with _vectorized():
-            by_name = vmap(lambda v, slope=slope: jvp(slope, (at.weights,), (v,))[1])(tangents)
+            by_name = vmap(lambda v, slope=slope: jvp(slope, (objective.weights,), (v,))[1])(
+                tangents
+            )
         product = _flat(by_name)
         if len(part_x) < len(x):
             product.mul_(len(part_x) / len(x))
@@ -247,12 +255,14 @@ def hessian_products(
     return total
 
 
-def hessian(at: LossAt, told: Callable[[int], None] = lambda _: None) -> Float[Tensor, "d d"]:
+def hessian(
+    objective: LossAt, report: Callable[[int], None] = lambda _: None
+) -> Float[Tensor, "d d"]:
     """The whole Hessian of the mean loss.
 
     Args:
-        at: the loss.
-        told: called with the rows done.
+        objective: the loss.
+        report: called with the rows done.
 
     Returns:
         H, in float64.
@@ -263,30 +273,33 @@ def hessian(at: LossAt, told: Callable[[int], None] = lambda _: None) -> Float[T
 
     Cost: 2 d passes over the samples; d² values.
     """
-    d = at.n_parameters
+    d = objective.n_parameters
     if d > LARGEST_EIGENPROBLEM:
         raise SettingError(
             f"a whole Hessian needs at most {LARGEST_EIGENPROBLEM} weights; the model has {d}. "
             "Use method='cg', or freeze all but the last layers (requires_grad_(False))."
         )
-    size = min(at.vectors_at_once, max(1, ACTIVATION_VALUES // (len(at) * at.activations)))
-    like = next(iter(at.weights.values()))
+    size = min(
+        objective.vectors_at_once,
+        max(1, ACTIVATION_VALUES // (len(objective) * objective.activations)),
+    )
+    like = next(iter(objective.weights.values()))
     whole = torch.empty(d, d, dtype=torch.float64, device=like.device)
     for start in range(0, d, size):
         unit = torch.zeros(min(size, d - start), d, dtype=like.dtype, device=like.device)
         unit.diagonal(start).fill_(1)
-        whole[start : start + size] = hessian_products(at, unit).double()
-        told(min(start + size, d))
+        whole[start : start + size] = hessian_products(objective, unit).double()
+        report(min(start + size, d))
     return (whole + whole.T) / 2
 
 
 def output_changes(
-    at: LossAt, x: Float[Tensor, "m ..."], moves: Float[Tensor, "s d"]
+    objective: LossAt, x: Float[Tensor, "m ..."], moves: Float[Tensor, "s d"]
 ) -> Float[Tensor, "s m k"]:
     """First-order change of the outputs when the weights move.
 
     Args:
-        at: the network.
+        objective: the network.
         x: m inputs.
         moves: s weight changes.
 
@@ -298,31 +311,35 @@ def output_changes(
 
     Cost: one pass over the inputs for the weights and one for each change.
     """
-    tangents = _named(at, moves)
-    rows = max(1, ACTIVATION_VALUES // (len(moves) * at.activations))
-    found = []
+    tangents = _named(objective, moves)
+    rows = max(1, ACTIVATION_VALUES // (len(moves) * objective.activations))
+    changes = []
     for part in x.split(rows):
-        call = partial(_call, at, x=part)
+        call = partial(_call, objective, x=part)
         with _vectorized():
-            found.append(vmap(lambda v, call=call: jvp(call, (at.weights,), (v,))[1])(tangents))
-    return torch.cat(found, 1)
+            changes.append(
+                vmap(lambda v, call=call: jvp(call, (objective.weights,), (v,))[1])(tangents)
+            )
+    return torch.cat(changes, 1)
 
 
-def _call(at: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Tensor, "m k"]:
-    return functional_call(at.template, {**at.fixed, **weights}, (x,))
+def _call(objective: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Tensor, "m k"]:
+    return functional_call(objective.template, {**objective.fixed, **weights}, (x,))
 
 
-def _mean_loss(at: LossAt, weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Float[Tensor, ""]:
-    return output_losses(_call(at, weights, x), y, at.loss).mean()
+def _mean_loss(
+    objective: LossAt, weights: dict[str, Tensor], x: Tensor, y: Tensor
+) -> Float[Tensor, ""]:
+    return output_losses(_call(objective, weights, x), y, objective.loss).mean()
 
 
 def _flat(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:
     return torch.cat([part.flatten(1) for part in by_name.values()], 1)
 
 
-def _named(at: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
-    parts = vectors.split([w.numel() for w in at.weights.values()], 1)
-    named = zip(at.weights.items(), parts, strict=True)
+def _named(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
+    parts = vectors.split([w.numel() for w in objective.weights.values()], 1)
+    named = zip(objective.weights.items(), parts, strict=True)
     return {name: part.reshape(-1, *w.shape) for (name, w), part in named}
 
 

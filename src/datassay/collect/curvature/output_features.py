@@ -147,12 +147,12 @@ class SharedFeatures:
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
         """J_i M J_iᵀ.  Cost: 2 n k² d² operations."""
         (n, d), k = self.x.shape, self.n_outputs
-        found = middle.new_empty(n, k, k)
+        products = middle.new_empty(n, k, k)
         for a in range(k):
             for c in range(k):
                 block = middle[a * d : (a + 1) * d, c * d : (c + 1) * d]
-                found[:, a, c] = ((self.x @ block) * self.x).sum(1)
-        return found
+                products[:, a, c] = ((self.x @ block) * self.x).sum(1)
+        return products
 
     def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:
         """J of some samples."""

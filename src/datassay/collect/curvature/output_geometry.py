@@ -16,6 +16,7 @@ from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
+from datassay.collect.settings import Collection
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.machine import available_memory
@@ -78,9 +79,9 @@ def output_geometry(
     train: SampleSet,
     loss: str = "auto",
     *,
-    projection: int | str | None = "auto",
+    projection: int | str | None = Collection.projection,
     projection_kind: ProjectionKind = "coordinates",
-    seed: int = 0,
+    seed: int = Collection.seed,
     progress: Progress = silent,
 ) -> OutputGeometry:
     """One pass over the samples at the model's present weights.
@@ -113,15 +114,15 @@ def output_geometry(
     x = torch.tensor(train.x, dtype=like.dtype, device=like.device)
     layers = inspect_layers(frozen, x[:1])
     targets = network_targets(train, layers.n_outputs)
-    found = _shared_features(frozen, layers, x, progress)
-    if found is None:
+    shared = _shared_features(frozen, layers, x, progress)
+    if shared is None:
         each = _features_a_tensor(layers, len(train), projection)
         features, outputs = _dense_features(
             frozen, layers, x, each, projection_kind, seed, progress
         )
         weights = None
     else:
-        features, outputs, weights = found
+        features, outputs, weights = shared
     if not torch.isfinite(outputs).all():
         bad = train.ids[int((~torch.isfinite(outputs)).any(1).nonzero()[0])]
         raise ModelError(
@@ -153,11 +154,11 @@ def _shared_features(
         SharedFeatures(torch.cat(inputs).cpu(), layers.n_outputs),
         _last_weights(frozen),
     )
-    found = torch.cat(outputs).cpu()
+    all_outputs = torch.cat(outputs).cpu()
     # A derivative of 1 is not enough: something fixed may be added to what the layer gives.
-    if not torch.allclose(found, features.outputs(weights), rtol=1e-9, equal_nan=True):
+    if not torch.allclose(all_outputs, features.outputs(weights), rtol=1e-9, equal_nan=True):
         return None
-    return features, found, weights
+    return features, all_outputs, weights
 
 
 def _dense_features(

@@ -34,7 +34,7 @@ def task_loss(samples: SampleSet, loss: str = "auto") -> str:
 
 
 def check_loss(loss: str, is_classification: bool) -> None:
-    """Refuse a loss that the task does not have.
+    """Check that the loss suits the task.
 
     Args:
         loss: its name.
@@ -51,7 +51,7 @@ def check_loss(loss: str, is_classification: bool) -> None:
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Refuse a network whose outputs do not fit the targets.
+    """Check that the number of outputs fits the targets.
 
     Args:
         samples: of the task.
@@ -162,15 +162,15 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     """
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
-        found = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
-        return float((found == y).double().mean())
+        predicted = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((predicted == y).double().mean())
     y = y.double().reshape(len(y), -1)
     error = (outputs - y).square().sum(0)
     return float((1 - error / (y - y.mean(0)).square().sum(0)).mean())
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """How right each prediction is.
+    """Margin of each prediction.
 
     Args:
         outputs: one a class or target, or one for two classes.

@@ -1,4 +1,4 @@
-"""A user's function of points, whatever it takes and returns: arrays in, checked arrays out."""
+"""Call a user's function of points: NumPy arrays in, checked NumPy arrays out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from datassay.errors import DataError
 from datassay.models.reference import brief
 from datassay.results import result
 
-# What somebody's function raises on an array that it does not take.
+# What a user's function raises on an array type that it does not take.
 CALL_ERRORS = (ArithmeticError, OSError, *FORWARD_ERRORS)
 RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
 
@@ -102,8 +102,8 @@ def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
         )
     finite = np.isfinite(values.reshape(len(x), -1)).all(1)
     if not finite.all():
-        at = int(np.argmin(finite))
-        where = ", ".join(f"{v:.6g}" for v in x[at])
+        first = int(np.argmin(finite))
+        where = ", ".join(f"{v:.6g}" for v in x[first])
         raise DataError(
             f"{RULE}; {int((~finite).sum())} of {len(x)} points gave NaN or infinity, the first "
             f"of them ({where}). Narrow the domain, or mend f there."

@@ -1,8 +1,8 @@
-"""Who computes the pieces of a pass: this process, processes of this machine, or a Ray cluster.
+"""Where the pieces of a pass are computed: in this process, local processes or a Ray cluster.
 
 A piece is a pure function of shared, read-only values and a number or slice. Results come back in
-the pieces' order, sums are taken along one fixed tree, and every piece runs with as many threads:
-the bits do not depend on who computed what, nor on who died meanwhile.
+the pieces' order, sums are taken along one fixed tree, and every piece uses the same number of
+threads: results are bit-identical on every engine, also after a worker died and was replaced.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Result = TypeVar("Result")
 
 
 class Engine(ABC):
-    """What computes pieces; the shared values must not change until the last result is taken."""
+    """Computes pieces; shared values must not change until the last result is taken."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """The results of all pieces, computed as they are taken; a single one by this process.
+        """The results of all pieces, computed lazily; a single piece runs in this process.
 
         Args:
             function: of (shared, piece), pure.
@@ -56,12 +56,12 @@ class Engine(ABC):
             The sum; at most 1 + log₂(pieces) partial sums are held.
         """
 
-        def told() -> Iterator[Tensor]:
+        def reported() -> Iterator[Tensor]:
             for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
                 done(piece)
                 yield value
 
-        return tree_sum(told(), operator.iadd)
+        return tree_sum(reported(), operator.iadd)
 
     @abstractmethod
     def _map(
@@ -86,19 +86,19 @@ IN_PROCESS = InProcess()
 
 
 def _in_worker() -> Engine:
-    """What an engine is to those who compute its pieces."""
+    """The engine inside a worker: in process."""
     return IN_PROCESS
 
 
 def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) -> Result:
-    """Neighbours by twos, their sums by twos, and so on; what is left over joins from the right.
+    """Sum neighbours in pairs, then their sums, and so on; leftovers join from the right.
 
     Args:
         values: at least one; of five, ((0 + 1) + (2 + 3)) + 4.
         add: of two values or of two promises of values.
 
     Returns:
-        The sum, the same bits whoever adds.
+        The sum; bit-identical wherever the additions run.
     """
     waiting: list[Result] = []
     for number, value in enumerate(values, 1):

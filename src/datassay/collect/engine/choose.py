@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.settings import Computing
 from datassay.errors import SettingError
 
 ENGINES = ("in_process", "processes", "ray")
 
 
-def engine_named(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+def engine_named(
+    name: str, *, workers: int | None = Computing.workers, address: str | None = Computing.address
+) -> Engine:
     """The engine of this name.
 
     Args:
@@ -38,7 +41,7 @@ def engine_named(name: str, *, workers: int | None = None, address: str | None =
 
 
 def check_engine(name: str, workers: int | None, address: str | None) -> None:
-    """Refuse what can be judged without starting anything.
+    """Check the engine's settings without starting anything.
 
     Args:
         name: as in `engine_named`.

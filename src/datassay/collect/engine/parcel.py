@@ -1,4 +1,4 @@
-"""Shared values as another process takes them: a small head, and large arrays that it maps.
+"""Shared values packed for another process: a small pickle, and large arrays that it maps.
 
 Arrays travel beside the head and are sent once a pass, whatever the number of pieces; the libraries
 that move them (joblib, Ray) let all workers of a machine look at one copy.
@@ -33,7 +33,7 @@ class Parcel:
     Attributes:
         name: unlike that of any other parcel.
         threads: that each piece is computed with.
-        machine: what must be equal where bits shall be.
+        machine: facts that must be equal for results to be bit-identical.
     """
 
     name: str
@@ -110,7 +110,7 @@ def unpack(arrays: Sequence[np.ndarray]) -> Any:
 
 
 class _Held:
-    """What this worker unpacked last: one parcel serves many pieces."""
+    """The parcel that this worker unpacked last; it serves many pieces."""
 
     name = ""
     value: Any = None

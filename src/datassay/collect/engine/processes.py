@@ -1,4 +1,4 @@
-"""Pieces on processes of this machine, which joblib starts, feeds and keeps for the next pass."""
+"""Pieces in local processes, which joblib starts, feeds and keeps for the next pass."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pieces as tasks of a Ray cluster, which schedules them, moves what they need and retries them.
 
-Imported only where it is asked for.
+Imported only when this engine is chosen.
 """
 
 from __future__ import annotations

@@ -89,10 +89,10 @@ def values(blocks: Mapping[str, Block]) -> list[Tensor]:
     Returns:
         Each [n, ...].
     """
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for block in blocks.values():
-        found += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
-    return found
+        tensors += [block.inputs, block.gradients] if isinstance(block, DenseFactors) else [block]
+    return tensors
 
 
 def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
@@ -104,13 +104,13 @@ def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
     Returns:
         Name → [n, ...], the blocks' own memory.
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):
-            found |= {f"inputs.{name}": block.inputs, f"gradients.{name}": block.gradients}
+            tensors |= {f"inputs.{name}": block.inputs, f"gradients.{name}": block.gradients}
         else:
-            found[f"jacobian.{name}"] = block
-    return found
+            tensors[f"jacobian.{name}"] = block
+    return tensors
 
 
 def _room(like: Tensor, n: int) -> Tensor:

@@ -8,7 +8,7 @@ from datassay.errors import SettingError
 
 
 def check_device(device: str) -> str:
-    """Refuse a device that is not there, before any work is done.
+    """Check that the device exists before any work is done.
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and so on.

@@ -181,7 +181,7 @@ def jacobian(
 
     Args:
         model: the network from `frozen_copy`.
-        layers: what `inspect_layers` found.
+        layers: from `inspect_layers`.
         x: inputs in the model's precision.
 
     Returns:
@@ -208,7 +208,7 @@ def factored_jacobian(
 
     Args:
         model: the network from `frozen_copy`.
-        layers: what `inspect_layers` found.
+        layers: from `inspect_layers`.
         x: inputs in the model's precision.
 
     Returns:
@@ -249,10 +249,10 @@ def factored_jacobian(
         ) from error
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
-    found: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
+    by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
     for name in layers.convolutions:
-        found |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
-    blocks = {name: found[name] for name in layers.direct}
+        by_name |= _convolution(name, model.get_submodule(name), inputs[name], gradients[name])
+    blocks = {name: by_name[name] for name in layers.direct}
     for name, (_, _, has_bias) in layers.dense.items():
         blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
     return outputs, blocks
@@ -275,7 +275,7 @@ def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor)
 def _tapped(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Hooks that add each tap to its layer's output, keep its input, and note who runs."""
+    """Hooks that add each tap to its layer's output, keep its input, and note which layer runs."""
     inputs: dict[str, Tensor] = {}
 
     def enter(label, module, args):

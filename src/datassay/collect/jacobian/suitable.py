@@ -1,4 +1,4 @@
-"""Somebody's network under torch.func: what stands in the way is taken out of it, or told."""
+"""Make a user's network suitable for torch.func: remove wrappers, or refuse with the reason."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def plain_attention() -> Iterator[None]:
 
 @contextmanager
 def vectorized(task: str) -> Iterator[None]:
-    """Runs the network under torch.func and says so where a layer cannot.
+    """Run the network under torch.func; name the problem where a layer cannot.
 
     Args:
         task: what torch.func is to do, such as "run for many networks at once".
@@ -95,7 +95,7 @@ def vectorized(task: str) -> Iterator[None]:
 
 
 def one_output(model: nn.Module, x: Tensor) -> Tensor:
-    """What the network gives for one sample.
+    """The network's output for one sample.
 
     Args:
         model: the network.
@@ -124,7 +124,7 @@ def one_output(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def check_apart(model: nn.Module, x: Tensor) -> None:
-    """Refuse a network whose output for a sample depends on what stands beside it.
+    """Refuse a network whose output for a sample depends on the other samples of the batch.
 
     Args:
         model: the network, in evaluation mode.
@@ -141,19 +141,19 @@ def check_apart(model: nn.Module, x: Tensor) -> None:
             return
     if together.shape == alone.shape:
         change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
-        if change <= APART or not math.isfinite(change):  # what is not finite is told elsewhere
+        if change <= APART or not math.isfinite(change):  # non-finite outputs are refused elsewhere
             return
-        told = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
+        message = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
     else:
-        told = f"{len(x)} samples give outputs {list(together.shape)}"
+        message = f"{len(x)} samples give outputs {list(together.shape)}"
     raise ModelError(
-        f"each sample's output must depend on that sample alone; {told}. Take out what mixes the "
-        "batch or draws at random: statistics over the batch, attention across samples, noise."
+        f"each sample's output must depend on that sample alone; {message}. Take out what mixes "
+        "the batch or draws at random: statistics over the batch, attention across samples, noise."
     )
 
 
 def probability_warning(outputs: Tensor, is_classification: bool) -> tuple[str, ...]:
-    """Whether a classifier gives probabilities where scores are to be about logits.
+    """Warn where a classifier returns probabilities: scores expect logits.
 
     Args:
         outputs: f₀, [n, k].

@@ -1,4 +1,4 @@
-"""Has the network already seen these labels? Then its held-out outputs are not held out."""
+"""Check whether the network was trained on these labels: nothing would then be held out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_FIT = 0.2
 NOTABLE_FIT = 0.5
 
 
-def initial_fit_warning(
+def check_initial_fit(
     outputs: Float[Tensor, "n k"],
     targets: Float[Tensor, "n k"],
     val_outputs: Float[Tensor, "m k"],
@@ -24,7 +24,7 @@ def initial_fit_warning(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Compare how well the weights already fit the training labels and labels they cannot know.
+    """Refuse weights that fit the training labels better than labels they cannot know.
 
     METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
     0.99 to 0.78. Such weights fit their training labels better than the validation labels. The

@@ -1,4 +1,4 @@
-"""Chunks of samples: the unit of work, of retry and of storage, the same for whoever computes."""
+"""Chunks of samples: the unit of work, of retry and of storage, independent of the engine."""
 
 from __future__ import annotations
 

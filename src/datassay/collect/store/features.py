@@ -15,11 +15,11 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import zarr
 from jaxtyping import UInt8
@@ -27,17 +27,17 @@ from zarr.codecs import Crc32cCodec
 
 from datassay.collect.store.chunks import Chunk, chunks_of
 from datassay.collect.store.location import file_system, is_local, normal
-from datassay.collect.store.manifest import differences, digest_of_values
-from datassay.errors import DataError, SettingError
+from datassay.collect.store.manifest import claim, digest_of_values, read_manifest, writing
+from datassay.errors import DataError
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 2
-ATTRIBUTE = "datassay"
+GROUP, ATTRIBUTE = "zarr.json", "datassay"
 DIGESTS = "digests"
 # What Zarr and the file systems raise on files that are not what they should be.
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OSError)
-# Told to who looks at the file; what decides the bits is compared, see `manifest`.
+# Recorded for readers of the file; versions that change results are compared, see `manifest`.
 RECORDED = ("datassay", "numpy", "zarr")
 
 
@@ -63,26 +63,26 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is in a store.
+    """Which chunks of a store are complete, missing or damaged.
 
     Attributes:
-        found: numbers of the chunks that are there, every byte checked.
+        complete: numbers of the chunks that are there, every byte checked.
         missing: numbers of those never finished.
         damaged: number → what is wrong, of those that must be computed again.
     """
 
-    found: tuple[int, ...]
+    complete: tuple[int, ...]
     missing: tuple[int, ...]
     damaged: Mapping[int, str]
 
     @property
     def sentence(self) -> str:
         """One line for the user."""
-        total = len(self.found) + len(self.missing) + len(self.damaged)
+        total = len(self.complete) + len(self.missing) + len(self.damaged)
         which = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
         which += "; ..." if len(self.damaged) > 5 else ""
         return (
-            f"{len(self.found):,} of {total:,} chunks found, {len(self.missing):,} missing, "
+            f"{len(self.complete):,} of {total:,} chunks found, {len(self.missing):,} missing, "
             f"{len(self.damaged):,} damaged{which}"
         )
 
@@ -131,13 +131,8 @@ class FeatureStore:
         self._names = sorted(layout.arrays)
         wanted = {"format": FORMAT, **run, "chunk": layout.chunk, "samples": layout.sizes}
         wanted = json.loads(json.dumps(wanted))  # tuples are lists there
-        found = read_manifest(location) or _create(self.location, wanted, free)
-        self.free = found["free"]
-        if differing := differences(found["run"], wanted):
-            raise SettingError(
-                f"store must belong to this run; {self.location} differs in: "
-                f"{', '.join(differing)}. Name another store, or delete that one."
-            )
+        create = partial(_create, self.location, wanted, free)
+        self.free = claim(self.location, wanted, GROUP, _unpacked, create)["free"]
         _remove_unfinished(self.location)
         self._key = digest_of_values(wanted)
         self._seen: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
@@ -150,14 +145,14 @@ class FeatureStore:
         self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
-        """Keep a chunk; it counts as there only once all of it is. Again is the same as once.
+        """Write a chunk; it counts as complete once all of it is written. Idempotent.
 
         Args:
             number: of the chunk.
             values: every array's [samples of the chunk, ...].
 
         Raises:
-            DataError: the store takes no more: full, read-only, out of reach.
+            DataError: the store cannot be written: full, read-only, out of reach.
         """
         chunk = self.chunks[number]
         try:
@@ -198,14 +193,14 @@ class FeatureStore:
         return values
 
     def survey(self) -> Survey:
-        """Read and check everything.
+        """Read and check every chunk.
 
         Returns:
-            What is there, missing and damaged.
+            The complete, missing and damaged chunks.
 
         Cost: every byte is read once.
         """
-        found, missing, damaged = [], [], {}
+        complete, missing, damaged = [], [], {}
         for number in range(len(self.chunks)):
             try:
                 if self._written(number) is None:
@@ -213,10 +208,10 @@ class FeatureStore:
                     continue
                 for name in self._names:
                     self.get(number, name)
-                found.append(number)
+                complete.append(number)
             except DamagedChunk as error:
                 damaged[number] = error.what
-        return Survey(tuple(found), tuple(missing), damaged)
+        return Survey(tuple(complete), tuple(missing), damaged)
 
     def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
         """The chunk's digests, read once; None where it was never finished."""
@@ -250,9 +245,9 @@ class FeatureStore:
             "filters": None,
         }
         try:
-            found = zarr.open_array(self.location, path=name, mode="r+")
-            if found.metadata == zarr.create_array({}, **settings).metadata:
-                return found
+            array = zarr.open_array(self.location, path=name, mode="r+")
+            if array.metadata == zarr.create_array({}, **settings).metadata:
+                return array
         except DAMAGE:
             pass
         files, root = file_system(self.location)
@@ -263,15 +258,13 @@ class FeatureStore:
                 self.location,
                 name,
             )
-        try:
+        with writing(self.location):
             if files.exists(f"{root}/{name}/zarr.json"):
                 files.rm_file(f"{root}/{name}/zarr.json")
             return zarr.create_array(self.location, name=name, **settings)
-        except OSError as error:
-            raise DataError(_unwritable(self.location, error)) from error
 
 
-def read_manifest(location: str | Path) -> dict[str, Any] | None:
+def features_manifest(location: str | Path) -> dict[str, Any] | None:
     """What the chunks of a store belong to.
 
     Args:
@@ -284,61 +277,26 @@ def read_manifest(location: str | Path) -> dict[str, Any] | None:
         DataError: the manifest is damaged or cannot be read.
         SettingError: there is something else.
     """
-    files, root = file_system(location)
-    try:
-        text = files.cat_file(f"{root}/zarr.json")
-    except (FileNotFoundError, NotADirectoryError):
-        text = None
-    except OSError as error:
-        raise DataError(f"store must be readable; {location} is not: {error}.") from error
-    if text is None:
-        _check_empty(files, root)
-        return None
-    try:
-        group = json.loads(text)
-        kept = group["attributes"][ATTRIBUTE]
-        whole = kept.pop("digest") == digest_of_values(kept)
-        if whole and (group["zarr_format"], group["node_type"]) == (3, "group"):
-            return kept
-    except (ValueError, LookupError, TypeError, AttributeError):
-        pass
-    raise DataError(
-        f"store must hold a whole manifest; {normal(location)}/zarr.json is damaged or not ours. "
-        "Put the file back from a copy, name another store, or delete that one."
-    )
+    return read_manifest(location, GROUP, _unpacked)
 
 
-def _check_empty(files: fsspec.AbstractFileSystem, root: str) -> None:
-    # What a first attempt to write zarr.json left when it was killed is no one's.
-    if files.isfile(root):
-        raise SettingError(f"store must be a folder; {root} is a file. Name another.")
-    others = [f for f in files.find(root) if not f.endswith(".partial")]
-    if others:
-        raise SettingError(
-            f"store must be an empty folder or one that an earlier run made; got {root}, which "
-            f"holds {others[0].removeprefix(root + '/')} but no zarr.json. Name another folder."
-        )
+def _unpacked(group: Any) -> dict[str, Any]:
+    kept = group["attributes"][ATTRIBUTE]
+    whole = kept.pop("digest") == digest_of_values(kept)
+    if not whole or (group["zarr_format"], group["node_type"]) != (3, "group"):
+        raise ValueError
+    return kept
 
 
 def _create(location: str, run: Mapping[str, object], free: Mapping[str, object]) -> dict[str, Any]:
     kept = {"run": run, "free": free, "versions": {name: version(name) for name in RECORDED}}
     attributes = {ATTRIBUTE: {**kept, "digest": digest_of_values(kept)}}
-    try:
-        zarr.create_group(location, attributes=attributes, overwrite=False)
-    except OSError as error:
-        raise DataError(_unwritable(location, error)) from error
+    zarr.create_group(location, attributes=attributes, overwrite=False)
     return kept
 
 
-def _unwritable(location: str, error: OSError) -> str:
-    return (
-        f"store must be writable; {location} is not: {error}. Make room or allow writing there, or "
-        "name another store."
-    )
-
-
 def _remove_unfinished(location: str) -> None:
-    """What a killed process left of files that Zarr moves into place when they are whole."""
+    """Remove partial files of a killed process; Zarr renames files once they are whole."""
     if is_local(location):
         for part in Path(location).rglob("*.partial"):
             with suppress(OSError):  # a folder that is only to be read

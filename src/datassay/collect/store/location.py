@@ -1,4 +1,4 @@
-"""Where a store lies: a path on this machine, or any URL that fsspec opens."""
+"""Store locations: a path on this machine, or any URL that fsspec opens."""
 
 from __future__ import annotations
 

@@ -1,20 +1,26 @@
-"""What stored results belong to: fingerprints of model, samples and machine, and how two differ."""
+"""The manifest of a store: what run its contents belong to, written, read and compared."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import fsspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.store.location import file_system, normal
 from datassay.data.samples import SampleSet
+from datassay.errors import DataError, SettingError
 
-# Values longer than this say nothing to a reader: only their name is told.
+# Of values longer than this, messages give only the name.
 SHOWN = 24
 
 
@@ -27,11 +33,11 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for name, array in arrays.items():
-        found.update(f"{name} {array.dtype} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return sha.hexdigest()
 
 
 def digest_of_values(values: Mapping[str, object]) -> str:
@@ -81,7 +87,7 @@ def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
-    """What of library and machine may change the last bits of a network's derivatives.
+    """Library and machine facts that may change the last bits of a network's derivatives.
 
     Args:
         model: on its device.
@@ -112,20 +118,125 @@ def samples_fingerprint(samples: SampleSet | None) -> str:
     return digest({"x": samples.x, "y": samples.y, "ids": ids})
 
 
-def differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
-    """In what two sets of plain JSON values differ.
+def claim(
+    location: str | Path,
+    run: Mapping[str, object],
+    file: str,
+    unpack: Callable[[Any], dict[str, Any]],
+    create: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """The manifest of a store, created where there is none; that of another run is refused.
 
     Args:
-        found: those of earlier.
-        wanted: those of now.
+        location: path or URL of the folder.
+        run: what the contents belong to, plain JSON values.
+        file: name of the manifest's file.
+        unpack: as for `read_manifest`.
+        create: writes the manifest of this run and returns it.
+
+    Returns:
+        The manifest; "run" is one of its entries.
+
+    Raises:
+        SettingError: the store belongs to another run, each difference named, or the folder is no
+            store.
+        DataError: the manifest is damaged, or can be neither read nor written.
+    """
+    manifest = read_manifest(location, file, unpack)
+    if manifest is None:
+        with writing(location):
+            return create()
+    if differing := differences(manifest["run"], run):
+        raise SettingError(
+            f"store must belong to this run; {location} differs in: {', '.join(differing)}. Name "
+            "another store, or delete that one."
+        )
+    return manifest
+
+
+def read_manifest(
+    location: str | Path, file: str, unpack: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The manifest of a store.
+
+    Args:
+        location: path or URL of the folder.
+        file: name of the manifest's file.
+        unpack: manifest of the file's JSON value; may raise ValueError, LookupError, TypeError or
+            AttributeError where that value is not one.
+
+    Returns:
+        The manifest, or None where there is no store yet.
+
+    Raises:
+        DataError: the manifest is damaged or cannot be read.
+        SettingError: there is something else.
+    """
+    files, root = file_system(location)
+    try:
+        text = files.cat_file(f"{root}/{file}")
+    except (FileNotFoundError, NotADirectoryError):
+        _check_empty(files, root, file)
+        return None
+    except OSError as error:
+        raise DataError(f"store must be readable; {location} is not: {error}.") from error
+    try:
+        return unpack(json.loads(text))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise DataError(
+            f"store must hold a whole manifest; {normal(location)}/{file} is damaged or not ours. "
+            "Put the file back from a copy, name another store, or delete that one."
+        ) from None
+
+
+def _check_empty(files: fsspec.AbstractFileSystem, root: str, file: str) -> None:
+    if files.isfile(root):
+        raise SettingError(f"store must be a folder; {root} is a file. Name another.")
+    # A first attempt to write the manifest that was killed leaves only these.
+    others = [f for f in files.find(root) if not f.endswith((".part", ".partial"))]
+    if others:
+        raise SettingError(
+            f"store must be an empty folder or one that an earlier run made; got {root}, which "
+            f"holds {others[0].removeprefix(root + '/')} but no {file}. Name another folder."
+        )
+
+
+@contextmanager
+def writing(location: str | Path) -> Iterator[None]:
+    """Refuse a store that cannot be written to.
+
+    Args:
+        location: path or URL of the folder.
+
+    Yields:
+        Nothing; write inside the block.
+
+    Raises:
+        DataError: the file system refuses.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"store must be writable; {location} is not: {error}. Make room or allow writing "
+            "there, then run the same again (finished work is kept), or name another store."
+        ) from error
+
+
+def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
+    """The entries in which two manifests differ.
+
+    Args:
+        there: plain JSON values of the store.
+        here: those of this run.
 
     Returns:
         One text an entry that differs, with both values where they are short.
     """
     texts = []
-    for name in sorted({*found, *wanted}):
-        if found.get(name) != wanted.get(name):
-            shown = [json.dumps(values.get(name)) for values in (found, wanted)]
+    for name in sorted({*there, *here}):
+        if there.get(name) != here.get(name):
+            shown = [json.dumps(values.get(name)) for values in (there, here)]
             short = max(map(len, shown)) <= SHOWN
             texts.append(f"{name} ({shown[0]} there, {shown[1]} here)" if short else name)
     return texts

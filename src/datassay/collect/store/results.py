@@ -1,4 +1,4 @@
-"""Finished pieces of long work, one file a piece, so that an interrupted call goes on."""
+"""Finished results of long work, one file each, so that an interrupted call can resume."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import logging
 import os
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from datassay.collect.store.manifest import (
-    differences,
-)
+from datassay.collect.store.location import is_local, normal
+from datassay.collect.store.manifest import claim, writing
 from datassay.errors import DataError, SettingError
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class ResultStore:
     """Named groups of arrays, in memory or in a folder of .npz files.
 
     A file is written beside its place and moved there, so a name stands for a whole piece or for
-    nothing; a file that does not read (its checksum differs) counts as missing and is told.
+    nothing; a file that does not read (its checksum differs) counts as missing and is logged.
     """
 
     def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):
@@ -38,12 +39,15 @@ class ResultStore:
             manifest: what the pieces belong to, plain JSON values.
 
         Raises:
-            SettingError: the folder holds the pieces of something else, or is no store.
+            SettingError: the folder holds the pieces of something else, is no store, or is not on
+                this machine.
+            DataError: its manifest is damaged, or it can be neither read nor written.
         """
-        self._folder = None if folder is None else Path(folder)
         self._held: dict[str, dict[str, np.ndarray]] = {}
+        self._folder = None if folder is None else _local_path(folder)
         if self._folder is not None:
-            _claim(self._folder, dict(manifest))
+            create = partial(_create, self._folder, manifest)
+            claim(self._folder, manifest, MANIFEST, _unpacked, create)
 
     def __contains__(self, name: str) -> bool:
         if name not in self._held and self._folder is not None:
@@ -66,33 +70,34 @@ class ResultStore:
         return self._held[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep a piece; on disk before this returns.
+        """Store a piece; it is on disk when this returns.
 
         Args:
             name: of the piece.
             arrays: by name.
 
         Raises:
-            DataError: the folder takes no more: full, or not writable.
+            DataError: the folder is full or not writable.
         """
         self._held[name] = dict(arrays)
         if self._folder is None:
             return
         part = self._folder / f".{name}.{os.getpid()}.part"
         try:
-            with part.open("wb") as file:
-                np.savez(file, **{NAME: np.array(name)}, **self._held[name])  # pyright: ignore[reportArgumentType]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self._folder / f"{name}.npz")
-        except OSError as error:
+            with writing(self._folder):
+                with part.open("wb") as file:
+                    np.savez(file, **{NAME: np.array(name)}, **self._held[name])  # pyright: ignore[reportArgumentType]
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(part, self._folder / f"{name}.npz")
+        except DataError:
             part.unlink(missing_ok=True)
-            raise DataError(_unwritable(self._folder, error)) from error
+            raise
 
     def kept(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The piece of this name, computed and kept where it is not there.
+        """The piece of this name; computed and stored if it is missing.
 
         Args:
             name: of the piece.
@@ -106,40 +111,22 @@ class ResultStore:
         return self.get(name)
 
 
-def _claim(folder: Path, manifest: dict[str, object]) -> None:
-    path = folder / MANIFEST
-    if not path.exists():
-        # What a first attempt to write the manifest left when it was killed is no one's.
-        if folder.exists() and any(not f.name.endswith(".part") for f in folder.iterdir()):
-            raise SettingError(
-                f"store must be an empty folder or one that an earlier run made; got {folder}, "
-                f"which holds files but no {MANIFEST}. Name another folder."
-            )
-        part = folder / f".{MANIFEST}.part"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
-            os.replace(part, path)
-        except OSError as error:
-            raise DataError(_unwritable(folder, error)) from error
-        return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        found = {}
-    differing = differences(found, manifest)
-    if differing:
-        raise SettingError(
-            f"store must belong to this run; {folder} was made with another "
-            f"{' and another '.join(differing)}. Name another folder, or delete that one."
-        )
+def _local_path(folder: str | Path) -> Path:
+    if not is_local(folder):
+        raise SettingError(f"store must be a folder on this machine; got {folder}.")
+    return Path(normal(folder))
 
 
-def _unwritable(folder: Path, error: OSError) -> str:
-    return (
-        f"store must be writable; {folder} is not: {error}. Make room or allow writing there, then "
-        "run the same again: what is finished is kept."
-    )
+def _unpacked(values: Any) -> dict[str, Any]:
+    return {"run": {**values}}
+
+
+def _create(folder: Path, run: Mapping[str, object]) -> dict[str, Any]:
+    part = folder / f".{MANIFEST}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    part.write_text(json.dumps(run, indent=1, ensure_ascii=False), encoding="utf-8")
+    os.replace(part, folder / MANIFEST)
+    return {"run": run}
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:

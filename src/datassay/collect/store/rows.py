@@ -1,4 +1,4 @@
-"""Jacobian features that stay in their store: a shape, and rows when they are asked for."""
+"""Jacobian features that stay in their store; rows are read on request."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class StoredFeatures:
         """
         start, stop, step = rows.indices(len(self))
         assert step == 1, "rows are read in their order"
-        found = torch.empty(max(0, stop - start), self.shape[1], dtype=self.dtype)
+        values = torch.empty(max(0, stop - start), self.shape[1], dtype=self.dtype)
         for chunk in self._chunks:
             first, last = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
             lower, upper = max(start, first), min(stop, last)
             if lower < upper:
-                found[lower - start : upper - start] = self._chunk(chunk)[
+                values[lower - start : upper - start] = self._chunk(chunk)[
                     lower - first : upper - first
                 ]
-        return found
+        return values
 
-    def at(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
+    def take(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
         """Some rows, in any order.
 
         Args:
@@ -80,13 +80,13 @@ class StoredFeatures:
 
         Cost: reads the chunks that the rows lie in, each once.
         """
-        found = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
+        values = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
         for chunk in self._chunks:
             first, last = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
             here = (rows >= first) & (rows < last)
             if bool(here.any()):
-                found[here] = self._chunk(chunk)[rows[here] - first]
-        return found
+                values[here] = self._chunk(chunk)[rows[here] - first]
+        return values
 
     def _chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:
         if self._last is None or self._last[0] != chunk.number:

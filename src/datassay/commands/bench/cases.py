@@ -53,8 +53,8 @@ def removals(seed: int) -> Measured:
         lambda: [without_one(lin, flow_time, i) for i in range(FEW)],
     )
     whole = trained(lin.kernel, lin.val_kernel, lin.targets - lin.outputs, flow_time)
-    change = np.array([float((whole - part).square().sum()) for part in theirs.found])
-    apart = np.abs(ours.found.prediction_change[:FEW] - change).max() / change.max()
+    change = np.array([float((whole - part).square().sum()) for part in theirs.answer])
+    apart = np.abs(ours.answer.prediction_change[:FEW] - change).max() / change.max()
     return Measured(
         f"{len(train)} leave-one-outs, MLP(256)",
         "a decomposition of the kernel without each sample",
@@ -108,8 +108,8 @@ def retraining(seed: int) -> Measured:
         lambda: retrain(model, train, loss="mse", removed=some, **DESCENT),
         lambda: [descend(model, train, i) for i in range(FEW)],
     )
-    real = np.stack([found.numpy() for found in theirs.found])
-    apart = np.abs(ours.found.outputs_without[:FEW] - real).max() / np.abs(real).max()
+    real = np.stack([output.numpy() for output in theirs.answer])
+    apart = np.abs(ours.answer.outputs_without[:FEW] - real).max() / np.abs(real).max()
     return Measured(
         f"{len(some)} networks of 2 x 32 units retrained, {DESCENT['steps']} updates",
         "a loop in PyTorch",
@@ -160,7 +160,7 @@ def fidelity(seed: int) -> Measured:
         ours.seconds,
         theirs.seconds * len(train) / (len(some) + 1),
         "Pearson correlation",
-        retraining_check(ours.found, theirs.found).pearson,
+        retraining_check(ours.answer, theirs.answer).pearson,
     )
 
 
@@ -181,8 +181,8 @@ def labels(seed: int) -> Measured:
         ours.seconds,
         theirs.seconds,
         "AUROC",
-        auroc(wrong, ours.found),
-        auroc(wrong, theirs.found),
+        auroc(wrong, ours.answer),
+        auroc(wrong, theirs.answer),
     )
 
 
@@ -218,7 +218,7 @@ def weights(seed: int) -> Measured:
         ours.seconds,
         theirs.seconds,
         "largest difference",
-        float(np.abs(ours.found - theirs.found).max() / theirs.found.max()),
+        float(np.abs(ours.answer - theirs.answer).max() / theirs.answer.max()),
     )
 
 
@@ -234,8 +234,8 @@ def brute_weights(x: np.ndarray, y: np.ndarray, n_neighbors: int, ratio: float) 
     Returns:
         [n], summing to 1.
     """
-    found = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", n_jobs=-1).fit(x)
-    neighbors = found.kneighbors(x, return_distance=False)
+    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", n_jobs=-1).fit(x)
+    neighbors = search.kneighbors(x, return_distance=False)
     variance = np.eye(int(y.max()) + 1)[y][neighbors].var(1).sum(1)
     weight = 1 + (ratio - 1) * variance / variance.max()
     return weight / weight.sum()
@@ -251,8 +251,8 @@ def polynomial(seed: int) -> Measured:
         lambda: fit_polynomial(x, one_hot, terms),
         lambda: RidgeCV(np.logspace(-2, 4, 13)).fit(features, one_hot),
     )
-    right = ours.found.polynomial.outputs(x_val).argmax(1) == val.y
-    rival_right = theirs.found.predict(val_features).argmax(1) == val.y
+    right = ours.answer.polynomial.outputs(x_val).argmax(1) == val.y
+    rival_right = theirs.answer.predict(val_features).argmax(1) == val.y
     return Measured(
         f"polynomial of {terms.n_features:,} features on {len(train):,} digits, ridge chosen",
         "scikit-learn's RidgeCV, 13 ridges",
@@ -279,11 +279,11 @@ class Timed:
     """What a call gave, and its seconds.
 
     Attributes:
-        found: of the last turn.
+        answer: of the last turn.
         seconds: of the quickest.
     """
 
-    found: Any
+    answer: Any
     seconds: float
 
 
@@ -301,13 +301,13 @@ def in_turns(
         Both, in this order.
     """
     seconds: list[list[float]] = []
-    found: list[Any] = []
+    answers: list[Any] = []
     for _ in range(turns):
-        found, took = [], []
+        answers, took = [], []
         for call in (ours, theirs):
             start = time.perf_counter()
-            found.append(call())
+            answers.append(call())
             took.append(time.perf_counter() - start)
         seconds.append(took)
     best = np.min(seconds, axis=0)
-    return Timed(found[0], float(best[0])), Timed(found[1], float(best[1]))
+    return Timed(answers[0], float(best[0])), Timed(answers[1], float(best[1]))

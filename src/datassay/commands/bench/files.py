@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pyarrow as pa
 
 from datassay.commands.bench.findings import BenchFindings
+from datassay.report.page import Page
 from datassay.report.tables import standard_json
-from datassay.report.write import write_pages
 
-BENCH_FILES = ("bench.parquet", "summary.json")
+FILES = {"bench.parquet": "every case", "summary.json": "the figures above"}
 
 
-def write_bench(findings: BenchFindings, out: Path) -> Path:
-    """Write BENCH_FILES into a folder, both or none.
-
-    Args:
-        findings: what was measured.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
+def files(findings: BenchFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
     rows = [
-        {"case": name, **asdict(found), "ratio": found.ratio}
-        for name, found in findings.cases.items()
+        {"case": name, **asdict(measured), "ratio": measured.ratio}
+        for name, measured in findings.cases.items()
     ]
-    text = standard_json({"facts": findings.facts, "cases": rows})
-    write_pages(dict(zip(BENCH_FILES, (pa.Table.from_pylist(rows), text), strict=True)), out)
-    return out / BENCH_FILES[0]
+    summary = standard_json({**page.head, "cases": rows})
+    return {"bench.parquet": pa.Table.from_pylist(rows), "summary.json": summary}

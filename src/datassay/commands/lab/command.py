@@ -1,43 +1,58 @@
-"""The command that runs the course."""
+"""`datassay lab`: lists the experiments, or runs some."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
 import typer
 
-from datassay.commands.shell import err_console, exits_clearly, out_console
-
-if TYPE_CHECKING:
-    from datassay.lab.record import Record
-
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(help="Experiments to run, or all; none: list them.", show_default=False),
-]
+from datassay.commands.command import Command
+from datassay.commands.lab.settings import LabSettings
+from datassay.commands.shell import err_console, out_console
 
 
-@exits_clearly
-def lab(
-    names: Names = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for page and results; made if it does not exist.")
-    ] = Path("lab"),
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=VALUE, a parameter that --json lists; may be repeated."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of every draw.")] = 0,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run again what this folder already holds.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="List, or report, as JSON on standard output.")
-    ] = False,
-) -> None:
-    """Run the course's experiments: each plots a statement and checks it by one number.
+class Lab(Command):
+    """Lists without a name, reports as JSON if asked, and ends with 1 where a statement broke."""
+
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
+        """List, or run."""
+        from datassay.commands.lab.listing import catalog_json, catalog_table
+
+        if given["names"]:
+            super().start({**given, "out": out}, out)
+        elif given["as_json"]:
+            out_console.print(catalog_json(), soft_wrap=True)
+        else:
+            out_console.print(catalog_table())
+
+    def finish(
+        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], out: Path
+    ) -> None:
+        """Run, write, and print the page in short or the records as JSON."""
+        from datassay.commands.lab.page import terminal_rows
+        from datassay.commands.terminal import ProgressDisplay, page_lines, rows_table
+        from datassay.lab.record import summary
+        from datassay.report.tables import standard_json
+
+        with ProgressDisplay(err_console) as progress:
+            findings = self.compute(sets, settings, given, progress)
+            page, path = self.write(findings, given, out)
+        records = findings.records
+        if settings.as_json:
+            out_console.print(standard_json([summary(r) for r in records]).rstrip(), soft_wrap=True)
+        else:
+            table = rows_table(*terminal_rows(records))
+            out_console.print(table, *page_lines(page), sep="\n")
+            out_console.print(str(path), soft_wrap=True)
+        if not all(r.holds or r.problem for r in records):
+            raise typer.Exit(1)
+
+
+COMMAND = Lab(
+    name="lab",
+    help="""Run the course's experiments: each plots a statement and checks it by one number.
 
     Without a name it lists them. Finished experiments are kept in the folder, so a stopped run
     goes on where it was. Ends with status 1 where a statement did not hold.
@@ -50,31 +65,10 @@ def lab(
       datassay lab all --out gallery
 
       datassay lab --json
-    """
-    from datassay.commands.command import command_line
-    from datassay.commands.lab.terminal import catalog_json, catalog_table, lab_json, lab_table
-    from datassay.commands.terminal import ProgressDisplay
-    from datassay.lab.gallery import GALLERY_FILES, write_gallery
-    from datassay.lab.run import chosen, lab_facts, run_lab
-    from datassay.report.write import check_writable
-
-    if not names:
-        out_console.print(catalog_json() if as_json else catalog_table(), soft_wrap=as_json)
-        return
-    asked = chosen(names, set_ or [], seed)
-    check_writable(out, GALLERY_FILES)
-    with ProgressDisplay(err_console) as progress:
-        records = list(run_lab(asked, out, fresh=fresh, progress=progress))
-    page = write_gallery(records, lab_facts(records, command_line()), out)
-    if as_json:
-        out_console.print(lab_json(records), soft_wrap=True)
-    else:
-        out_console.print(*lab_table(records), sep="\n")
-        out_console.print(str(page), soft_wrap=True)
-    _judge(records)
-
-
-def _judge(records: Sequence[Record]) -> None:
-    """Status 1 where a statement did not hold."""
-    if not all(r.holds or r.problem for r in records):
-        raise typer.Exit(1)
+    """,
+    settings=LabSettings,
+    inputs=(),
+    home="datassay.commands.lab",
+    out="lab",
+    order=80,
+)

@@ -14,19 +14,10 @@ SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
 SIGMA = 0.3
 
 
-def polynomial_advice(findings: PolynomialFindings) -> tuple[Advice, ...]:
-    """What to do next.
-
-    Args:
-        findings: one surrogate.
-
-    Returns:
-        Whether products help, whether the fit generalises, how to read it, how robust it is.
-    """
-    told = [_help(findings), _gap(findings), _reading(findings)]
-    if findings.robustness:
-        told.append(_robust(findings))
-    return tuple(told)
+def advice(findings: PolynomialFindings) -> tuple[Advice, ...]:
+    """Whether products help, whether the fit generalises, how to read it, how robust it is."""
+    pieces = (_help(findings), _gap(findings), _reading(findings))
+    return (*pieces, _robust(findings)) if findings.robustness else pieces
 
 
 def _help(findings: PolynomialFindings) -> Advice:
@@ -59,19 +50,19 @@ def _gap(findings: PolynomialFindings) -> Advice:
     scores = findings.scores
     train, val = float(scores.train[-1]), float(scores.each[-1].mean())
     gap = train - val
-    told = (
+    both = (
         f"{_upper(scores.metric)} {train:.3f} on {count(scores.n_train, 'training sample')}, "
         f"{val:.3f} on validation samples."
     )
     lost = f"{score_change(gap, scores.metric)} lost on samples it has not seen"
     if gap < SAME:
         headline = "It does as well on samples it has not seen"
-        return Advice("fit", "fine", headline, f"{told} Its coefficients describe the data.")
+        return Advice("fit", "fine", headline, f"{both} Its coefficients describe the data.")
     if gap < GAP:
         hint = "Part of its coefficients is of the training samples' own."
-        return Advice("fit", "fine", f"Little is remembered: {lost}", f"{told} {hint}")
+        return Advice("fit", "fine", f"Little is remembered: {lost}", f"{both} {hint}")
     hint = "A larger ridge, a lower degree or more samples make coefficients steadier."
-    return Advice("fit", "look", f"It remembers its training samples: {lost}", f"{told} {hint}")
+    return Advice("fit", "look", f"It remembers its training samples: {lost}", f"{both} {hint}")
 
 
 def _reading(findings: PolynomialFindings) -> Advice:
@@ -100,22 +91,21 @@ def _reading(findings: PolynomialFindings) -> Advice:
 
 def _robust(findings: PolynomialFindings) -> Advice:
     noise, patches = findings.robustness
-    at = int(np.abs(noise.levels - SIGMA).argmin())
-    lost = [float(drop[at]) for drop in noise.drop]
-    sigma = f"σ = {noise.levels[at]:g}"
-    told = f"Noise of {sigma} costs this polynomial {percent(round(lost[-1], 3))} of its accuracy"
-    if len(lost) > 1:
-        told += f", the linear model {percent(round(lost[0], 3))}"
-    told += (
-        f"; a black patch of {count(int(patches.levels[-1]), 'pixel')} costs it "
+    level = int(np.abs(noise.levels - SIGMA).argmin())
+    shares = [percent(round(float(drop[level]), 3)) for drop in noise.drop]
+    lost, sigma = float(noise.drop[-1, level]), f"σ = {noise.levels[level]:g}"
+    beside = f", the linear model {shares[0]}" if len(shares) > 1 else ""
+    sentence = (
+        f"Noise of {sigma} costs this polynomial {shares[-1]} of its accuracy{beside}; a black "
+        f"patch of {count(int(patches.levels[-1]), 'pixel')} costs it "
         f"{percent(round(float(patches.drop[-1, -1]), 3))} (on "
         f"{count(noise.hits.shape[2], 'validation image')})."
     )
-    if lost[-1] < FRAGILE:
-        return Advice("robustness", "fine", f"It bears noise of {sigma}", told)
-    headline = f"Noise of {sigma} costs {percent(round(lost[-1], 2))} of the accuracy"
+    if lost < FRAGILE:
+        return Advice("robustness", "fine", f"It bears noise of {sigma}", sentence)
+    headline = f"Noise of {sigma} costs {percent(round(lost, 2))} of the accuracy"
     hint = " A larger ridge (--ridge) makes it steadier, at some cost on clean images."
-    return Advice("robustness", "look", headline, told + hint)
+    return Advice("robustness", "look", headline, sentence + hint)
 
 
 def _upper(metric: str) -> str:

@@ -11,7 +11,6 @@ from datassay.commands.polynomial.findings import PolynomialFindings, input_name
 from datassay.report.drawing import Drawing, draw
 from datassay.report.heat_map import heat_image, heat_limit
 from datassay.report.wording import label_text, number
-from datassay.results import result
 
 N_WRONG, N_RIGHT = 6, 6
 N_TERMS = 6
@@ -21,14 +20,7 @@ PICTURE_SIDE = 96
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One part of an output, ready to print; plain text, not yet escaped.
-
-    Attributes:
-        name: of the product.
-        value: signed.
-        share: of the largest part on this panel, in [0, 1].
-        is_positive: whether it raises the output.
-    """
+    """One part of an output: signed value, and size as a share of the panel's largest part."""
 
     name: str
     value: str
@@ -59,16 +51,14 @@ class ExplainedCard:
 
     Attributes:
         id: the sample's id.
-        label: given label or target.
-        predicted: class or target by the polynomial.
+        caption: what is predicted, and what is given where that differs.
         is_wrong: whether another class is predicted.
         drawing: the sample itself.
         panels: the predicted class and its rival, or the target.
     """
 
     id: str
-    label: str
-    predicted: str
+    caption: str
     is_wrong: bool
     drawing: Drawing
     panels: tuple[Panel, ...]
@@ -105,76 +95,51 @@ def chosen_samples(
 
 
 def explained_cards(findings: PolynomialFindings) -> tuple[ExplainedCard, ...]:
-    """The samples that the page explains.
-
-    Args:
-        findings: one surrogate.
-
-    Returns:
-        Wrong ones first.
-    """
-    apart = _Apart(findings, term_names(findings.surrogate), findings.parts.shares)
-    drawings = draw(findings.validation, findings.explained, PICTURE_SIDE)
-    return tuple(apart.card(e, drawing) for e, drawing in enumerate(drawings))
-
-
-@result
-class _Apart:
-    """Outputs taken apart; e counts the samples explained, k the outputs."""
-
-    findings: PolynomialFindings
-    names: list[str]
-    shares: Float[np.ndarray, "e d q"]
-
-    def card(self, e: int, drawing: Drawing) -> ExplainedCard:
-        findings, i = self.findings, int(self.findings.explained[e])
-        val, classes = findings.validation, findings.validation.class_names
-        outputs = findings.outputs[i]
-        said = classes[int(findings.predicted[i])] if classes else label_text((), outputs)
-        return ExplainedCard(
-            id=str(val.ids[i]),
-            label=label_text(classes, val.y[i]),
-            predicted=said,
-            is_wrong=bool(findings.is_wrong[i]),
-            drawing=drawing,
-            panels=self.panels(e, i),
-        )
-
-    def panels(self, e: int, i: int) -> tuple[Panel, ...]:
-        shown, shape = _outputs_shown(self.findings, i), self.findings.parts.monomials.image_shape
-        pictures = [""] * len(shown)
-        if shape is not None:
-            maps = [self.shares[e, :, k].reshape(shape) for k, _ in shown]
-            limit, under = heat_limit(np.stack(maps)), _grey(self.findings, i, shape)
-            pictures = [heat_image(values, limit, under) for values in maps]
-        totals = self.findings.parts.by_degree[e]
-        panels = [
-            Panel(
-                title,
-                picture,
-                _total(totals[:, k], float(self.findings.outputs[i, k])),
-                self.bars(e, k),
-            )
-            for (k, title), picture in zip(shown, pictures, strict=True)
-        ]
-        if shape is None and len(shown) == 1:  # a target: the same by column
-            panels.append(self.by_column(e, *shown[0]))
-        return tuple(panels)
-
-    def by_column(self, e: int, k: int, title: str) -> Panel:
-        shares, columns = self.shares[e, :, k], input_names(self.findings.surrogate)
-        top = np.argsort(-np.abs(shares), kind="stable")[:N_TERMS]
-        told = f"{_signed(float(shares.sum()))} beside the constant, each product divided equally"
-        return Panel(
-            f"{title}, by column", "", told, _drawn([columns[j] for j in top], shares[top])
-        )
-
-    def bars(self, e: int, k: int) -> tuple[Bar, ...]:
-        top = self.findings.parts.top(e, k, N_TERMS)
-        return _drawn([self.names[p] for p in top], self.findings.parts.value[e, top, k])
+    """The samples that the page explains, wrong ones first."""
+    val, classes = findings.validation, findings.validation.class_names
+    names, shares = term_names(findings.surrogate), findings.parts.shares  # [e, d, q]
+    cards = []
+    for e, drawing in enumerate(draw(val, findings.explained, PICTURE_SIDE)):
+        i = int(findings.explained[e])
+        given, is_wrong = label_text(classes, val.y[i]), bool(findings.is_wrong[i])
+        caption = f"predicted {label_text((), findings.outputs[i])}, given {given}"
+        if classes:
+            caption = f"predicted {classes[int(findings.predicted[i])]}"
+            caption += f", given {given}" if is_wrong else ""
+        panels = _panels(findings, e, names, shares[e])
+        cards.append(ExplainedCard(str(val.ids[i]), caption, is_wrong, drawing, panels))
+    return tuple(cards)
 
 
-def _drawn(names: list[str], values: np.ndarray) -> tuple[Bar, ...]:
+def _panels(
+    findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
+) -> tuple[Panel, ...]:
+    i, parts = int(findings.explained[e]), findings.parts
+    shown, shape = _outputs_shown(findings, i), parts.monomials.image_shape
+    pictures = [""] * len(shown)
+    if shape is not None:
+        maps = [shares[:, k].reshape(shape) for k, _ in shown]
+        limit, under = heat_limit(np.stack(maps)), _grey(findings, i, shape)
+        pictures = [heat_image(values, limit, under) for values in maps]
+    panels = []
+    for (k, title), picture in zip(shown, pictures, strict=True):
+        top = parts.top(e, k, N_TERMS)
+        bars = _bars([names[p] for p in top], parts.value[e, top, k])
+        total = _total(parts.by_degree[e, :, k], float(findings.outputs[i, k]))
+        panels.append(Panel(title, picture, total, bars))
+    if shape is None and len(shown) == 1:  # a target: the same by column
+        panels.append(_by_column(findings, shares[:, shown[0][0]], shown[0][1]))
+    return tuple(panels)
+
+
+def _by_column(findings: PolynomialFindings, shares: np.ndarray, title: str) -> Panel:
+    columns = input_names(findings.surrogate)
+    top = np.argsort(-np.abs(shares), kind="stable")[:N_TERMS]
+    total = f"{_signed(float(shares.sum()))} beside the constant, each product divided equally"
+    return Panel(f"{title}, by column", "", total, _bars([columns[j] for j in top], shares[top]))
+
+
+def _bars(names: list[str], values: np.ndarray) -> tuple[Bar, ...]:
     largest = float(np.abs(values).max(initial=0)) or 1.0
     return tuple(
         Bar(name, _signed(float(v)), float(abs(v)) / largest, bool(v > 0))
@@ -205,9 +170,9 @@ def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]
 def _total(by_degree: np.ndarray, output: float) -> str:
     names = [DEGREES[t] if t < len(DEGREES) else f"degree {t}" for t in range(len(by_degree))]
     first, *others = zip(by_degree, names, strict=True)
-    told = f"{_signed(float(first[0])).removeprefix('+')} {first[1]}"
-    told += "".join(f" {_signed(float(v))} {name}" for v, name in others)
-    return f"{told} = {_signed(output).removeprefix('+')}"
+    total = f"{_signed(float(first[0])).removeprefix('+')} {first[1]}"
+    total += "".join(f" {_signed(float(v))} {name}" for v, name in others)
+    return f"{total} = {_signed(output).removeprefix('+')}"
 
 
 def _signed(value: float) -> str:

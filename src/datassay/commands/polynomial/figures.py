@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
 
-from datassay.commands.polynomial.findings import PolynomialFindings
 from datassay.polynomial.batched import BatchCurve
 from datassay.polynomial.exact import RidgePath
 from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
@@ -23,39 +21,8 @@ LEVELS = {
 LINES = ((BLUE, "solid"), (VERMILION, "dash"), (GREY, "dot"))
 
 
-def polynomial_figures(findings: PolynomialFindings) -> dict[str, tuple[str, str]]:
-    """All the figures that these findings can fill.
-
-    Args:
-        findings: one surrogate.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    drawn: dict[str, tuple[Figure, str]] = {}
-    fit = findings.fit
-    if fit is not None and fit.path is not None:
-        drawn["ridge"] = (ridge_figure(fit.path), "Leave-one-out error against the ridge")
-    if fit is not None and fit.curve is not None:
-        drawn["batches"] = (batch_figure(fit.curve), "Score against the number of batches")
-    for robust in findings.robustness:
-        title = LEVELS[robust.corruption]
-        text = f"Accuracy against {title}"
-        drawn[robust.corruption] = (level_figure(robust, robust.accuracy, "accuracy"), text)
-        text = f"Share of the accuracy lost against {title}"
-        drawn[f"{robust.corruption}_drop"] = (level_figure(robust, robust.drop, "share lost"), text)
-    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
-
-
 def ridge_figure(path: RidgePath) -> Figure:
-    """Leave-one-out error against the ridge, squared and, of classes, the share of wrong ones.
-
-    Args:
-        path: the ridges tried.
-
-    Returns:
-        The figure; the ridge taken is marked.
-    """
+    """Leave-one-out error against the ridge, squared and, of classes, the share of wrong ones."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -89,14 +56,7 @@ def ridge_figure(path: RidgePath) -> Figure:
 
 
 def batch_figure(curve: BatchCurve) -> Figure:
-    """Scores as batches are averaged (S3 Figs 3.11 and 3.12).
-
-    Args:
-        curve: the scores.
-
-    Returns:
-        The figure.
-    """
+    """Scores as batches are averaged (S3 Figs 3.11 and 3.12)."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -120,27 +80,18 @@ def batch_figure(curve: BatchCurve) -> Figure:
     return figure
 
 
-def level_figure(robust: Robustness, y: Float[np.ndarray, "m l"], y_title: str) -> Figure:
-    """One line a model over the levels of one corruption (S3 Figs 3.23 and 3.24).
-
-    Args:
-        robust: one corruption.
-        y: accuracy or share lost of each model.
-        y_title: which.
-
-    Returns:
-        The figure.
-    """
+def level_figure(robust: Robustness, lost: bool) -> Figure:
+    """Accuracy, or the share of it lost, by level: a line a model (S3 Figs 3.23 and 3.24)."""
     import plotly.graph_objects as go
 
-    figure = go.Figure()
-    ours_first = list(zip(robust.names, y, strict=True))[::-1]
-    for (name, values), (colour, dash) in zip(ours_first, LINES, strict=False):
+    figure, values = go.Figure(), robust.drop if lost else robust.accuracy
+    ours_first = list(zip(robust.names, values, strict=True))[::-1]
+    for (name, y), (colour, dash) in zip(ours_first, LINES, strict=False):
         figure.add_scatter(
-            x=robust.levels, y=values, mode="lines+markers", name=name,
+            x=robust.levels, y=y, mode="lines+markers", name=name,
             line={"color": colour, "width": 2.5, "dash": dash}, marker={"size": 5},
             hovertemplate="%{x:.3g}: %{y:.1%}<extra>%{fullData.name}</extra>",
         )  # fmt: skip
-    style(figure, LEVELS[robust.corruption], y_title)
+    style(figure, LEVELS[robust.corruption], "share lost" if lost else "accuracy")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return figure

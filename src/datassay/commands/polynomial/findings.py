@@ -77,27 +77,13 @@ class PolynomialFindings:
 
 
 def term_names(surrogate: Surrogate) -> list[str]:
-    """Each product as the reader knows it.
-
-    Args:
-        surrogate: whose names count.
-
-    Returns:
-        p texts: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", row and column from 0.
-    """
+    """Each product: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", from 0."""
     names = input_names(surrogate)
     return [_product(names, term) for term in surrogate.polynomial.monomials.terms.tolist()]
 
 
 def input_names(surrogate: Surrogate) -> list[str]:
-    """Each input as the reader knows it.
-
-    Args:
-        surrogate: whose names count.
-
-    Returns:
-        d texts: the columns, or (row, column) of pixels from 0.
-    """
+    """Each input: its column's name, or (row, column) of a pixel, from 0."""
     monomials = surrogate.polynomial.monomials
     if monomials.image_shape is not None:
         width = monomials.image_shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,14 +16,15 @@ from datassay.collect.curvature.output_loss import margins
 from datassay.commands.command import closing_facts
 from datassay.commands.polynomial.explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.commands.polynomial.findings import PolynomialFindings
-from datassay.commands.polynomial.settings import PolynomialSettings, check_polynomial_settings
+from datassay.commands.polynomial.settings import PolynomialSettings
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
+from datassay.errors import DataError, SettingError
 from datassay.polynomial.contributions import contributions
-from datassay.polynomial.fit import PolynomialFit, fit_polynomial
+from datassay.polynomial.fit import SOLVERS, PolynomialFit, fit_polynomial
 from datassay.polynomial.maps import coef_maps
 from datassay.polynomial.model import CHUNK, Polynomial
-from datassay.polynomial.surrogate import Surrogate, load_surrogate, sample_monomials
+from datassay.polynomial.normal_equations import PRECISIONS
+from datassay.polynomial.surrogate import Surrogate, grey_shape, load_surrogate, sample_monomials
 from datassay.polynomial.surrogate_score import SurrogateScores, score_each
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
@@ -35,11 +36,12 @@ N_TRAIN, N_CORRUPTED = 5000, 2000
 SIGMAS = np.array([0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])
 AREAS = (0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)  # shares of the image
 MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
+WINDOW = 3
 LINEAR, OURS = "linear (degree 1)", "this polynomial"
 LINEAR_STEP = "linear model to compare with"
 
 
-def run_polynomial(
+def run(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress = silent
 ) -> PolynomialFindings:
     """Everything `datassay polynomial` computes, without writing anything.
@@ -51,14 +53,14 @@ def run_polynomial(
         progress: called with (step, units done, units in all).
 
     Returns:
-        The findings, ready for `write_polynomial`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DatassayError: bad samples or file; one sentence says which.
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    check_polynomial_settings(settings, train)
+    check_settings(settings, train)
     job, fit = _Job(train, val, settings, progress), None
     if settings.model is None:
         surrogate, fit = job.fitted()
@@ -67,7 +69,6 @@ def run_polynomial(
     outputs, linear = surrogate.outputs(val.x), job.linear(surrogate)
     models = {OURS: surrogate} if linear is None else {LINEAR: linear, OURS: surrogate}
     explained, polynomial = job.explained(outputs, surrogate), surrogate.polynomial
-    scores, robust = job.scores(models, outputs), job.robustness(models)
     facts = _facts(train, val, surrogate, fit, settings)
     return PolynomialFindings(
         samples=train,
@@ -75,15 +76,50 @@ def run_polynomial(
         surrogate=surrogate,
         outputs=outputs,
         degree_spread=_degree_spread(surrogate, val),
-        scores=scores,
+        scores=job.scores(models, outputs),
         explained=explained,
         parts=contributions(polynomial, surrogate.inputs(val.x[explained])),
         fit=fit,
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
-        robustness=robust,
+        robustness=job.robustness(models),
         facts=facts | closing_facts(started, settings.command),
         warnings=_warnings(fit),
     )
+
+
+def check_settings(settings: PolynomialSettings, train: SampleSet) -> None:
+    """Refuse, before any work is done, what cannot be.
+
+    Raises:
+        SettingError: a setting is outside its rule, or two do not go together.
+    """
+    for name, value, allowed in (
+        ("solver", settings.solver, SOLVERS),
+        ("precision", settings.precision, PRECISIONS),
+    ):
+        if value not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    if settings.degree < 1:
+        raise SettingError(f"degree must be at least 1; got {settings.degree}.")
+    ridge = settings.ridge
+    if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
+        raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
+    if settings.model is not None and settings.store is not None:
+        raise SettingError("model is scored as it is, store is for a fit; got both. Leave one out.")
+    if settings.solver != "batched":
+        return
+    if not 2 <= settings.batch_size <= len(train):
+        raise SettingError(
+            f"batch-size must be at least 2 and at most the {len(train):,} training samples; got "
+            f"{settings.batch_size:,}."
+        )
+    if settings.n_batches < 1:
+        raise SettingError(f"n-batches must be at least 1; got {settings.n_batches}.")
+    if settings.store is not None or settings.precision == "bfloat16" or ridge != "auto":
+        raise SettingError(
+            "store, ridge and bfloat16 are for the exact solver; got them with 'batched'. Leave "
+            "them out."
+        )
 
 
 @result
@@ -98,8 +134,7 @@ class _Job:
     def fitted(self) -> tuple[Surrogate, PolynomialFit]:
         """The polynomial that the settings ask for."""
         settings = self.settings
-        window = settings.window_of(self.train)
-        empty = _empty(self.train, settings.degree, window)
+        empty = _empty(self.train, settings.degree, _window(settings, self.train))
         val = (empty.inputs(self.val.x), _targets(self.val))
         how: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
         if settings.solver == "batched":
@@ -118,15 +153,16 @@ class _Job:
 
     def read(self, path: Path) -> Surrogate:
         """The polynomial of a file, if it is one of these samples."""
-        found = load_surrogate(path)
+        surrogate = load_surrogate(path)
+        n_inputs = surrogate.polynomial.monomials.n_inputs
         names, d = _output_names(self.train), int(np.prod(self.train.input_shape))
-        if found.output_names != names or found.polynomial.monomials.n_inputs != d:
+        if surrogate.output_names != names or n_inputs != d:
             raise DataError(
-                f"the polynomial in {path} takes {found.polynomial.monomials.n_inputs} values and "
-                f"says {_few(found.output_names)}; the data have {d} and {_few(names)}. Give the "
+                f"the polynomial in {path} takes {n_inputs} values and says "
+                f"{_few(surrogate.output_names)}; the data have {d} and {_few(names)}. Give the "
                 "data that it was fitted to, or fit again."
             )
-        return found
+        return surrogate
 
     def linear(self, ours: Surrogate) -> Surrogate | None:
         """The ridge fit of degree 1, to see what products add."""
@@ -145,28 +181,22 @@ class _Job:
         """Of a constant, of these models on validation and some training samples."""
         rng = np.random.default_rng(self.settings.seed)
         some = self.train.subset(np.sort(rng.permutation(len(self.train))[:N_TRAIN]))
-        constant = _targets(self.train).mean(axis=0)
-        names, features = [_simple(self.train)], [1]
-        found = {
-            part: [score_each(np.tile(constant, (len(s), 1)), s)] for part, s in self._parts(some)
-        }
+        mean = _targets(self.train).mean(axis=0)
+        constant = [np.tile(mean, (len(samples), 1)) for samples in (self.val, some)]
+        each, train = [score_each(constant[0], self.val)], [score_each(constant[1], some).mean()]
         for name, model in models.items():
-            names.append(name)
-            features.append(model.polynomial.monomials.n_features)
-            said = outputs if name == OURS else model.outputs(self.val.x)
-            found["validation"].append(score_each(said, self.val))
-            found["train"].append(score_each(model.outputs(some.x), some))
+            predicted = outputs if name == OURS else model.outputs(self.val.x)
+            each.append(score_each(predicted, self.val))
+            train.append(score_each(model.outputs(some.x), some).mean())
+        classes = self.train.is_classification
         return SurrogateScores(
-            tuple(names),
-            np.stack(found["validation"]),
-            np.array([each.mean() for each in found["train"]]),
-            len(some),
-            tuple(features),
-            "accuracy" if self.train.is_classification else "R²",
+            names=("the commonest class" if classes else "the mean", *models),
+            each=np.stack(each),
+            train=np.array(train),
+            n_train=len(some),
+            n_features=(1, *(m.polynomial.monomials.n_features for m in models.values())),
+            metric="accuracy" if classes else "R²",
         )
-
-    def _parts(self, some: SampleSet) -> tuple[tuple[str, SampleSet], ...]:
-        return ("validation", self.val), ("train", some)
 
     def explained(
         self, outputs: Float[np.ndarray, "m q"], surrogate: Surrogate
@@ -185,7 +215,10 @@ class _Job:
         x = some.x if some.x.dtype == np.float64 else some.x.astype(np.float32)
         rows, columns = x.shape[-2:]
         areas = np.unique(np.round(np.array(AREAS) * rows * columns))
-        predictors = {name: _labels(model) for name, model in models.items()}
+        predictors = {
+            name: lambda x, model=model: model.outputs(x).argmax(axis=1)
+            for name, model in models.items()
+        }
         return tuple(
             robustness(
                 predictors,
@@ -205,8 +238,13 @@ def _named(progress: Progress, step: str) -> Progress:
     return lambda _step, done, total: progress(step, done, total)
 
 
-def _labels(model: Surrogate) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: model.outputs(x).argmax(axis=1)
+def _window(settings: PolynomialSettings, samples: SampleSet) -> int | None:
+    """Side of the square that covers the pixels of a product; None: all products."""
+    if settings.window == "auto":
+        shape = grey_shape(samples)
+        return None if shape is None else min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
+    assert not isinstance(settings.window, str)
+    return settings.window
 
 
 def _is_corruptible(samples: SampleSet) -> bool:
@@ -247,10 +285,6 @@ def _targets(samples: SampleSet) -> Float[np.ndarray, "n q"]:
 def _few(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
-
-
-def _simple(train: SampleSet) -> str:
-    return "the commonest class" if train.is_classification else "the mean"
 
 
 def _degree_spread(surrogate: Surrogate, val: SampleSet) -> Float[np.ndarray, "k q"]:

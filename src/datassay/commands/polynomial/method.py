@@ -57,38 +57,29 @@ CORRUPTION = (
 )
 
 
-def polynomial_notes(findings: PolynomialFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one surrogate.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
+def notes(findings: PolynomialFindings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run."""
     monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
-    told = CLASSES if findings.samples.is_classification else "target."
-    notes = [("Polynomial", f"{OUTPUTS} {told}")]
-    notes.append(("Products", ALL if monomials.window is None else LOCAL))
     is_row = findings.samples.kind == "row"
+    outputs = CLASSES if findings.samples.is_classification else "target."
+    pairs = [
+        ("Polynomial", f"{OUTPUTS} {outputs}"),
+        ("Products", ALL if monomials.window is None else LOCAL),
+    ]
     if is_row:
-        notes.append(("Inputs", SCALED))
+        pairs.append(("Inputs", SCALED))
     if fit is not None:
-        notes.append(("Fit", " ".join((EXACT if fit.solver == "exact" else BATCHED, *fit.notes))))
-    notes.append(("Interval", _interval(findings)))
-    if findings.maps is not None:
-        notes += [("Degree 1", DEGREE_1), ("Degree 2", DEGREE_2)]
-    missing = "the mean of its column" if is_row else "black in an image"
-    notes.append(("Contribution", f"{CONTRIBUTION} {missing}."))
-    if findings.robustness:
-        notes.append(("Corruption", CORRUPTION))
-    return tuple(notes)
-
-
-def _interval(findings: PolynomialFindings) -> str:
-    m = len(findings.validation)
-    return (
+        pairs.append(("Fit", " ".join((EXACT if fit.solver == "exact" else BATCHED, *fit.notes))))
+    interval = (
         "Of the difference of two models, paired over the validation samples, with a normal 95 % "
-        f"quantile. It counts the chance of these {count(m, 'sample')}, not that of another "
-        "training set."
+        f"quantile. It counts the chance of these {count(len(findings.validation), 'sample')}, not "
+        "that of another training set."
     )
+    pairs.append(("Interval", interval))
+    if findings.maps is not None:
+        pairs += [("Degree 1", DEGREE_1), ("Degree 2", DEGREE_2)]
+    missing = "the mean of its column" if is_row else "black in an image"
+    pairs.append(("Contribution", f"{CONTRIBUTION} {missing}."))
+    if findings.robustness:
+        pairs.append(("Corruption", CORRUPTION))
+    return tuple(pairs)

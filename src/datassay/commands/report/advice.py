@@ -18,40 +18,24 @@ from datassay.score.compare.consensus import mean_pair
 SAME, UNLIKE = 0.8, 0.5
 
 
-def consensus_advice(findings: ConsensusFindings) -> tuple[Advice, ...]:
-    """What to do next, most urgent first.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        Suspected labels, labels that changed, and how far the information can be trusted.
-    """
-    told = [_labels(findings)]
-    if findings.relabelled.any():
-        told.append(_relabelled(findings))
-    return (*told, _information(findings))
+def advice(findings: ConsensusFindings) -> tuple[Advice, ...]:
+    """What to do next: suspected labels, changed ones, how far information is sure."""
+    relabelled = [_relabelled(findings)] if findings.relabelled.any() else []
+    return (_labels(findings), *relabelled, _information(findings))
 
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
-    """Suspected samples, most votes first, then by their mean rank of the label issue score.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        Positions among the shared samples.
-    """
-    found = findings.found
-    ranks = found.issue_score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
+    """Positions of suspects, most votes first, then by mean rank of the label issue score."""
+    ranks = (
+        findings.consensus.issue_score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
+    )
     voted = votes(findings)
     order = np.lexsort((-ranks, -voted))
     return order[voted[order] > 0]
 
 
 def _labels(findings: ConsensusFindings) -> Advice:
-    found, r = findings.found, len(findings.runs)
-    voted, same = votes(findings), int((~findings.relabelled).sum())
+    r, voted, same = len(findings.runs), votes(findings), int((~findings.relabelled).sum())
     n_all, n_some = int((voted == r).sum()), int((voted > 0).sum())
     if not n_some:
         sentence = f"No run suspects any of the {same:,} labels that are the same in all."
@@ -68,7 +52,7 @@ def _labels(findings: ConsensusFindings) -> Advice:
         severity="act" if n_all else "look",
         headline=f"{count(n_all, 'label') if n_all else 'No label'} suspected by {each}",
         sentence=sentence + _truth(findings),
-        ids=tuple(str(i) for i in found.ids[first_to_check(findings)[:N_CHECK_FIRST]]),
+        ids=tuple(str(i) for i in findings.consensus.ids[first_to_check(findings)[:N_CHECK_FIRST]]),
     )
 
 
@@ -84,7 +68,7 @@ def _truth(findings: ConsensusFindings) -> str:
 
 
 def _relabelled(findings: ConsensusFindings) -> Advice:
-    changed, suspected = findings.relabelled, findings.found.is_issue
+    changed, suspected = findings.relabelled, findings.consensus.is_issue
     before, after = int(suspected[0][changed].sum()), int(suspected[-1][changed].sum())
     first, last = findings.runs[0].name, findings.runs[-1].name
     return Advice(
@@ -100,28 +84,28 @@ def _relabelled(findings: ConsensusFindings) -> Advice:
 
 
 def _information(findings: ConsensusFindings) -> Advice:
-    found, r = findings.found, len(findings.runs)
-    if found.information_agreement is None:
+    consensus, r = findings.consensus, len(findings.runs)
+    if consensus.information_agreement is None:
         sentence = "In one run all samples carry the same information: there is no order."
         return Advice("agreement", "look", "Information cannot be compared", sentence)
-    correlations = found.information_agreement.spearman
+    correlations = consensus.information_agreement.spearman
     mean = mean_pair(correlations)
     lowest, i, j = lowest_pair(correlations)
     severity: Severity = "fine" if mean >= SAME else "look" if mean >= UNLIKE else "act"
-    told = f"The rank correlation of the two runs is {number(mean)}. "
+    sentence = f"The rank correlation of the two runs is {number(mean)}. "
     if r > 2:
-        told = (
+        sentence = (
             f"The rank correlation of two runs is {number(mean)} on average, lowest "
-            f"{number(lowest)} of {found.names[i]} and {found.names[j]}. "
+            f"{number(lowest)} of {consensus.names[i]} and {consensus.names[j]}. "
         )
     if mean >= SAME:
-        told += "Any of them tells which samples inform most."
+        sentence += "Any of them tells which samples inform most."
     else:
-        told += "Which samples inform most depends on the run: drop none by one run alone."
+        sentence += "Which samples inform most depends on the run: drop none by one run alone."
     if differ_by_chance(findings):
-        told += (
+        sentence += (
             f" The mean rank over them, in consensus.parquet, has a reliability of "
-            f"{found.reliability:.2f}."
+            f"{consensus.reliability:.2f}."
         )
     headline = f"Ranks of information agree {number(mean)}"
-    return Advice("agreement", severity, headline, told)
+    return Advice("agreement", severity, headline, sentence)

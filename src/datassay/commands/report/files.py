@@ -1,52 +1,29 @@
-"""The files of a comparison of runs: table, summary and page."""
+"""The files of a comparison of runs: table and summary."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pyarrow as pa
 
-from datassay.commands.report.advice import consensus_advice
 from datassay.commands.report.findings import ConsensusFindings, votes
-from datassay.commands.report.page import render_consensus_page
+from datassay.report.page import Page
 from datassay.report.tables import column, standard_json
-from datassay.report.write import write_pages
 from datassay.score.compare.stability import Stability
 
-CONSENSUS_FILES = ("consensus.parquet", "summary.json", "index.html")
+FILES = {"consensus.parquet": "every shared sample", "summary.json": "the figures above"}
 
 
-def write_consensus(findings: ConsensusFindings, out: Path) -> Path:
-    """Write CONSENSUS_FILES into a folder, all of them or none.
-
-    Args:
-        findings: of two runs or more.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    parts = (consensus_table(findings), consensus_summary(findings))
-    parts += (render_consensus_page(findings),)
-    return write_pages(dict(zip(CONSENSUS_FILES, parts, strict=True)), out)
+def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {"consensus.parquet": _table(findings), "summary.json": _summary(findings, page)}
 
 
-def consensus_table(findings: ConsensusFindings) -> pa.Table:
-    """Every shared sample.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        One row a sample, in the first run's order: id, label (the first run's, as shown),
-        suggested_label (empty where no run suspects it), relabelled, mean_rank, rank_range, votes,
-        each run's scores, and is_wrong where known.
-    """
-    table = findings.found.to_table()
+def _table(findings: ConsensusFindings) -> pa.Table:
+    """One row a shared sample, in the first run's order."""
+    # id, label (the first run's, as shown), suggested_label (empty where no run suspects it),
+    # relabelled, mean_rank, rank_range, votes, each run's scores, and is_wrong where known.
+    table = findings.consensus.to_table()
     table = table.add_column(1, "label", column(findings.label))
     table = table.add_column(2, "suggested_label", column(findings.suggested))
     table = table.add_column(3, "relabelled", pa.array(findings.relabelled))
@@ -55,31 +32,23 @@ def consensus_table(findings: ConsensusFindings) -> pa.Table:
     return table
 
 
-def consensus_summary(findings: ConsensusFindings) -> str:
-    """The comparison in figures.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        JSON text.
-    """
-    found, voted = findings.found, votes(findings)
+def _summary(findings: ConsensusFindings, page: Page) -> str:
+    consensus, voted = findings.consensus, votes(findings)
     return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in consensus_advice(findings)],
+        **page.head,
         "runs": [asdict(run) for run in findings.runs],
-        "shared": len(found.ids),
+        "shared": len(consensus.ids),
         "relabelled": int(findings.relabelled.sum()),
         "suspected_by": [
             int(((voted == k) & ~findings.relabelled).sum()) for k in range(len(findings.runs) + 1)
         ],
-        "information_agreement": _agreement(found.information_agreement),
-        "issue_agreement": _agreement(found.issue_agreement),
-        "reliability": found.reliability,
+        "information_agreement": _correlations(consensus.information_agreement),
+        "issue_agreement": _correlations(consensus.issue_agreement),
+        "reliability": consensus.reliability,
     })
 
 
-def _agreement(found: Stability | None) -> dict[str, object] | None:
-    return None if found is None else {"spearman": found.spearman, "pearson": found.pearson}
+def _correlations(agreement: Stability | None) -> dict[str, object] | None:
+    if agreement is None:
+        return None
+    return {"spearman": agreement.spearman, "pearson": agreement.pearson}

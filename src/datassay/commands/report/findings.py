@@ -40,7 +40,7 @@ class ConsensusFindings:
     """Several runs' scores of the c samples they share.
 
     Attributes:
-        found: the scores, joined by id.
+        consensus: the scores, joined by id.
         runs: [r], in the same order.
         label: [c], as the first run has it, ready to show.
         suggested: [c], the label that most of the runs that suspect it suggest; "" where none does.
@@ -50,7 +50,7 @@ class ConsensusFindings:
         warnings: what the reader must know before trusting the figures.
     """
 
-    found: Consensus
+    consensus: Consensus
     runs: tuple[ComparedRun, ...]
     label: np.ndarray
     suggested: np.ndarray
@@ -61,64 +61,29 @@ class ConsensusFindings:
 
 
 def votes(findings: ConsensusFindings) -> Int[np.ndarray, " c"]:
-    """How many runs suspect each label; 0 where the runs do not speak of the same label.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        [c], 0 to r.
-    """
-    return np.where(findings.relabelled, 0, findings.found.votes)
+    """[c], 0 to r: how many runs suspect each label; 0 where its label is not the same in all."""
+    return np.where(findings.relabelled, 0, findings.consensus.votes)
 
 
 def differ_by_chance(findings: ConsensusFindings) -> bool:
-    """Whether the runs say that they differ in their seeds alone.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        True where all name the same network and linearised training, and no label differs.
-    """
+    """Whether all runs name the same network and training, other seeds, and no label differs."""
     known = all("Seed" in run.facts for run in findings.runs)
     return known and set(unlike_facts(findings.runs)) <= {"Seed"} and not findings.relabelled.any()
 
 
 def unlike_facts(runs: Sequence[ComparedRun]) -> list[str]:
-    """In what the runs differ.
-
-    Args:
-        runs: two or more.
-
-    Returns:
-        Names among RUN_FACTS.
-    """
+    """In what the runs differ: names among RUN_FACTS."""
     return [name for name in RUN_FACTS if len({run.facts.get(name) for run in runs}) > 1]
 
 
 def shared_facts(runs: Sequence[ComparedRun]) -> dict[str, str]:
-    """In what the runs are alike.
-
-    Args:
-        runs: two or more.
-
-    Returns:
-        Name to value, of those among RUN_FACTS that every run tells alike.
-    """
+    """In what the runs are alike: name to value, of those among RUN_FACTS."""
     unlike, facts = unlike_facts(runs), runs[0].facts
     return {name: facts[name] for name in RUN_FACTS if name in facts and name not in unlike}
 
 
 def lowest_pair(correlations: np.ndarray) -> tuple[float, int, int]:
-    """The two runs that agree least.
-
-    Args:
-        correlations: [r, r].
-
-    Returns:
-        Their correlation and their places.
-    """
+    """The two runs that agree least: their correlation and their places in [r, r]."""
     above = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
     i, j = np.unravel_index(above.argmin(), above.shape)
     return float(correlations[i, j]), int(i), int(j)

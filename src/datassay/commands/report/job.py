@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datassay.commands.report.findings import ComparedRun, ConsensusFindings, shared_facts
+from datassay.commands.report.settings import ReportSettings
 from datassay.data.source import reading
 from datassay.errors import DataError
+from datassay.progress import Progress, silent
 from datassay.report.wording import number, percent
 from datassay.score.compare.consensus import Consensus, RunScores, consensus
 
@@ -25,25 +27,26 @@ NUMBERS = {"information": pa.float64(), "label_issue_score": pa.float64(), "is_i
 UNLIKE = 0.5
 
 
-def run_report(folders: Sequence[Path], command: str = "") -> ConsensusFindings:
+def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindings:
     """Everything `datassay report` finds, without writing anything.
 
     Args:
-        folders: of two runs or more, as `run` and `score` write them.
-        command: what to print on the page as the command to repeat this.
+        settings: the folders of two runs or more, as `run` and `score` write them.
+        progress: not called: reading is quick.
 
     Returns:
-        The findings, ready for `write_consensus`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DataError: a folder holds no scores or unreadable ones, or is named twice, there are fewer
             than two, or the runs share fewer than 3 ids.
     """
-    named = _named(folders)
+    named = _named(settings.folders)
     tables = {name: _scores(path) for name, path in named.items()}
-    found = consensus({name: _run_scores(table) for name, table in tables.items()})
+    joined = consensus({name: _run_scores(table) for name, table in tables.items()})
     labels = np.stack([
-        _labels(table)[at] for table, at in zip(tables.values(), found.positions, strict=True)
+        _labels(table)[places]
+        for table, places in zip(tables.values(), joined.positions, strict=True)
     ])
     runs = tuple(
         ComparedRun(
@@ -57,17 +60,17 @@ def run_report(folders: Sequence[Path], command: str = "") -> ConsensusFindings:
     relabelled = (labels != labels[0]).any(0)
     first = next(iter(tables.values()))
     return ConsensusFindings(
-        found=found,
+        consensus=joined,
         runs=runs,
         label=labels[0],
         relabelled=relabelled,
-        suggested=_suggested(list(tables.values()), found),
-        wrong=_wrong(first, found.positions[0]),
+        suggested=_suggested(list(tables.values()), joined),
+        wrong=_wrong(first, joined.positions[0]),
         facts={
-            "Samples": f"{len(found.ids):,} in common",
+            "Samples": f"{len(joined.ids):,} in common",
             **shared_facts(runs),
             "Version": version("datassay"),
-            "Command": command,
+            "Command": settings.command,
         },
         warnings=_warnings(float(relabelled.mean())),
     )
@@ -128,13 +131,13 @@ def _labels(table: pa.Table) -> np.ndarray:
     return np.array([_shown(v) for v in table["class_name" if named else "label"].to_pylist()])
 
 
-def _suggested(tables: Sequence[pa.Table], found: Consensus) -> np.ndarray:
+def _suggested(tables: Sequence[pa.Table], joined: Consensus) -> np.ndarray:
     """What most of the runs that suspect a label suggest instead, the first of several; or ""."""
-    told = np.stack([
-        np.array([_shown(value) for value in table["suggested_label"].to_pylist()])[at]
-        for table, at in zip(tables, found.positions, strict=True)
+    suggested = np.stack([
+        np.array([_shown(value) for value in table["suggested_label"].to_pylist()])[places]
+        for table, places in zip(tables, joined.positions, strict=True)
     ])
-    each = (told[found.is_issue[:, c], c].tolist() for c in range(len(found.ids)))
+    each = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
     return np.array([Counter(names).most_common(1)[0][0] if names else "" for names in each])
 
 
@@ -159,8 +162,8 @@ def _facts(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     with reading(path):
-        told = json.loads(path.read_text(encoding="utf-8"))
-    facts = told.get("facts") if isinstance(told, dict) else None
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    facts = summary.get("facts") if isinstance(summary, dict) else None
     if not isinstance(facts, dict):
         raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
     return {str(name): str(value) for name, value in facts.items()}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from datassay.commands.report.advice import consensus_advice, first_to_check
-from datassay.commands.report.figures import consensus_figures, drawn_samples
+from datassay.commands.report.advice import advice, first_to_check
+from datassay.commands.report.figures import agreement_figure, drawn_samples, sample_figure
+from datassay.commands.report.files import FILES
 from datassay.commands.report.findings import ConsensusFindings, unlike_facts, votes
-from datassay.report.old_html import advice_cards, render
-from datassay.report.page import Row
+from datassay.report.page import Block, Figure, Heading, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, percent
 
 N_SUSPECTS, N_CHANGED = 20, 10
@@ -39,115 +39,77 @@ METHOD = (
 )
 
 
-def render_consensus_page(findings: ConsensusFindings) -> str:
-    """The comparison as one self-contained HTML page; see `html.render` for what it promises.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        HTML.
-    """
-    return render(
-        "consensus.html", ("figures.js",), _context(findings), consensus_figures(findings)
+def page(findings: ConsensusFindings) -> Page:
+    """Everything that the command says."""
+    consensus, advices = findings.consensus, advice(findings)
+    names, shared = consensus.names, count(len(consensus.ids), "sample")
+    sections = (_runs(findings), _agreement(findings), _labels(findings), _changed(findings))
+    return Page(
+        brand="datassay report · what several runs say of the same samples",
+        title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else ""),
+        lead=f"{count(len(names), 'run')}, {shared} in common",
+        facts=findings.facts,
+        warnings=findings.warnings,
+        advice=advices,
+        sections=tuple(s for s in sections if s.blocks),
+        method=METHOD,
+        files=FILES,
+        answer=tuple(f"{one.headline}. {one.sentence}" for one in advices),
     )
 
 
-def _context(findings: ConsensusFindings) -> dict[str, object]:
-    found, names = findings.found, findings.found.names
-    sections = [("next", "What to do next"), ("runs", "The runs"), ("agreement", "Do they agree")]
-    if found.information_agreement is None and found.issue_agreement is None:
-        sections.pop()
-    sections += [("labels", "Suspected labels"), ("changed", "Where they differ")]
-    n, drawn = len(found.ids), int(drawn_samples(findings).sum())
-    n_suspects = int((votes(findings) > 0).sum())
-    return {
-        "brand": "datassay report · what several runs say of the same samples",
-        "title": ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else ""),
-        "lead": f"{count(len(names), 'run')}, {count(n, 'sample')} in common",
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": advice_cards(consensus_advice(findings)),
-        "gallery_view": "",
-        "sections": [*sections, ("method", "Method")],
-        "run_columns": run_columns(findings),
-        "run_rows": run_rows(findings),
-        "vote_columns": vote_columns(findings),
-        "vote_rows": vote_rows(findings),
-        "vote_note": _vote_note(findings),
-        "suspect_columns": sample_columns(findings, "suggested", "votes"),
-        "suspect_rows": suspect_rows(findings),
-        "suspect_note": f"{min(n_suspects, N_SUSPECTS):,} of {n_suspects:,} suspected, with the "
-        "ranks of their information. All are in consensus.parquet.",
-        "changed_columns": sample_columns(findings, "apart"),
-        "changed_rows": changed_rows(findings),
-        "samples_title": f"Information in {names[0]} and in {names[-1]}",
-        "samples_note": f"{drawn:,} of {n:,} samples are drawn." if drawn < n else "",
-        "method": METHOD,
-    }
+def _runs(findings: ConsensusFindings) -> Section:
+    """One line a run: beside counts only what differs."""
+    unlike = unlike_facts(findings.runs)
+    rows = tuple(
+        Row(r.name, (f"{r.n_samples:,}", f"{r.n_suspects:,}",
+                     *(r.facts.get(name, "–") for name in unlike)))
+        for r in findings.runs
+    )  # fmt: skip
+    columns = ("run", "samples", "suspects", *(name.lower() for name in unlike))
+    return Section("runs", "The runs", "The runs", (Table("Runs", columns, rows),))
 
 
-def _vote_note(findings: ConsensusFindings) -> str:
-    changed = int(findings.relabelled.sum())
-    if not changed:
-        return ""
-    return f"Not counted: {count(changed, 'sample')} whose label is another in another run."
+def _agreement(findings: ConsensusFindings) -> Section:
+    """Maps of correlations; empty where no run orders its samples."""
+    maps = (
+        ("information", "Information", findings.consensus.information_agreement),
+        ("issues", "Label issue score", findings.consensus.issue_agreement),
+    )
+    text = "Rank correlations of {} between every two runs"
+    figures = tuple(
+        Figure(name, agreement_figure(agreement), text.format(name), title=title)
+        for name, title, agreement in maps
+        if agreement is not None
+    )
+    blocks: tuple[Block, ...] = (
+        Text("Rank correlation of every two runs: 1 is the same order of samples, 0 none in "
+             "common."),
+        Pair(figures),
+    )  # fmt: skip
+    return Section("agreement", "Do they agree", "Do they agree", blocks if figures else ())
 
 
-def run_columns(findings: ConsensusFindings) -> tuple[str, ...]:
-    """Headings of `run_rows`: beside counts only what differs.
+def _labels(findings: ConsensusFindings) -> Section:
+    changed, rows = int(findings.relabelled.sum()), vote_rows(findings)
+    note = f"Not counted: {count(changed, 'sample')} whose label is another in another run."
+    note = note if changed else ""
+    blocks: tuple[Block, ...] = (Text(f"No run suspects a label. {note}".strip()),)
+    if rows:
+        columns = ("suspected by", "samples", *["really wrong"] * (findings.wrong is not None))
+        votes_table = Table("Votes", columns, rows, note=note, in_terminal=True)
+        blocks = (votes_table, Heading("Check first"), _suspects(findings))
+    return Section("labels", "Suspected labels", "Suspected labels", blocks)
 
-    Args:
-        findings: of two runs or more.
 
-    Returns:
-        The first is of the row names.
-    """
-    return ("run", "samples", "suspects", *(n.lower() for n in unlike_facts(findings.runs)))
-
-
-def run_rows(findings: ConsensusFindings) -> list[Row]:
-    """One line a run.
+def vote_rows(findings: ConsensusFindings) -> tuple[Row, ...]:
+    """How many labels so many runs suspect, most votes first, and how many of those are wrong.
 
     Args:
         findings: of two runs or more.
 
     Returns:
-        Cells under `run_columns`.
-    """
-    return [
-        Row(
-            run.name,
-            (
-                f"{run.n_samples:,}",
-                f"{run.n_suspects:,}",
-                *(run.facts.get(name, "–") for name in unlike_facts(findings.runs)),
-            ),
-        )
-        for run in findings.runs
-    ]
-
-
-def vote_columns(findings: ConsensusFindings) -> tuple[str, ...]:
-    """Headings of `vote_rows`.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        The first is of the row names.
-    """
-    return ("suspected by", "samples") + (("really wrong",) if findings.wrong is not None else ())
-
-
-def vote_rows(findings: ConsensusFindings) -> list[Row]:
-    """How many samples of one label so many runs suspect, and how many of those are wrong.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        One line a number of votes, most first; empty where no label is suspected.
+        One line a number of votes; empty where no label is suspected.
     """
     voted, wrong = votes(findings), findings.wrong
     rows = []
@@ -158,61 +120,54 @@ def vote_rows(findings: ConsensusFindings) -> list[Row]:
             share = f" ({percent(round(float(wrong[inside].mean()), 3))})" if inside.any() else ""
             cells += (f"{int(wrong[inside].sum()):,}{share}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
-    return rows if voted.any() else []
+    return tuple(rows) if voted.any() else ()
 
 
-def sample_columns(findings: ConsensusFindings, *figures: str) -> tuple[str, ...]:
-    """Headings of lines that show single samples.
-
-    Args:
-        findings: of two runs or more.
-        figures: what stands between the label and the ranks.
-
-    Returns:
-        The first is of the row names.
-    """
-    return ("id", "label", *figures, *(f"rank in {name}" for name in findings.found.names))
-
-
-def suspect_rows(findings: ConsensusFindings) -> list[Row]:
-    """The labels to check first.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        Twenty at most, most votes first.
-    """
-    chosen = first_to_check(findings)[:N_SUSPECTS]
-    return _sample_rows(findings, chosen, findings.suggested, votes(findings))
+def _suspects(findings: ConsensusFindings) -> Table:
+    """The labels to check first: twenty at most, most votes first."""
+    voted = votes(findings)
+    n, chosen = int((voted > 0).sum()), first_to_check(findings)[:N_SUSPECTS]
+    note = (
+        f"{len(chosen):,} of {n:,} suspected, with the ranks of their information. All are in "
+        "consensus.parquet."
+    )
+    figures = {"suggested": findings.suggested, "votes": voted}
+    return _sample_table("Suspects", findings, chosen, figures, note)
 
 
-def changed_rows(findings: ConsensusFindings) -> list[Row]:
-    """The samples whose ranks lie furthest apart.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        Ten at most, furthest first; none whose rank is the same in all runs.
-    """
-    apart = findings.found.rank_range
+def _changed(findings: ConsensusFindings) -> Section:
+    """The samples whose ranks lie furthest apart, ten at most, none of equal ranks."""
+    names, apart = findings.consensus.names, findings.consensus.rank_range
     order = np.argsort(-apart, kind="stable")[:N_CHANGED]
-    return _sample_rows(findings, order[apart[order] > 0], [f"{100 * a:.0f} %" for a in apart])
+    chosen, shares = order[apart[order] > 0], {"apart": [f"{100 * a:.0f} %" for a in apart]}
+    blocks: list[Block] = [
+        Text("Ranks are shares of the samples that inform less: 0 % is the least informative "
+             "sample, 100 % the most."),
+        _sample_table("Changed most", findings, chosen, shares),
+    ]  # fmt: skip
+    if (findings.consensus.information[[0, -1]] > 0).any(1).all():
+        text = f"Information of each sample in {names[0]} and in {names[-1]}"
+        title = f"Information in {names[0]} and in {names[-1]}"
+        blocks.append(Figure("samples", sample_figure(findings), text, title=title))
+        n, drawn = len(apart), int(drawn_samples(findings).sum())
+        if drawn < n:
+            blocks.append(Text(f"{drawn:,} of {n:,} samples are drawn.", note=True))
+    return Section("changed", "Where they differ", "Where they differ most", tuple(blocks))
 
 
-def _sample_rows(
-    findings: ConsensusFindings, chosen: np.ndarray, *figures: Sequence | np.ndarray
-) -> list[Row]:
-    found = findings.found
-    return [
-        Row(
-            str(found.ids[c]),
-            (
-                str(findings.label[c]),
-                *(str(figure[c]) for figure in figures),
-                *(f"{100 * share:.0f} %" for share in found.rank[:, c]),
-            ),
-        )
-        for c in chosen
-    ]
+def _sample_table(
+    name: str,
+    findings: ConsensusFindings,
+    chosen: np.ndarray,
+    figures: Mapping[str, Sequence | np.ndarray],
+    note: str = "",
+) -> Table:
+    """Single samples: id, label, the figures by their headings, and the rank in each run."""
+    consensus = findings.consensus
+    ranks = (f"rank in {run}" for run in consensus.names)
+    rows = []
+    for c in chosen:
+        cells = (str(v[c]) for v in (findings.label, *figures.values()))
+        shares = (f"{100 * share:.0f} %" for share in consensus.rank[:, c])
+        rows.append(Row(str(consensus.ids[c]), (*cells, *shares)))
+    return Table(name, ("id", "label", *figures, *ranks), tuple(rows), note=note)

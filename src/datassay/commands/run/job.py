@@ -162,13 +162,6 @@ def with_adversarial(
 ) -> AdversarialSamples:
     """Train one network of the run's kind on the samples, then fool it on a fraction of them.
 
-    Args:
-        train: the samples.
-        settings: model, weights and seed.
-        fraction: of the samples to replace.
-        epsilon: the largest change of an input value.
-        progress: called with (step, updates done, updates in all).
-
     Returns:
         The samples, and which were replaced.
 

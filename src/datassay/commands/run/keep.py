@@ -50,15 +50,6 @@ def keep_set(
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything.
 
-    Args:
-        train: the training samples.
-        val: the validation samples.
-        settings: how to collect and to train the linearised network.
-        progress: called with (step, units done, units in all).
-        fraction: of the samples to keep.
-        iterative: score again after every 5 % removed.
-        drop_suspects: remove likely label errors before anything else.
-
     Returns:
         The samples to keep, and what was run.
 

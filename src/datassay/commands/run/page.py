@@ -187,7 +187,7 @@ def _contest(contest: Contest) -> Table:
     rows = []
     for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
         text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
-        rows.append(Row(name, (text,), best=value == best))
+        rows.append(Row(name, (text,), best=bool(value == best)))
     columns, measure = ("ranking", "value"), contest.measure
     return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
 

@@ -64,7 +64,7 @@ def redundancy(curve: RemovalCurve) -> Redundancy | None:
     names = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
     if not names or not (curve.fractions > 0).any():
         return None
-    return max((_redundancy(curve, name) for name in names), key=lambda found: found.fraction)
+    return max((_redundancy(curve, name) for name in names), key=lambda one: one.fraction)
 
 
 def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
@@ -75,15 +75,15 @@ def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
     tolerance = max(error, POINTS_TOLERATED)
     # 1e-12: a loss of exactly 0.005 is tolerated whatever its rounding.
     fits = (curve.fractions > 0) & (change >= -tolerance - 1e-12)
-    at = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
+    place = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
     rival = None
     if RANDOM in curve.rankings:
-        rival = float(_change(curve.score[curve.rankings.index(RANDOM)])[at])
+        rival = float(_change(curve.score[curve.rankings.index(RANDOM)])[place])
     return Redundancy(
         ranking=ranking,
-        fraction=float(curve.fractions[at]) if fits.any() else 0.0,
-        change=float(change[at]),
-        tried=float(curve.fractions[at]),
+        fraction=float(curve.fractions[place]) if fits.any() else 0.0,
+        change=float(change[place]),
+        tried=float(curve.fractions[place]),
         random_change=rival,
         tolerance=tolerance,
         tolerance_is_error=error > POINTS_TOLERATED,

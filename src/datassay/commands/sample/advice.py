@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datassay.commands.sample.findings import SamplingFindings, Verdict, verdicts
-from datassay.report.advice import Advice
+from datassay.report.advice import Advice, most_urgent_first
 from datassay.report.wording import count, number, percent
 
 # Below this share of draws inside the domain the density is mostly elsewhere.
@@ -12,30 +12,20 @@ LOW_ACCEPTANCE = 0.2
 HIGH_ORDER = 0.5
 
 
-def sampling_advice(findings: SamplingFindings) -> tuple[Advice, ...]:
-    """What to do next, most urgent first.
-
-    Args:
-        findings: one sampling.
-
-    Returns:
-        Whether it helps, what is odd about the density and about ε, then how to use the files.
-    """
-    told = []
-    if findings.comparison is not None:
-        told.append(_help(*verdicts(findings.comparison), findings))
-    told += [*_density(findings), *_epsilon(findings), _use(findings)]
-    order = {"act": 0, "look": 1, "fine": 2}
-    return tuple(sorted(told, key=lambda a: order[a.severity]))
+def advice(findings: SamplingFindings) -> tuple[Advice, ...]:
+    """Whether it helps, what is odd about density and ε, and how to use the files; urgent first."""
+    pieces = [_help(findings), *_density(findings), _epsilon(findings), _use(findings)]
+    return most_urgent_first(piece for piece in pieces if piece is not None)
 
 
-def _help(mean: Verdict, largest: Verdict, findings: SamplingFindings) -> Advice:
+def _help(findings: SamplingFindings) -> Advice | None:
     comparison = findings.comparison
-    assert comparison is not None
-    runs = count(comparison.largest.shape[1], "run")
+    if comparison is None:
+        return None
+    mean, largest = verdicts(comparison)
     figures = (
         f"The largest error is {_pair(largest)} and the root mean square error {_pair(mean)}, over "
-        f"{runs} of a small network."
+        f"{count(comparison.largest.shape[1], 'run')} of a small network."
     )
     if "higher" in {largest.outcome, mean.outcome} and largest.outcome != "lower":
         return Advice(
@@ -69,54 +59,44 @@ def _pair(verdict: Verdict) -> str:
 
 
 def _density(findings: SamplingFindings) -> list[Advice]:
-    found, told = findings.found, []
-    n, fitted, k = len(found.index), found.density.n_fitted, len(found.density.weight)
-    for note in found.notes:
-        told.append(Advice("density", "look", "The mixture is not as asked for", _sentence(note)))
-    if not found.notes and fitted < 5 * k:
-        told.append(
-            Advice(
-                "density", "look", "Few initial points carry the index",
-                f"{count(fitted, 'point')} of {n:,} have at least a hundredth of the largest Df, "
-                f"for {count(k, 'component')}: the density stands on little. Take more initial "
-                "points, or a larger part of the domain where f is steep.",
-            )
-        )  # fmt: skip
-    if found.acceptance < LOW_ACCEPTANCE:
-        told.append(
-            Advice(
-                "density", "look", "Most draws fall outside the domain",
-                f"Only {percent(round(found.acceptance, 3))} of them lay inside: f changes most at "
-                "the edge. If f is defined beyond, widen the domain.",
-            )
-        )  # fmt: skip
-    return told
+    sample = findings.sample
+    n, fitted, k = len(sample.index), sample.density.n_fitted, len(sample.density.weight)
+    pieces = [
+        Advice("density", "look", "The mixture is not as asked for", note[0].upper() + note[1:])
+        for note in sample.notes
+    ]
+    if not sample.notes and fitted < 5 * k:
+        pieces.append(Advice(
+            "density", "look", "Few initial points carry the index",
+            f"{count(fitted, 'point')} of {n:,} have at least a hundredth of the largest Df, "
+            f"for {count(k, 'component')}: the density stands on little. Take more initial "
+            "points, or a larger part of the domain where f is steep.",
+        ))  # fmt: skip
+    if sample.acceptance < LOW_ACCEPTANCE:
+        pieces.append(Advice(
+            "density", "look", "Most draws fall outside the domain",
+            f"Only {percent(round(sample.acceptance, 3))} of them lay inside: f changes most at "
+            "the edge. If f is defined beyond, widen the domain.",
+        ))  # fmt: skip
+    return pieces
 
 
-def _sentence(note: str) -> str:
-    return note[0].upper() + note[1:]
-
-
-def _epsilon(findings: SamplingFindings) -> list[Advice]:
-    found = findings.found
-    if found.order == 1:
-        return []
-    share = float(found.terms[:, -1].sum() / found.index.sum())
-    if share <= HIGH_ORDER:
-        return []
-    return [
-        Advice(
-            "ε", "look", f"Order {found.order} makes up most of Df",
-            f"Its term is {percent(round(share, 3))} of all: ε reaches as far as f bends, where "
-            "the expansion stops being one. Lower --epsilon to weigh the slope more.",
-        )
-    ]  # fmt: skip
+def _epsilon(findings: SamplingFindings) -> Advice | None:
+    sample = findings.sample
+    share = float(sample.terms[:, -1].sum() / sample.index.sum())
+    if sample.order == 1 or share <= HIGH_ORDER:
+        return None
+    return Advice(
+        "ε", "look", f"Order {sample.order} makes up most of Df",
+        f"Its term is {percent(round(share, 3))} of all: ε reaches as far as f bends, where "
+        "the expansion stops being one. Lower --epsilon to weigh the slope more.",
+    )  # fmt: skip
 
 
 def _use(findings: SamplingFindings) -> Advice:
-    n, new = len(findings.found.x), int(findings.found.is_new.sum())
     return Advice(
         "files", "fine", "Train on samples.npz",
-        f"It holds all {n:,} points, {new:,} of them new, as x and y: datassay run samples.npz "
-        "reads it, and so does datassay.load. The table samples.parquet says which are new.",
+        f"It holds all {len(findings.sample.x):,} points, {findings.n_new:,} of them new, as x and "
+        "y: datassay run samples.npz reads it, and so does datassay.load. The table "
+        "samples.parquet says which are new.",
     )  # fmt: skip

@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
 
-from datassay.commands.sample.bound_figures import bound_figure, gain_figure
-from datassay.commands.sample.findings import SamplingFindings
-from datassay.report.style import (
-    BLUE,
-    GREY,
-    INK,
-    QUIET,
-    SKY,
-    VERMILION,
-    log_ticks,
-    plain,
-    style,
-)
+from datassay.act.sample.comparison import SamplingComparison, mean_interval
+from datassay.act.sample.taylor import TaylorSample
+from datassay.commands.sample.findings import TAYLOR, UNIFORM, SamplingFindings
+from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -29,52 +19,17 @@ MOST_CELLS, POINTS_A_CELL = 24, 4
 OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 
-def sampling_figures(findings: SamplingFindings) -> dict[str, tuple[str, str]]:
-    """All the figures that these findings can fill.
-
-    Args:
-        findings: one sampling.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    drawn: dict[str, tuple[Figure, str]] = {}
-    if len(findings.inputs) == 1:
-        text = "The function, its Taylor index, and the initial and new points"
-        drawn["function"] = (function_figure(findings), text)
-    else:
-        text = "Largest Taylor index of the initial points over two inputs"
-        drawn["index"] = (index_map(findings), text)
-        drawn["new"] = (new_map(findings), "Number of new points over the same two inputs")
-    if findings.comparison is not None:
-        for name, what in (("largest", "Largest error"), ("root_mean_square", "Mean error")):
-            text = f"{what} of each network, by the points it learnt from"
-            drawn[name] = (error_figure(findings, name), text)
-    if findings.bounds:
-        text = "Generalisation bound of each cell: initial, uniform and Taylor-based points"
-        drawn["bound"] = (bound_figure(findings), text)
-        text = "How much each added point lowers the bound, against its place"
-        drawn["gain"] = (gain_figure(findings), text)
-    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
-
-
 def function_figure(findings: SamplingFindings) -> Figure:
-    """F and Df, the new points on the axis and on f (S0 Fig. 4).
-
-    Args:
-        findings: of a function of one input.
-
-    Returns:
-        The figure; lines through the initial points where no finer curve is known.
-    """
+    """F and Df, the new points on the axis and on f (S0 Fig. 4)."""
     import plotly.graph_objects as go
 
-    found, curve = findings.found, findings.curve
-    first, new = ~found.is_new, found.is_new
-    order = np.argsort(found.x[first, 0])
-    x, y, index = found.x[first, 0][order], found.y[first][order], found.index[order]
+    sample, curve = findings.sample, findings.curve
+    first, new = ~sample.is_new, sample.is_new
     if curve is not None:
         x, y, index = curve.x, curve.y, curve.index
+    else:  # lines through the initial points
+        order = np.argsort(sample.x[first, 0])
+        x, y, index = sample.x[first, 0][order], sample.y[first][order], sample.index[order]
     figure = go.Figure()
     figure.add_scatter(
         x=x, y=index, yaxis="y2", mode="lines", name="Df, right axis",
@@ -90,10 +45,10 @@ def function_figure(findings: SamplingFindings) -> Figure:
     shown = y[:, : len(OUTPUT_COLOURS)]
     span = float(shown.max() - shown.min()) or 1.0
     floor = float(shown.min()) - 0.09 * span
-    _points(figure, found.x[first, 0], found.y[first, 0], "initial points", GREY, "circle")
-    _points(figure, found.x[new, 0], found.y[new, 0], "new points", VERMILION, "diamond")
+    _points(figure, sample.x[first, 0], sample.y[first, 0], "initial points", GREY, "circle")
+    _points(figure, sample.x[new, 0], sample.y[new, 0], "new points", VERMILION, "diamond")
     figure.add_scatter(
-        x=found.x[new, 0], y=np.full(int(new.sum()), floor), mode="markers", showlegend=False,
+        x=sample.x[new, 0], y=np.full(int(new.sum()), floor), mode="markers", showlegend=False,
         marker={"symbol": "line-ns-open", "size": 11, "color": VERMILION}, hoverinfo="skip",
     )  # fmt: skip
     style(figure, plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
@@ -103,66 +58,35 @@ def function_figure(findings: SamplingFindings) -> Figure:
 
 
 def index_map(findings: SamplingFindings) -> Figure:
-    """Largest Df of the initial points in each cell over the first two inputs (S0 Fig. 5, 2a).
-
-    Args:
-        findings: of a function of two inputs or more.
-
-    Returns:
-        The figure; cells without an initial point are left blank.
-    """
-    found = findings.found
-    x = found.x[~found.is_new]
-    place, edges = _cells(findings, x)
+    """Largest Df of the initial points in each cell over two inputs, or blank (S0 Fig. 5, 2a)."""
+    sample = findings.sample
+    place, edges = _cells(sample)
     values = np.full((len(edges[0]) - 1, len(edges[1]) - 1), -np.inf)
-    np.maximum.at(values, place, found.index)
+    np.maximum.at(values, place, sample.index)
     positive = values > 0
     logs = np.full(values.shape, np.nan)
     logs[positive] = np.log10(values[positive])
-    bar = log_ticks(values[positive])
+    bar, title = log_ticks(values[positive]), "log Df"
     if "tickvals" in bar:
-        bar["tickvals"] = [float(np.log10(v)) for v in bar["tickvals"]]
-        title = "Df"
-    else:
-        title = "log Df"
+        bar["tickvals"], title = [float(np.log10(v)) for v in bar["tickvals"]], "Df"
     text = np.where(positive, np.vectorize("{:.3g}".format)(values), "")
-    hover = "Df at most %{text}<extra></extra>"
-    return _map(findings, logs, edges, title, bar, text, hover)
+    return _map(findings, logs, edges, {"title": title, **bar}, text, "Df at most %{text}")
 
 
 def new_map(findings: SamplingFindings) -> Figure:
-    """How many new points each of these cells got.
-
-    Args:
-        findings: of a function of two inputs or more.
-
-    Returns:
-        The figure; cells without a new point are left blank.
-    """
-    found = findings.found
-    _, edges = _cells(findings, found.x[~found.is_new])
-    counts = np.histogram2d(*found.x[found.is_new, :2].T, bins=edges)[0]
+    """How many new points each of these cells got, or blank."""
+    sample = findings.sample
+    _, edges = _cells(sample)
+    counts = np.histogram2d(*sample.x[sample.is_new, :2].T, bins=edges)[0]
     text = counts.astype(int).astype(str)
     blank = np.where(counts > 0, counts, np.nan)
-    return _map(findings, blank, edges, "points", {"nticks": 5}, text, "%{text} new<extra></extra>")
+    return _map(findings, blank, edges, {"title": "points", "nticks": 5}, text, "%{text} new")
 
 
-def error_figure(findings: SamplingFindings, which: str) -> Figure:
-    """One error of every network, by design, with means and their intervals.
-
-    Args:
-        findings: with a comparison.
-        which: "largest" or "root_mean_square".
-
-    Returns:
-        The figure; a line joins the two networks of one run.
-    """
+def error_figure(comparison: SamplingComparison, which: str) -> Figure:
+    """The `which` error of every network by design, a line a run, with means and intervals."""
     import plotly.graph_objects as go
 
-    from datassay.act.sample.comparison import mean_interval
-
-    comparison = findings.comparison
-    assert comparison is not None
     values = getattr(comparison, which)  # [2, S]
     runs = values.shape[1]
     aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)
@@ -182,11 +106,53 @@ def error_figure(findings: SamplingFindings, which: str) -> Figure:
             hovertemplate=f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>",
         )  # fmt: skip
     style(figure, "points learnt from", which.replace("_", " ") + " error")
-    figure.update_xaxes(
-        tickvals=[0, 1], ticktext=[plain(n) for n in comparison.names], range=[-0.5, 1.5]
-    )
+    names = [plain(name) for name in comparison.names]
+    figure.update_xaxes(tickvals=[0, 1], ticktext=names, range=[-0.5, 1.5])
     figure.update_yaxes(rangemode="tozero")
     figure.update_layout(showlegend=False)
+    return figure
+
+
+def bound_figure(findings: SamplingFindings) -> Figure:
+    """What each cell adds to the bound at K = 0, before and after."""
+    import plotly.graph_objects as go
+
+    figure, bounds = go.Figure(), findings.bounds[0]
+    for name, bound, colour, width in (
+        ("initial points", bounds.initial, GREY, 1.5),
+        (f"and {UNIFORM} ones", bounds.uniform, BLUE, 2),
+        (f"and {TAYLOR} ones", bounds.taylor, VERMILION, 2),
+    ):
+        order = np.argsort(bound.cell[:, 0], kind="stable")
+        figure.add_scatter(
+            x=bound.cell[order].ravel(), y=np.repeat(bound.term[order], 2), mode="lines",
+            name=name, line={"color": colour, "width": width},
+            fill="tozeroy" if name.startswith("initial") else None,
+            fillcolor="rgba(138,148,160,.15)",
+            hovertemplate="x = %{x:.4g}: %{y:.3g}<extra></extra>",
+        )  # fmt: skip
+    style(figure, plain(findings.inputs[0]), "bound of the cell")
+    figure.update_yaxes(exponentformat="power", rangemode="tozero", nticks=6)
+    return figure
+
+
+def gain_figure(findings: SamplingFindings) -> Figure:
+    """How much each added point takes from the bound, alone, at K = 0."""
+    import plotly.graph_objects as go
+
+    figure, bounds, new = go.Figure(), findings.bounds[0], findings.sample.is_new
+    for name, x, y, colour, symbol in (
+        (UNIFORM, bounds.uniform_x[new], bounds.gain_uniform, BLUE, "circle"),
+        (TAYLOR, findings.sample.x[new, 0], bounds.gain_taylor, VERMILION, "diamond"),
+    ):
+        figure.add_scatter(
+            x=x, y=y, mode="markers", name=name,
+            marker={"color": colour, "size": 8, "symbol": symbol, "opacity": 0.8},
+            hovertemplate="x = %{x:.4g}: %{y:.3g}<extra></extra>",
+        )  # fmt: skip
+    style(figure, plain(findings.inputs[0]), "bound lowered by")
+    figure.update_yaxes(exponentformat="power", nticks=6)
+    figure.add_hline(y=0, line={"color": GREY, "width": 1})
     return figure
 
 
@@ -209,36 +175,31 @@ def _points(figure: Figure, x: np.ndarray, y: np.ndarray, name: str, colour: str
     )  # fmt: skip
 
 
-def _cells(
-    findings: SamplingFindings, x: Float[np.ndarray, "n d"]
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """The cell of each point over the first two inputs, and the cells' edges."""
+def _cells(sample: TaylorSample) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """The cell of each initial point over the first two inputs, and the cells' edges."""
+    x, box = sample.x[~sample.is_new, :2], sample.domain[:2]
     side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
-    box = findings.found.domain[:2]
     edges = tuple(np.linspace(low, high, side + 1) for low, high in box)
-    shares = (x[:, :2] - box[:, 0]) / (box[:, 1] - box[:, 0])
-    place = np.minimum((shares * side).astype(int), side - 1)
-    return (place[:, 0], place[:, 1]), (edges[0], edges[1])
+    shares = (x - box[:, 0]) / (box[:, 1] - box[:, 0])
+    return tuple(np.minimum((shares * side).astype(int), side - 1).T), edges
 
 
 def _map(
     findings: SamplingFindings,
     values: np.ndarray,
-    edges: tuple[np.ndarray, np.ndarray],
-    title: str,
+    edges: tuple[np.ndarray, ...],
     bar: dict,
     text: np.ndarray,
     hover: str,
 ) -> Figure:
     import plotly.graph_objects as go
 
+    title = {"text": bar.pop("title"), "side": "top"}
     figure = go.Figure()
     figure.add_heatmap(
-        x=edges[0], y=edges[1], z=values.T, text=text.T, hovertemplate=hover,
-        colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]],
-        colorbar={"title": {"text": title, "side": "top"}, "thickness": 12, "outlinewidth": 0,
-                  **bar},
-        hoverongaps=False,
+        x=edges[0], y=edges[1], z=values.T, text=text.T, hovertemplate=f"{hover}<extra></extra>",
+        colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]], hoverongaps=False,
+        colorbar={"title": title, "thickness": 12, "outlinewidth": 0, **bar},
     )  # fmt: skip
     style(figure, plain(findings.inputs[0]), plain(findings.inputs[1]))
     figure.update_layout(margin_r=24)

@@ -1,90 +1,50 @@
-"""The files of a sampling: points as a table and as arrays, summary and page."""
+"""What `datassay sample` writes beside its page: points as a table and as arrays, and a summary."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from datassay.commands.sample.advice import sampling_advice
 from datassay.commands.sample.findings import SamplingFindings, verdicts
-from datassay.commands.sample.page import render_sampling_page
+from datassay.report.page import Page
 from datassay.report.tables import standard_json
-from datassay.report.write import write_files
+from datassay.report.write import Part
 
-SAMPLING_FILES = ("samples.parquet", "samples.npz", "summary.json", "index.html")
-
-
-def write_sampling(findings: SamplingFindings, out: Path) -> Path:
-    """Write SAMPLING_FILES into a folder, all of them or none.
-
-    Args:
-        findings: one sampling.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    table, summary = sample_table(findings), sampling_summary(findings)
-    page = render_sampling_page(findings)
-    samples = findings.found.to_samples(findings.name)
-    assert samples.source is not None
-    source = samples.source
-    writers = (
-        lambda to: pq.write_table(table, to),
-        lambda to: np.savez(to, x=samples.x, y=samples.y, source=source),
-        lambda to: to.write_text(summary, "utf-8"),
-        lambda to: to.write_text(page, "utf-8"),
-    )
-    write_files(dict(zip(SAMPLING_FILES, writers, strict=True)), out)
-    return out / "index.html"
+FILES = {
+    "samples.parquet": "every point, and which are new",
+    "samples.npz": "the points as x and y",
+    "summary.json": "the figures above",
+}
 
 
-def sample_table(findings: SamplingFindings) -> pa.Table:
-    """Every point.
-
-    Args:
-        findings: one sampling.
-
-    Returns:
-        One row a point: the inputs and outputs by name, is_new, and taylor_index, null for the new
-        points.
-    """
+def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
+    """A row a point: inputs and outputs by name, is_new, and taylor_index, null for new points."""
     names = [*findings.inputs, *findings.outputs, "is_new", "taylor_index"]
-    return findings.found.to_table().rename_columns(names)
+    samples = findings.sample.to_samples(findings.name)
+    arrays = {"x": samples.x, "y": samples.y, "source": samples.source}
+    return {
+        "samples.parquet": findings.sample.to_table().rename_columns(names),
+        "samples.npz": partial(np.savez, **arrays),
+        "summary.json": standard_json(page.head | _summary(findings)),
+    }
 
 
-def sampling_summary(findings: SamplingFindings) -> str:
-    """The sampling in figures.
-
-    Args:
-        findings: one sampling.
-
-    Returns:
-        JSON text.
-    """
-    found, density = findings.found, findings.found.density
-    return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in sampling_advice(findings)],
+def _summary(findings: SamplingFindings) -> dict[str, object]:
+    sample, density = findings.sample, findings.sample.density
+    return {
         "function": findings.name,
         "inputs": findings.inputs,
         "outputs": findings.outputs,
-        "domain": found.domain,
-        "initial": len(found.index),
-        "new": int(found.is_new.sum()),
-        "order": found.order,
-        "epsilon": found.epsilon,
-        "derivatives": found.derivatives,
-        "acceptance": found.acceptance,
-        "tries": found.tries,
+        "domain": sample.domain,
+        "initial": len(sample.index),
+        "new": findings.n_new,
+        "order": sample.order,
+        "epsilon": sample.epsilon,
+        "derivatives": sample.derivatives,
+        "acceptance": sample.acceptance,
+        "tries": sample.tries,
         "mixture": {
             "weight": density.weight,
             "mean": density.mean,
@@ -94,27 +54,23 @@ def sampling_summary(findings: SamplingFindings) -> str:
         },
         "comparison": _comparison(findings),
         "bounds": [
-            {
-                "lipschitz": bounds.initial.lipschitz,
-                "initial": bounds.initial.total,
-                "uniform": bounds.uniform.total,
-                "taylor": bounds.taylor.total,
-            }
+            {"lipschitz": bounds.initial.lipschitz}
+            | {name: getattr(bounds, name).total for name in ("initial", "uniform", "taylor")}
             for bounds in findings.bounds
         ]
         or None,
-    })
+    }
 
 
 def _comparison(findings: SamplingFindings) -> dict[str, object] | None:
-    found = findings.comparison
-    if found is None:
+    comparison = findings.comparison
+    if comparison is None:
         return None
     return {
-        "designs": found.names,
-        "points": found.n_points,
-        "test_points": found.n_test,
-        "root_mean_square": found.root_mean_square,
-        "largest": found.largest,
-        "errors": [asdict(v) | {"outcome": v.outcome} for v in verdicts(found)],
+        "designs": comparison.names,
+        "points": comparison.n_points,
+        "test_points": comparison.n_test,
+        "root_mean_square": comparison.root_mean_square,
+        "largest": comparison.largest,
+        "errors": [asdict(v) | {"outcome": v.outcome} for v in verdicts(comparison)],
     }

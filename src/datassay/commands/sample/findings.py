@@ -17,13 +17,7 @@ UNIFORM, TAYLOR = "uniform", "Taylor-based"
 
 @result
 class Curve:
-    """A function of one input on a fine grid.
-
-    Attributes:
-        x: [m].
-        y: [m, q].
-        index: [m], Df.
-    """
+    """A function of one input on a fine grid: x [m], y [m, q], and index, Df [m]."""
 
     x: Float[np.ndarray, " m"]
     y: Float[np.ndarray, "m q"]
@@ -59,7 +53,7 @@ class SamplingFindings:
         name: of the function.
         inputs: d names.
         outputs: q names.
-        found: the points.
+        sample: the points.
         comparison: networks on uniform and on Taylor-based points, in this order; None where not
             asked for.
         curve: f and Df on a fine grid, of one input; None otherwise, and without a comparison,
@@ -73,17 +67,22 @@ class SamplingFindings:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    found: TaylorSample
+    sample: TaylorSample
     comparison: SamplingComparison | None = None
     curve: Curve | None = None
     bounds: tuple[Bounds, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def n_new(self) -> int:
+        """How many points were added."""
+        return int(self.sample.is_new.sum())
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One kind of error under both designs, with half the 95 % intervals.
+    """One kind of error under both designs: means, with half the 95 % intervals.
 
     Attributes:
         error: "root mean square" or "largest".
@@ -106,27 +105,15 @@ class Verdict:
         return "higher" if mean - half > 0 else "unclear"
 
 
-def verdicts(found: SamplingComparison) -> tuple[Verdict, Verdict]:
-    """Both kinds of error.
-
-    Args:
-        found: uniform and Taylor-based, in this order.
-
-    Returns:
-        Root mean square, then largest.
-    """
+def verdicts(comparison: SamplingComparison) -> tuple[Verdict, Verdict]:
+    """Root mean square error, then largest error."""
     return (
-        _verdict("root mean square", found.root_mean_square),
-        _verdict("largest", found.largest),
+        _verdict("root mean square", comparison.root_mean_square),
+        _verdict("largest", comparison.largest),
     )
 
 
 def _verdict(error: str, values: np.ndarray) -> Verdict:
     uniform, taylor = values
-    level = uniform.mean() or 1.0
-    return Verdict(
-        error,
-        mean_interval(uniform),
-        mean_interval(taylor),
-        mean_interval((taylor - uniform) / level),
-    )
+    change = (taylor - uniform) / (uniform.mean() or 1.0)
+    return Verdict(error, mean_interval(uniform), mean_interval(taylor), mean_interval(change))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datassay.act.sample.comparison import SamplingComparison
 from datassay.commands.sample.findings import SamplingFindings
 from datassay.report.wording import count
 
@@ -22,30 +23,23 @@ BOUND = (
 )
 
 
-def sampling_notes(findings: SamplingFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one sampling.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
-    found = findings.found
-    n, k = len(found.index), len(found.density.weight)
-    notes = [
+def notes(findings: SamplingFindings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run."""
+    sample = findings.sample
+    n, k = len(sample.index), len(sample.density.weight)
+    pairs = [
         (
             "Taylor index Df",
-            f"Df(x) = Σ ε^k ‖∂^k f(x)‖² / k! over the multi-indices 1 ≤ |k| ≤ {found.order} (S0 "
+            f"Df(x) = Σ ε^k ‖∂^k f(x)‖² / k! over the multi-indices 1 ≤ |k| ≤ {sample.order} (S0 "
             "eq. 2 and 6), summed over the outputs: about the variance of f(x + noise) for "
-            f"Gaussian noise of variance ε = {found.epsilon[0]:g}, in units of the "
+            f"Gaussian noise of variance ε = {sample.epsilon[0]:g}, in units of the "
             "input squared. ε only weighs the orders against each other.",
         ),
-        ("Derivatives", DERIVATIVES[found.derivatives]),
+        ("Derivatives", DERIVATIVES[sample.derivatives]),
         (
             "Density",
             f"A Gaussian mixture of {count(k, 'component')} fitted to the "
-            f"{found.density.n_fitted:,} of {n:,} initial points whose Df is at least a hundredth "
+            f"{sample.density.n_fitted:,} of {n:,} initial points whose Df is at least a hundredth "
             "of the largest, each as often as its Df says (S0 Algorithm 2 and its code). Its "
             "variances are at least those of the cell that an initial point stands for, which S0 "
             "does not ask for: without it components shrink to single points.",
@@ -57,22 +51,20 @@ def sampling_notes(findings: SamplingFindings) -> tuple[tuple[str, str], ...]:
         ),
     ]
     if findings.comparison is not None:
-        notes.append(("Does it help", _comparison(findings)))
+        pairs.append(("Does it help", _comparison(findings, findings.comparison)))
     if findings.bounds:
-        notes.append(("Bound", BOUND))
-    return tuple(notes)
+        pairs.append(("Bound", BOUND))
+    return tuple(pairs)
 
 
-def _comparison(findings: SamplingFindings) -> str:
-    found = findings.comparison
-    assert found is not None
-    runs = found.largest.shape[1]
+def _comparison(findings: SamplingFindings, comparison: SamplingComparison) -> str:
+    how = "evenly spaced" if len(findings.inputs) == 1 else "uniform"
     return (
-        f"{count(runs, 'run')}, each with other draws and another start: networks of 2 layers of "
-        f"32 ReLU units learn from {found.n_points:,} points by Adam, 2,000 updates of at most 256 "
-        "points. In a run both designs share the initial points and the starting weights; the "
-        f"other points are uniform or Taylor-based. Errors are measured at {found.n_test:,} "
-        f"{'evenly spaced' if len(findings.inputs) == 1 else 'uniform'} points that no network has "
-        "seen. Intervals are of 95 %, by Student's t; that of the change is of the differences run "
-        "by run. Another network or longer training can turn out otherwise."
+        f"{count(comparison.largest.shape[1], 'run')}, each with other draws and another start: "
+        f"networks of 2 layers of 32 ReLU units learn from {comparison.n_points:,} points by Adam, "
+        "2,000 updates of at most 256 points. In a run both designs share the initial points and "
+        "the starting weights; the other points are uniform or Taylor-based. Errors are measured "
+        f"at {comparison.n_test:,} {how} points that no network has seen. Intervals are of 95 %, "
+        "by Student's t; that of the change is of the differences run by run. Another network or "
+        "longer training can turn out otherwise."
     )

@@ -1,4 +1,4 @@
-"""Wrong labels on purpose, with the truth kept: how well does a score find them?"""
+"""Add label noise and keep the true labels, to test how well scores find it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from datassay.errors import DataError
 def add_label_noise(
     samples: SampleSet, rate: float | None, *, kind: Any = "uniform", seed: int = 0
 ) -> SampleSet:
-    """The samples with some labels changed; x, ids and order stay.
+    """Change some labels; x, ids and order stay.
 
     "uniform", "pair" and a mapping change exactly round(rate · m) labels, drawn without
     replacement, m being the samples that may change; a matrix draws every label by itself, so its

@@ -55,9 +55,9 @@ def _part(files: list[Path], part: str) -> Part | None:
     if images is None and labels is None:
         return None
     if images is None or labels is None:
-        found = images or labels
+        file = images or labels
         raise DataError(
-            f"images and labels must come together; beside {found} its counterpart is missing. "
+            f"images and labels must come together; beside {file} its counterpart is missing. "
             "Add it to the folder."
         )
     x = read_idx(images)
@@ -70,13 +70,13 @@ def _part(files: list[Path], part: str) -> Part | None:
 
 
 def _only(files: list[Path], pattern: str) -> Path | None:
-    found = {p.name.removesuffix(".gz"): p for p in reversed(files) if re.search(pattern, p.name)}
-    if len(found) > 1:
+    matches = {p.name.removesuffix(".gz"): p for p in reversed(files) if re.search(pattern, p.name)}
+    if len(matches) > 1:
         raise DataError(
-            f"a folder must hold one data set; got {', '.join(sorted(found))}. Move each set to a "
-            "folder of its own."
+            f"a folder must hold one data set; got {', '.join(sorted(matches))}. Move each set "
+            "to a folder of its own."
         )
-    return next(iter(found.values()), None)
+    return next(iter(matches.values()), None)
 
 
 def read_idx(path: Path) -> np.ndarray:

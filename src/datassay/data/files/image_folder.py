@@ -1,4 +1,4 @@
-"""A folder of class-named folders of images, as torchvision's ImageFolder reads it."""
+"""Read images from one folder a class, as torchvision's ImageFolder does."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def pixels(image: Any) -> np.ndarray:
 def _part(folder: Path, root: Path) -> Part:
     files, labels = [], []
     for class_folder in class_folders(folder):
-        found = sorted(p for p in class_folder.rglob("*") if p.suffix.lower() in SUFFIXES)
-        if not found:
+        images = sorted(p for p in class_folder.rglob("*") if p.suffix.lower() in SUFFIXES)
+        if not images:
             raise DataError(
                 f"every class folder must hold images; {class_folder} holds none of "
                 f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
             )
-        files += found
-        labels += [class_folder.name] * len(found)
+        files += images
+        labels += [class_folder.name] * len(images)
     if not files:
         raise DataError(
             f"an image folder must hold one folder a class; {folder} holds none. Sort the images "

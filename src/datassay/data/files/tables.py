@@ -139,8 +139,8 @@ def _csv(path: Path, ids: str | None) -> pa.Table:
     if ids in table.column_names and all(
         map(_INTEGER.fullmatch, table[ids].drop_null().to_pylist())
     ):
-        at = table.column_names.index(ids)
-        return table.set_column(at, ids, table[ids].cast(pa.int64()))
+        place = table.column_names.index(ids)
+        return table.set_column(place, ids, table[ids].cast(pa.int64()))
     return table
 
 

@@ -1,4 +1,4 @@
-"""Any map-style torch Dataset of (x, y) pairs; torch itself is never imported here."""
+"""Read any map-style torch Dataset of (x, y) pairs, without importing torch."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ def bateman_system(
         return (speed * t * u * rate).ravel()
 
     start = x[:, :-1].ravel()
-    found = solve_ivp(change, (0.0, 1.0), start, "DOP853", rtol=RELATIVE, atol=ABSOLUTE)
-    if not found.success:
+    solution = solve_ivp(change, (0.0, 1.0), start, "DOP853", rtol=RELATIVE, atol=ABSOLUTE)
+    if not solution.success:
         raise DataError(
-            f"the Bateman equations could not be solved up to t = {t.max():g}: {found.message} "
+            f"the Bateman equations could not be solved up to t = {t.max():g}: {solution.message} "
             "With coefficients above 0 the solution ends at a finite time; shorten t."
         )
-    return found.y[:, -1].reshape(len(x), m + 1)
+    return solution.y[:, -1].reshape(len(x), m + 1)

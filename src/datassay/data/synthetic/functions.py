@@ -116,13 +116,13 @@ def function_problem(name: str) -> FunctionProblem:
         domain = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, LONGEST]])
         inputs, outputs = ("u₀", "η₀", "t"), ("u(t)", "η(t)")
         return FunctionProblem("bateman", bateman, domain, inputs, outputs)
-    found = re.fullmatch(r"bateman:([1-9]\d?)", name)
-    if found is None:
+    match = re.fullmatch(r"bateman:([1-9]\d?)", name)
+    if match is None:
         raise SettingError(
             "the function must be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or "
             f"package.module:function; got {name!r}."
         )
-    return _several_materials(int(found[1]))
+    return _several_materials(int(match[1]))
 
 
 def _several_materials(m: int) -> FunctionProblem:

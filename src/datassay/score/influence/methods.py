@@ -25,6 +25,7 @@ from datassay.score.influence.lissa import lissa
 from datassay.score.influence.problem import Problem
 from datassay.score.influence.tracin import tracin
 from datassay.score.linear.outcome import Outcome, outcome
+from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
 
 # A new method is a function from a problem and its settings to output changes, and one line here.
@@ -44,12 +45,12 @@ def influence(
     val: SampleSet | None = None,
     *,
     method: str = "gauss_newton",
-    loss: str = "auto",
-    measure: str = "output",
-    damping: float = 0.01,
-    weight_decay: float = 0.0,
+    loss: str = Influence.loss,
+    measure: str = Queries.measure,
+    damping: float = Influence.damping,
+    weight_decay: float = Training.weight_decay,
     removed: Sequence[int] | np.ndarray | None = None,
-    top: int | None = None,
+    top: int | None = Queries.top,
     precision: str = "float64",
     seed: int = 0,
     progress: Progress = silent,

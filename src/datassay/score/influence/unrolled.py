@@ -36,6 +36,7 @@ from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.attribution import Attribution, OutputChanges, assemble
 from datassay.score.linear.outcome import outcome
+from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
 
 STEP = "differentiate the training run"
@@ -48,12 +49,12 @@ def unrolled(
     val: SampleSet | None = None,
     *,
     lr: float,
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    loss: str = "auto",
-    measure: str = "output",
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    loss: str = Influence.loss,
+    measure: str = Queries.measure,
     removed: Sequence[int] | np.ndarray | None = None,
-    top: int | None = None,
+    top: int | None = Queries.top,
     precision: str = "float32",
     progress: Progress = silent,
 ) -> Attribution:

@@ -16,6 +16,7 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.settings import Smoothing
 
 SMOOTHINGS = ("functional", "isotropic")
 
@@ -49,8 +50,8 @@ def group_information(
     lin: Linearization,
     groups: Sequence[np.ndarray] | Shaped[np.ndarray, " n"],
     *,
-    smoothing: str = "functional",
-    sigma: float = 1.0,
+    smoothing: str = Smoothing.smoothing,
+    sigma: float = Smoothing.sigma,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> GroupInformation:

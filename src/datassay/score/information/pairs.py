@@ -14,6 +14,7 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.information.groups import check_smoothing, informations
 from datassay.score.linear.training_run import training_run
+from datassay.score.settings import Queries, Smoothing
 
 
 @result
@@ -58,9 +59,9 @@ def pair_information(
     pairs: ArrayLike | None = None,
     *,
     among: ArrayLike | None = None,
-    top: int | None = None,
-    smoothing: str = "functional",
-    sigma: float = 1.0,
+    top: int | None = Queries.top,
+    smoothing: str = Smoothing.smoothing,
+    sigma: float = Smoothing.sigma,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> PairInformation:

@@ -11,6 +11,7 @@ from datassay.results import result
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.information.groups import GroupInformation, group_information
 from datassay.score.sample_information import SampleInformation, sample_information
+from datassay.score.settings import Smoothing
 
 
 @result
@@ -32,7 +33,7 @@ def source_information(
     lin: Linearization,
     source: Shaped[np.ndarray, " named"],
     *,
-    sigma: float = 1.0,
+    sigma: float = Smoothing.sigma,
     seed: int = 0,
     **run: float | int | str,
 ) -> SourceInformation:

@@ -12,6 +12,7 @@ from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics, check_dynamics, filter_values
 from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 from datassay.score.linear.panels import panels
+from datassay.score.settings import Training
 
 
 @result
@@ -49,11 +50,11 @@ class TrainingRun:
 def training_run(
     lin: Linearization,
     *,
-    lr: float | str = "auto",
-    steps: int = 2000,
-    weight_decay: float = 0.0,
-    reduction: str = "sum",
-    dynamics: str = "flow",
+    lr: float | str = Training.lr,
+    steps: int = Training.steps,
+    weight_decay: float = Training.weight_decay,
+    reduction: str = Training.reduction,
+    dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> TrainingRun:
     """Check the settings of a run against the linearisation.

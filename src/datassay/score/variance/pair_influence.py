@@ -21,6 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
+from datassay.score.settings import Influence
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,9 @@ def pair_influence(
     model: nn.Module,
     train: SampleSet,
     *,
-    loss: str = "auto",
-    ridge: float = 0.0,
-    damping: float = 0.01,
+    loss: str = Influence.loss,
+    ridge: float = Influence.ridge,
+    damping: float = Influence.damping,
     projection: int | str | None = "auto",
     seed: int = 0,
     progress: Progress = silent,

@@ -8,7 +8,7 @@ import numpy as np
 
 from datassay.commands.complexity.curve.findings import CHECKED, CurveFindings
 from datassay.complexity.needed_samples import NeededSamples
-from datassay.report.advice import Advice
+from datassay.report.advice import Advice, most_urgent_first
 from datassay.report.wording import count, number, percent
 
 # From this share of the interval's width on, the validation samples are what limits it.
@@ -17,31 +17,15 @@ MOSTLY_VALIDATION = 0.5
 SMALL_GAIN = 0.1
 
 
-def curve_advice(findings: CurveFindings) -> tuple[Advice, ...]:
-    """What to do next, most urgent first.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        What each wanted score needs, what twice the samples bring, whether the law holds here, and
-        what would make the answer surer.
-    """
-    told = [_needed(findings, one) for one in findings.needed]
-    told += [_twice(findings), *_forecast(findings), *_validation(findings)]
-    order = {"act": 0, "look": 1, "fine": 2}
-    return tuple(sorted(told, key=lambda a: order[a.severity]))
+def advice(findings: CurveFindings) -> tuple[Advice, ...]:
+    """What to do next, most urgent first."""
+    advices = [_needed(findings, one) for one in findings.needed]
+    advices += [_twice(findings), *_forecast(findings), *_validation(findings)]
+    return most_urgent_first(advices)
 
 
 def samples(n: float) -> str:
-    """A number of samples that is no more exact than it can be.
-
-    Args:
-        n: any positive number, or infinity.
-
-    Returns:
-        Two significant digits, such as "2,300"; "never" for infinity.
-    """
+    """A number of samples that is no more exact than it can be: "2,300", for infinity "never"."""
     if not math.isfinite(n):
         return "never"
     if n >= 1e9:
@@ -51,14 +35,7 @@ def samples(n: float) -> str:
 
 
 def span(one: NeededSamples) -> str:
-    """The interval of a number of samples in words.
-
-    Args:
-        one: what a score needs.
-
-    Returns:
-        "1,500 to 8,000", or without an upper end "at least 1,500".
-    """
+    """The interval in words: "1,500 to 8,000", or without an upper end "at least 1,500"."""
     if not math.isfinite(one.low):
         return "no number of samples"
     if not math.isfinite(one.high):
@@ -68,11 +45,11 @@ def span(one: NeededSamples) -> str:
 
 def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
     wanted = f"{findings.metric[0].upper()}{findings.metric[1:]} {one.score:g}"
-    level = f"{100 * one.level:.0f} % interval: {span(one)}"
+    level = f"{findings.interval}: {span(one)}"
     never = 1 - one.reached_by
     doubt = f" In {percent(round(never, 3))} of the draws no number of samples is enough."
     if not math.isfinite(one.median):
-        ceiling = findings.found.ceiling
+        ceiling = findings.extrapolation.ceiling
         sure = one.reached_by < 1 - one.level
         may = "will hardly be" if sure else "may never be"
         return Advice(
@@ -91,25 +68,17 @@ def _needed(findings: CurveFindings, one: NeededSamples) -> Advice:
             + ("." if sure else ", but on other validation samples it can be less.")
             + doubt * (never > 0),
         )  # fmt: skip
-    told = f"{level}." + doubt * (never > 0) + _times(findings, one)
+    sentence = f"{level}." + doubt * (never > 0) + _times(findings, one)
     if vague(findings, one):
         headline = f"{wanted} takes {span(one)} samples, and may be out of reach"
-        return Advice("needed", "look", headline, told)
+        return Advice("needed", "look", headline, sentence)
     more = samples(one.median - findings.n)
     headline = f"{wanted} needs about {samples(one.median)} samples: {more} more"
-    return Advice("needed", "act" if math.isfinite(one.high) else "look", headline, told)
+    return Advice("needed", "act" if math.isfinite(one.high) else "look", headline, sentence)
 
 
 def vague(findings: CurveFindings, one: NeededSamples) -> bool:
-    """Whether a median would say more than is known.
-
-    Args:
-        findings: one curve.
-        one: what a score needs.
-
-    Returns:
-        True without an upper end, where the median lies beyond what intervals were checked to.
-    """
+    """No upper end, and a median beyond what intervals were checked to: it says too much."""
     return math.isinf(one.high) and one.median > CHECKED * findings.n
 
 
@@ -125,7 +94,7 @@ def _times(findings: CurveFindings, one: NeededSamples) -> str:
 
 def _twice(findings: CurveFindings) -> Advice:
     n = np.array([1.0, 2.0]) * findings.n
-    scores = findings.found.draws.errors(n)
+    scores = findings.extrapolation.draws.errors(n)
     gain = np.quantile(scores[:, 0] - scores[:, 1], [0.05, 0.5, 0.95])
     unit = "points of accuracy" if findings.metric == "accuracy" else "of R²"
     scale = 100 if findings.metric == "accuracy" else 1
@@ -141,22 +110,22 @@ def _twice(findings: CurveFindings) -> Advice:
 
 
 def _forecast(findings: CurveFindings) -> list[Advice]:
-    found = findings.forecast
-    if found is None:
+    forecast = findings.forecast
+    if forecast is None:
         return []
-    told = (
-        f"From at most {found.from_n:,} samples, {number(found.median)} "
-        f"({number(found.low)} to {number(found.high)}) was to be expected at {found.n:,}; "
-        f"measured {number(found.measured)}."
+    sentence = (
+        f"From at most {forecast.from_n:,} samples, {number(forecast.median)} "
+        f"({number(forecast.low)} to {number(forecast.high)}) was to be expected at "
+        f"{forecast.n:,}; measured {number(forecast.measured)}."
     )
-    if found.holds:
-        return [Advice("does it hold", "fine", "The smaller sizes predict the largest", told)]
-    side = "better" if found.measured > found.high else "worse"
+    if forecast.holds:
+        return [Advice("does it hold", "fine", "The smaller sizes predict the largest", sentence)]
+    side = "better" if forecast.measured > forecast.high else "worse"
     return [
         Advice(
             "does it hold", "look", f"The largest size does {side} than the smaller ones predict",
-            f"{told} The curve bends otherwise than the laws here: trust the extrapolation less, "
-            "and measure again when there are more samples.",
+            f"{sentence} The curve bends otherwise than the laws here: trust the extrapolation "
+            "less, and measure again when there are more samples.",
         )
     ]  # fmt: skip
 

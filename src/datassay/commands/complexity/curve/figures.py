@@ -17,59 +17,22 @@ FARTHEST = 64
 POINTS = 120
 
 
-def curve_figures(findings: CurveFindings) -> dict[str, tuple[str, str]]:
-    """All the figures of a learning curve.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    metric = findings.metric
-    drawn = {
-        "score": (
-            score_figure(findings),
-            f"{metric} against training samples: every fit, extrapolation with its interval",
-        ),
-        "error": (
-            error_figure(findings),
-            "Error against training samples on logarithmic axes, with the power law",
-        ),
-    }
-    return {name: (str(figure.to_json()), text) for name, (figure, text) in drawn.items()}
-
-
-def reach(findings: CurveFindings) -> float:
-    """Where the horizontal axis ends.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        Samples: what the wanted scores need, at least 8 and at most 64 times what there is.
-    """
+def _reach(findings: CurveFindings) -> float:
+    """Where the axis ends: what the wanted scores need, 8 to 64 times the samples there are."""
     ends = [v for one in findings.needed for v in (one.median, one.high) if np.isfinite(v)]
-    return float(np.clip(1.3 * max(ends, default=0), AHEAD[-1] * findings.n,
-                         FARTHEST * findings.n))  # fmt: skip
+    least, most = AHEAD[-1] * findings.n, FARTHEST * findings.n
+    return float(np.clip(1.3 * max(ends, default=0), least, most))
 
 
 def score_figure(findings: CurveFindings) -> Figure:
-    """Score of every fit, the median law with its interval, the scores wanted.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        The figure.
-    """
+    """Score of every fit, the median law with its interval, the scores wanted."""
     import plotly.graph_objects as go
 
-    curve, metric = findings.found.curve, findings.metric
-    n = np.geomspace(findings.found.covers, reach(findings), POINTS)
-    low, median, high = findings.found.score(n)
+    curve, metric = findings.extrapolation.curve, findings.metric
+    n = np.geomspace(findings.extrapolation.covers, _reach(findings), POINTS)
+    low, median, high = findings.extrapolation.score(n)
     figure = go.Figure()
-    _band(figure, n, low, high, f"{100 * findings.found.level:.0f} % interval")
+    _band(figure, n, low, high, findings.interval)
     figure.add_scatter(
         x=n, y=median, mode="lines", name="law, median",
         line={"color": BLUE, "width": 2.5},
@@ -95,28 +58,21 @@ def score_figure(findings: CurveFindings) -> Figure:
 
 
 def error_figure(findings: CurveFindings) -> Figure:
-    """The same as 1 − score on two logarithmic axes, where a power law without floor is straight.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        The figure.
-    """
+    """1 − score on two logarithmic axes, where a power law without floor is straight."""
     import plotly.graph_objects as go
 
-    curve = findings.found.curve
-    n = np.geomspace(findings.found.covers, reach(findings), POINTS)
-    low, median, high = np.maximum(1 - findings.found.score(n), 1e-5)
+    curve = findings.extrapolation.curve
+    n = np.geomspace(findings.extrapolation.covers, _reach(findings), POINTS)
+    low, median, high = np.maximum(1 - findings.extrapolation.score(n), 1e-5)
     figure = go.Figure()
-    _band(figure, n, high, low, f"{100 * findings.found.level:.0f} % interval")
+    _band(figure, n, high, low, findings.interval)
     figure.add_scatter(
         x=n, y=median, mode="lines", name="law, median", line={"color": BLUE, "width": 2.5},
         hovertemplate="%{x:,.0f} samples: error %{y:.3g}<extra></extra>",
     )  # fmt: skip
     every = np.geomspace(curve.sizes[0], n[-1], POINTS)
     figure.add_scatter(
-        x=every, y=np.maximum(findings.found.law.errors(every)[0], 1e-5), mode="lines",
+        x=every, y=np.maximum(findings.extrapolation.law.errors(every)[0], 1e-5), mode="lines",
         name="power law of the mean",
         line={"color": INK, "width": 1.5, "dash": "dot"},
         hovertemplate="%{x:,.0f} samples: error %{y:.3g}<extra></extra>",

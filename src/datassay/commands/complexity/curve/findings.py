@@ -23,7 +23,7 @@ class CurveFindings:
         samples: the training samples.
         validation: those that no fit saw.
         model: as the user named it.
-        found: the curve, extrapolated.
+        extrapolation: the curve, extrapolated.
         blind: the same without resampling the validation samples.
         needed: for each score asked about, ascending.
         forecast: the largest size predicted from the smaller ones; None where there are too few.
@@ -34,7 +34,7 @@ class CurveFindings:
     samples: SampleSet
     validation: SampleSet
     model: str
-    found: Extrapolation
+    extrapolation: Extrapolation
     blind: Extrapolation
     needed: tuple[NeededSamples, ...]
     forecast: Forecast | None
@@ -44,21 +44,31 @@ class CurveFindings:
     @property
     def n(self) -> int:
         """The largest size that was measured."""
-        return int(self.found.curve.sizes[-1])
+        return int(self.extrapolation.curve.sizes[-1])
+
+    @property
+    def repeats(self) -> int:
+        """Fits a size."""
+        return self.extrapolation.curve.errors.shape[1]
+
+    @property
+    def interval(self) -> str:
+        """What the intervals are called: "90 % interval"."""
+        return f"{100 * self.extrapolation.level:.0f} % interval"
 
     @property
     def metric(self) -> str:
         """What is scored: "accuracy" or "R²"."""
-        return self.found.curve.metric
+        return self.extrapolation.curve.metric
 
     @property
     def now(self) -> float:
         """The mean score of the fits to the largest size."""
-        return float(self.found.curve.score[-1].mean())
+        return float(self.extrapolation.curve.score[-1].mean())
 
     @property
     def validation_share(self) -> float:
         """Of the interval's width at the largest size, what the validation samples account for."""
         n = np.array([float(self.n)])
-        whole, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.found, self.blind))
+        whole, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
         return float(1 - blind / whole) if whole > 0 else 0.0

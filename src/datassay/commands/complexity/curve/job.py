@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 
 from datassay.commands.command import closing_facts
 from datassay.commands.complexity.curve.findings import CurveFindings
+from datassay.commands.complexity.settings import CurveSettings
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.learners import named_learner
-from datassay.complexity.needed_samples import LEVEL, Extrapolation, extrapolate, forecast
+from datassay.complexity.needed_samples import extrapolate, forecast
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -21,32 +21,7 @@ from datassay.report.wording import count, number
 EXTRAPOLATE = "fit laws to resampled curves"
 
 
-@dataclass(frozen=True, slots=True)
-class CurveSettings:
-    """What the job can be told; every default is what `datassay complexity DATA` does.
-
-    Attributes:
-        model: as for `named_learner`.
-        accuracy: scores wanted; none: the one of half the present error.
-        sizes: numbers of training samples; None: eight, from a 64th of the samples to all.
-        repeats: fits a size.
-        level: of the intervals.
-        store: folder that keeps finished sizes, or None.
-        seed: of subsets, starting weights, batches and draws.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    model: str = "mlp"
-    accuracy: tuple[float, ...] = ()
-    sizes: tuple[int, ...] | None = None
-    repeats: int = 10
-    level: float = LEVEL
-    store: Path | None = None
-    seed: int = 0
-    command: str = ""
-
-
-def run_curve(
+def run(
     train: SampleSet, val: SampleSet, settings: CurveSettings, progress: Progress = silent
 ) -> CurveFindings:
     """Everything `datassay complexity DATA` computes, without writing anything.
@@ -58,35 +33,35 @@ def run_curve(
         progress: called with (step, units done, units in all).
 
     Returns:
-        The findings, ready for `write_curve`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         DatassayError: bad samples or model; one sentence says which.
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    _check(settings)
+    check_settings(settings)
     learner = named_learner(settings.model, train, repeats=settings.repeats, seed=settings.seed)
     curve = accuracy_curve(
         learner, train, val,
         sizes=settings.sizes, seed=settings.seed, store=settings.store, progress=progress,
     )  # fmt: skip
-    how = {"level": settings.level, "seed": settings.seed}
     progress(EXTRAPOLATE, 0, 3)
-    found = extrapolate(curve, **how)
+    extrapolation = extrapolate(curve, seed=settings.seed)
     progress(EXTRAPOLATE, 1, 3)
-    blind = extrapolate(curve, resample_validation=False, **how)
+    blind = extrapolate(curve, resample_validation=False, seed=settings.seed)
     progress(EXTRAPOLATE, 2, 3)
-    checked = forecast(curve, **how)
+    checked = forecast(curve, seed=settings.seed)
     progress(EXTRAPOLATE, 3, 3)
     wanted = settings.accuracy or _default_scores(curve)
-    needed = tuple(found.needed(score) for score in sorted(set(wanted)))
-    findings = CurveFindings(train, val, settings.model, found, blind, needed, checked)
+    needed = tuple(extrapolation.needed(score) for score in sorted(set(wanted)))
+    findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, checked)
     facts = _facts(findings, settings) | closing_facts(started, settings.command)
-    return replace(findings, facts=facts, warnings=_warnings(found))
+    return replace(findings, facts=facts, warnings=_warnings(curve))
 
 
-def _check(settings: CurveSettings) -> None:
+def check_settings(settings: CurveSettings) -> None:
+    """Refuse, before any work is done, a setting outside its rule."""
     for score in settings.accuracy:
         if not 0 < score < 1:
             raise SettingError(
@@ -108,13 +83,13 @@ def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
 
 
 def _facts(findings: CurveFindings, settings: CurveSettings) -> dict[str, str]:
-    train, val, curve = findings.samples, findings.validation, findings.found.curve
+    train, val, curve = findings.samples, findings.validation, findings.extrapolation.curve
     part = "split off" if val.split_off else "given"
     sizes = ", ".join(f"{n:,}" for n in curve.sizes)
     return {
         "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
         "Model": settings.model,
-        "Sizes": f"{sizes}, {count(curve.errors.shape[1], 'fit')} each",
+        "Sizes": f"{sizes}, {count(findings.repeats, 'fit')} each",
         "Score now": f"{findings.metric} {number(findings.now)} with {findings.n:,} samples",
         "Wanted": ", ".join(f"{n.score:g}" for n in findings.needed),
         "Seed": str(settings.seed),
@@ -122,9 +97,8 @@ def _facts(findings: CurveFindings, settings: CurveSettings) -> dict[str, str]:
     }
 
 
-def _warnings(found: Extrapolation) -> tuple[str, ...]:
-    curve, notes = found.curve, []
-    mean = curve.score.mean(1)
+def _warnings(curve: AccuracyCurve) -> tuple[str, ...]:
+    notes, mean = [], curve.score.mean(1)
     if 1 - mean[-1] > 0.9 * curve.start:
         notes.append(
             "the model is hardly better than the best constant guess, so there is no curve to "

@@ -27,23 +27,14 @@ COVERAGE = (
 )
 
 
-def curve_notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one curve.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
-    extrapolation = findings.found
-    law = extrapolation.law
-    repeats = count(extrapolation.curve.errors.shape[1], "fit")
+def notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run."""
+    law, fits = findings.extrapolation.law, count(findings.repeats, "fit")
     what = "1 − accuracy" if findings.metric == "accuracy" else "1 − R²"
     return (
         (
             "The curve",
-            f"{repeats} of {findings.model} at each size, each to a random part of the samples "
+            f"{fits} of {findings.model} at each size, each to a random part of the samples "
             "that holds the classes in proportion and contains the smaller parts of the same "
             f"repeat. The error is {what} on {len(findings.validation):,} samples that no fit saw. "
             "Networks train by Adam in batches of 64, 20 epochs but 500 to 3,000 updates, all fits "
@@ -56,7 +47,7 @@ def curve_notes(findings: CurveFindings) -> tuple[tuple[str, str], ...]:
             f"(n/{findings.n:,})^(−{number(float(law.exponent[0]))}). Only the interval says how "
             "well these three are known: floor and exponent trade places easily.",
         ),
-        ("Interval", INTERVAL.format(level=f"{100 * extrapolation.level:.0f} %")),
+        ("Interval", INTERVAL.format(level=f"{100 * findings.extrapolation.level:.0f} %")),
         ("How often it holds", COVERAGE),
         (
             "Samples needed",

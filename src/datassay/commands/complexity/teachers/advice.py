@@ -6,48 +6,25 @@ import numpy as np
 
 from datassay.commands.complexity.teachers.findings import TeacherFindings
 from datassay.complexity.laws import Law
-from datassay.report.advice import Advice
+from datassay.report.advice import Advice, most_urgent_first
 from datassay.report.wording import count, number
 
 GOOD_FIT = 0.9
 FEW_TEACHERS = 10
 
 
-def teacher_advice(findings: TeacherFindings) -> tuple[Advice, ...]:
-    """What to make of it, most urgent first.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        The law, teachers that were not recovered, and how sure the medians are.
-    """
-    told = [*_law(findings), *_lost(findings), *_spread(findings)]
-    order = {"act": 0, "look": 1, "fine": 2}
-    return tuple(sorted(told, key=lambda a: order[a.severity]))
+def advice(findings: TeacherFindings) -> tuple[Advice, ...]:
+    """What to make of it, most urgent first."""
+    return most_urgent_first([*_law(findings), *_lost(findings), *_spread(findings)])
 
 
 def written(law: Law) -> str:
-    """The law as people write it.
-
-    Args:
-        law: fitted to the medians.
-
-    Returns:
-        "N = −56.3 + 25.3·d".
-    """
+    """The law as people write it: "N = −56.3 + 25.3·d"."""
     return law.formula.replace("-", "−")
 
 
 def law_sentence(law: Law) -> str:
-    """The law with its R² and the interval of its factor.
-
-    Args:
-        law: fitted to the medians.
-
-    Returns:
-        "N = −56.3 + 25.3·d, R² 0.931 (90 % interval of the factor: 13.6 to 32.4)."
-    """
+    """The law with its R² and the interval of its factor."""
     low, high = law.interval["b"]
     return (
         f"{written(law)}, R² {law.r_squared:.3f} ({100 * law.level:.0f} % interval of the factor: "

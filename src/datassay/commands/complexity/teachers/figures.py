@@ -15,39 +15,19 @@ if TYPE_CHECKING:
 AXES = {"d": "inputs d", "m": "width m (log scale)", "d·log m": "d · log m"}
 
 
-def teacher_figures(findings: TeacherFindings) -> dict[str, tuple[str, str]]:
-    """All the figures of these findings.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        Figure name → (plotly JSON, what it shows for who cannot see it).
-    """
-    text = f"Sample complexity of each teacher against {findings.varied}, medians and law"
-    return {"complexity": (str(complexity_figure(findings).to_json()), text)}
-
-
 def complexity_figure(findings: TeacherFindings) -> Figure:
-    """N of each teacher, their medians and the fitted law (S3 Figs 2.8 to 2.10).
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        The figure; the axis of widths is logarithmic. Teachers that were not recovered are no
-        dots.
-    """
+    """N of each teacher, their medians and the fitted law (S3 Figs 2.8 to 2.10)."""
     import plotly.graph_objects as go
 
     x, n_opt, medians = findings.x, findings.table.n_opt, findings.medians
     order = np.argsort(x, kind="stable")
     figure = go.Figure()
-    found = np.isfinite(n_opt)
+    # Teachers that were not recovered are no dots.
+    recovered = np.isfinite(n_opt)
     across = np.broadcast_to(x[:, None], n_opt.shape)
     figure.add_scatter(
-        x=across[found], y=n_opt[found], mode="markers", name="one teacher",
-        marker={"color": GREY, "size": 6, "opacity": 0.5}, text=_names(findings, n_opt)[found],
+        x=across[recovered], y=n_opt[recovered], mode="markers", name="one teacher",
+        marker={"color": GREY, "size": 6, "opacity": 0.5}, text=_names(findings, n_opt)[recovered],
         hovertemplate="%{text}: %{y:,} samples<extra></extra>",
     )  # fmt: skip
     shown = order[np.isfinite(medians[order])]

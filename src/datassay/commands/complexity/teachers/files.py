@@ -1,49 +1,27 @@
-"""The files of the sample complexity of teacher networks: table, summary and page."""
+"""The files of the sample complexity of teacher networks: table and summary."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
-from datassay.commands.complexity.teachers.advice import teacher_advice
+import pyarrow as pa
+
 from datassay.commands.complexity.teachers.findings import TeacherFindings
-from datassay.commands.complexity.teachers.page import render_teacher_page
+from datassay.report.page import Page
 from datassay.report.tables import standard_json
-from datassay.report.write import write_pages
 
-TEACHER_FILES = ("trials.parquet", "summary.json", "index.html")
-
-
-def write_teachers(findings: TeacherFindings, out: Path) -> Path:
-    """Write TEACHER_FILES into a folder, all of them or none.
-
-    Args:
-        findings: of teacher networks.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
-    parts = (findings.table.to_table(), teacher_summary(findings), render_teacher_page(findings))
-    return write_pages(dict(zip(TEACHER_FILES, parts, strict=True)), out)
+FILES = {"trials.parquet": "every teacher", "summary.json": "the figures above"}
 
 
-def teacher_summary(findings: TeacherFindings) -> str:
-    """The sizes and the laws in figures.
+def files(findings: TeacherFindings, page: Page) -> dict[str, pa.Table | str]:
+    """What stands beside the page."""
+    return {"trials.parquet": findings.table.to_table(), "summary.json": _summary(findings, page)}
 
-    Args:
-        findings: of teacher networks.
 
-    Returns:
-        JSON text; a median that is not there is null.
-    """
+def _summary(findings: TeacherFindings, page: Page) -> str:
+    """JSON; a median that is not there is null."""
     return standard_json({
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": [asdict(a) for a in teacher_advice(findings)],
+        **page.head,
         "search": findings.table.search.manifest(),
         "varied": findings.varied,
         "sizes": [

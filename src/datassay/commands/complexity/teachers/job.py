@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from datassay.commands.command import closing_facts
+from datassay.commands.complexity.settings import TeacherSettings
 from datassay.commands.complexity.teachers.findings import TeacherFindings
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.complexity.sample_complexity import Search
@@ -22,34 +21,7 @@ from datassay.report.wording import count
 FEWEST_SIZES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TeacherSettings:
-    """What the job can be told; every default is what `datassay complexity --inputs …` does.
-
-    Attributes:
-        inputs: d of the networks.
-        width: m of the networks; every d goes with every m.
-        teachers: a size.
-        students: a teacher and sample size.
-        depth: bisections after the doubling.
-        max_samples: the largest sample size tried.
-        store: folder that keeps finished sizes, or None.
-        seed: of everything random.
-        command: what to print on the page as the command to repeat this.
-    """
-
-    inputs: tuple[int, ...] = (5,)
-    width: tuple[int, ...] = (5,)
-    teachers: int = 10
-    students: int = 20
-    depth: int = 4
-    max_samples: int = 4096
-    store: Path | None = None
-    seed: int = 0
-    command: str = ""
-
-
-def run_teachers(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
+def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
     """Everything `datassay complexity --inputs` computes, without writing anything.
 
     Args:
@@ -57,13 +29,13 @@ def run_teachers(settings: TeacherSettings, progress: Progress = silent) -> Teac
         progress: called with (step, units done, units in all).
 
     Returns:
-        The findings, ready for `write_teachers`.
+        The findings, ready for `page` and `files`.
 
     Raises:
         SettingError: a setting is outside its rule, or the store belongs to other settings.
     """
     started = time.perf_counter()
-    _check(settings)
+    check_settings(settings)
     search = Search(
         n_teachers=settings.teachers,
         n_students=settings.students,
@@ -80,7 +52,8 @@ def run_teachers(settings: TeacherSettings, progress: Progress = silent) -> Teac
     return TeacherFindings(table, varied, laws, facts, _warnings(table, laws))
 
 
-def _check(settings: TeacherSettings) -> None:
+def check_settings(settings: TeacherSettings) -> None:
+    """Refuse, before any work is done, a setting outside its rule."""
     for name in ("teachers", "students", "max_samples"):
         if getattr(settings, name) < 1:
             shown = name.replace("_", "-")

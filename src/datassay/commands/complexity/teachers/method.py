@@ -6,15 +6,8 @@ from datassay.commands.complexity.teachers.findings import TeacherFindings
 from datassay.report.wording import count
 
 
-def teacher_notes(findings: TeacherFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
+def notes(findings: TeacherFindings) -> tuple[tuple[str, str], ...]:
+    """Terms and what they mean in this run."""
     search = findings.table.search
     recipe = search.recipe
     return (

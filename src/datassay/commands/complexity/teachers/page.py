@@ -6,102 +6,67 @@ import math
 
 import numpy as np
 
-from datassay.commands.complexity.teachers.advice import teacher_advice, written
-from datassay.commands.complexity.teachers.figures import teacher_figures
+from datassay.commands.complexity.teachers.advice import advice, law_sentence, written
+from datassay.commands.complexity.teachers.figures import complexity_figure
+from datassay.commands.complexity.teachers.files import FILES
 from datassay.commands.complexity.teachers.findings import TeacherFindings
-from datassay.commands.complexity.teachers.method import teacher_notes
+from datassay.commands.complexity.teachers.method import notes
 from datassay.complexity.sample_complexity import SampleComplexity
-from datassay.report.old_html import advice_cards, render
-from datassay.report.page import Row
+from datassay.report.page import Figure, Page, Row, Section, Table, Text
 
-SIZE_COLUMNS = ["inputs d", "width m", "median N", "range over teachers", "not recovered"]
-LAW_COLUMNS = ["law", "R² of the medians", "with teachers resampled"]
-
-
-def render_teacher_page(findings: TeacherFindings) -> str:
-    """The findings as one self-contained HTML page; see `html.render` for what it promises.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        HTML.
-    """
-    scripts = ("figures.js",)
-    return render("teachers.html", scripts, _context(findings), teacher_figures(findings))
+SIZE_COLUMNS = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
+LAW_COLUMNS = ("law", "R² of the medians", "with teachers resampled")
 
 
-def _context(findings: TeacherFindings) -> dict[str, object]:
-    sections = [
-        ("next", "What to do next"),
-        ("complexity", "Samples needed"),
-        ("sizes", "Every size"),
-        *([("laws", "Laws")] * bool(findings.laws)),
-        ("method", "Method"),
-    ]
-    return {
-        "brand": "datassay complexity · how many samples recover a network",
-        "title": "Sample complexity of teacher networks",
-        "lead": lead(findings),
-        "facts": findings.facts,
-        "warnings": findings.warnings,
-        "advice": advice_cards(teacher_advice(findings)),
-        "gallery_view": "all",
-        "sections": sections,
-        "size_columns": SIZE_COLUMNS,
-        "size_rows": size_rows(findings),
-        "law_columns": LAW_COLUMNS,
-        "law_rows": law_rows(findings),
-        "method": teacher_notes(findings),
-    }
-
-
-def lead(findings: TeacherFindings) -> str:
-    """The answer in one sentence.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        The law with its R², or how many sizes there are.
-    """
+def page(findings: TeacherFindings) -> Page:
+    """Everything that the command says of teacher networks."""
     law = findings.law
-    if law is None:
-        return "samples from which half of the students recover their teacher"
-    return f"{written(law)} with R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
+    lead = "samples from which half of the students recover their teacher"
+    if law is not None:
+        fit = f"R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
+        lead = f"{written(law)} with {fit}"
+    return Page(
+        brand="datassay complexity · how many samples recover a network",
+        title="Sample complexity of teacher networks",
+        lead=lead,
+        facts=findings.facts,
+        warnings=findings.warnings,
+        advice=advice(findings),
+        sections=_sections(findings),
+        method=notes(findings),
+        files=FILES,
+        answer=() if law is None else (law_sentence(law),),
+    )
 
 
-def size_rows(findings: TeacherFindings) -> list[Row]:
-    """The table of sizes.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        d, m, median N, least and most over the teachers, teachers not recovered.
-    """
-    return [_size_row(s) for s in findings.table.sizes]
-
-
-def law_rows(findings: TeacherFindings) -> list[Row]:
-    """The laws, best first.
-
-    Args:
-        findings: of teacher networks.
-
-    Returns:
-        Formula, R² and its interval.
-    """
-    rows = []
-    for law in findings.laws:
-        low, high = law.r_squared_interval
-        rows.append(Row(written(law), (f"{law.r_squared:.3f}", f"{low:.3f} to {high:.3f}")))
-    return rows
+def _sections(findings: TeacherFindings) -> tuple[Section, ...]:
+    text = f"Sample complexity of each teacher against {findings.varied}, medians and law"
+    rows = tuple(_size_row(size) for size in findings.table.sizes)
+    sections = (
+        Section("complexity", "Samples needed", "Samples needed", (
+            Text("How many samples half of the students need to recover their teacher. A dot is "
+                 "one teacher, a diamond the median of a size."),
+            Figure("complexity", complexity_figure(findings), text),
+        )),
+        Section("sizes", "Every size", "Every size", (
+            Table("Sample complexity by size", SIZE_COLUMNS, rows, in_terminal=True),
+        )),
+    )  # fmt: skip
+    if not findings.laws:
+        return sections
+    laws = tuple(
+        Row(
+            written(law),
+            (f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval)),
+        )
+        for law in findings.laws
+    )
+    return (*sections, Section("laws", "Laws", "Laws", (Table("Laws", LAW_COLUMNS, laws),)))
 
 
 def _size_row(size: SampleComplexity) -> Row:
-    found = size.n_opt[np.isfinite(size.n_opt)]
+    recovered = size.n_opt[np.isfinite(size.n_opt)]
     median = f"{size.median:,.0f}" if math.isfinite(size.median) else "not recovered"
-    spread = f"{found.min():,.0f} to {found.max():,.0f}" if len(found) else "–"
+    spread = f"{recovered.min():,.0f} to {recovered.max():,.0f}" if len(recovered) else "–"
     lost = f"{size.n_not_recovered} of {len(size.n_opt)}"
     return Row(str(size.n_inputs), (str(size.width), median, spread, lost))

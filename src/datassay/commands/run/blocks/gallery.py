@@ -79,6 +79,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     suggested = label_text(samples.class_names, issues.suggested_label[i])
     suspect = bool(issues.is_issue[i])
     differs = suggested != texts["label"] and (samples.is_classification or suspect)
+    fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
     return Card(
         **texts,
         drawing=drawing,
@@ -86,6 +87,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         figures=(
             (f"{number(information)} nats", "information"),
             (f"issue {score:.2f}".replace("-", "−"), "label issue score"),
+            *fit,
         ),
         verdict="suspect label" if suspect else "",
         views=views,

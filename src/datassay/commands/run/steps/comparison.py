@@ -1,4 +1,4 @@
-"""What retraining real networks adds to a run: the cost of removal, and who won."""
+"""Retraining real networks: what removal costs, and who won."""
 
 from __future__ import annotations
 
@@ -66,17 +66,6 @@ def retrain_and_compare(
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
-    Args:
-        models: one starting network a seed.
-        train: the training samples.
-        val: the validation samples.
-        information: of the training samples.
-        issues: their label scores.
-        adversarial: which inputs are adversarial on purpose; None where none are.
-        seed: of batches and random rankings.
-        progress: called with (step, units done, units in all).
-        store: keeps what is trained, so that an interrupted call goes on; None keeps nothing.
-
     Returns:
         Losses and margins, the removal curve, and who won.
     """
@@ -85,12 +74,9 @@ def retrain_and_compare(
     outputs = trained.outputs(torch.as_tensor(train.x).float())
     losses = sample_losses(outputs, train, recipe)
     rivals = baselines(
-        outputs.numpy(),
-        losses.double().numpy(),
-        train.y,
-        train.ids,
+        outputs.numpy(), losses.double().numpy(), train.y, train.ids,
         is_classification=train.is_classification,
-    )
+    )  # fmt: skip
     info = information.information
     rankings = {
         LOWEST_FIRST: np.argsort(info, kind="stable"),
@@ -101,16 +87,9 @@ def retrain_and_compare(
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     curve = removal_curve(
-        models,
-        train,
-        val,
-        rankings,
-        fractions=usable_fractions(len(train)),
-        trained=trained,
-        seed=seed,
-        store=store,
-        progress=progress,
-    )
+        models, train, val, rankings, fractions=usable_fractions(len(train)), trained=trained,
+        seed=seed, store=store, progress=progress,
+    )  # fmt: skip
     contests = _removal_contests(curve)
     contests += _label_contests(
         models, train, val, issues, information, rivals, trained, seed, progress, store
@@ -160,16 +139,10 @@ def _label_contests(
     }
     fraction = n_suspects / len(train)
     curve = removal_curve(
-        models,
-        train,
-        val,
-        rankings,
-        fractions=[fraction],
-        trained=trained,
-        seed=seed,
+        models, train, val, rankings, fractions=[fraction], trained=trained, seed=seed,
         store=store,
         progress=lambda _, done, total: progress("retrain without suspects", done, total),
-    )
+    )  # fmt: skip
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"
     return [removal_contest(curve, fraction, f"{measure} (higher is better)", [ours], others)]
 

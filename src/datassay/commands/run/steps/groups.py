@@ -1,4 +1,4 @@
-"""What the main job says of several samples at once: classes, sources, pairs and subsets."""
+"""Scores of several samples at once: classes, sources, pairs and subsets."""
 
 from __future__ import annotations
 
@@ -32,18 +32,10 @@ def by_group(
     settings: RunSettings,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Information by class and by source, where the samples have them.
-
-    Args:
-        lin: of the samples.
-        train: the samples.
-        information: theirs.
-        settings: of the run; its seed is that of the bootstrap.
-        progress: called with (step, groups done, groups in all).
+    """Information by class and by source, where the samples have several; of pairs and subsets.
 
     Returns:
-        The findings' `groups`, sums over samples, `whole_groups`, `pairs` and `average`. A single
-        class or source is no comparison and left out.
+        The findings' `groups`, sums over samples, `whole_groups`, `pairs` and `average`.
     """
     sums = {
         by: aggregate(information.information, names, seed=settings.seed)
@@ -63,37 +55,26 @@ def whole_groups(
 ) -> dict[str, GroupInformation]:
     """Information that each class and each source holds as one: lost when all of it is left out.
 
-    Args:
-        lin: of the samples.
-        train: the samples.
-        settings: of the run.
-        progress: called with (step, groups done, groups in all).
-
     Returns:
         "class" and "source" → nats a group, of smoothings that groups have; without those whose
         removal would take minutes.
     """
     if settings.smoothing not in SMOOTHINGS:
         return {}
-    found, work = {}, group_work(train, lin.form)
+    whole, work = {}, group_work(train, lin.form)
     for by, names in _labels(train).items():
         if work[by] <= MOST_GROUP_WORK:
-            found[by] = group_information(
+            whole[by] = group_information(
                 lin, names, smoothing=settings.smoothing, sigma=settings.sigma,
                 progress=progress, **settings.dynamics_settings,
             )  # fmt: skip
-    return found
+    return whole
 
 
 def likest_pairs(
     lin: Linearization, settings: RunSettings, progress: Progress
 ) -> PairInformation | None:
     """Information of each sample together with the one most like it.
-
-    Args:
-        lin: of the samples.
-        settings: of the run.
-        progress: called with (step, pairs done, pairs in all).
 
     Returns:
         At most n pairs; None where that would take long, or of a smoothing that pairs do not have.
@@ -115,16 +96,7 @@ def likest_pairs(
 def average_of(
     lin: Linearization, settings: RunSettings, progress: Progress
 ) -> AverageInformation | None:
-    """Information of each sample beside random subsets of the others.
-
-    Args:
-        lin: the linearisation.
-        settings: of the run; its seed is that of the subsets.
-        progress: called with (step, subsets done, subsets in all).
-
-    Returns:
-        The means; None where none were asked for.
-    """
+    """Information of each sample beside random subsets of the others; None if not asked for."""
     if not settings.subsets:
         return None
     return average_information(
@@ -134,15 +106,7 @@ def average_of(
 
 
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
-    """What leaving out whole groups takes.
-
-    Args:
-        train: the samples.
-        form: of their linearisation.
-
-    Returns:
-        "class" and "source" → additions and multiplications.
-    """
+    """Additions and multiplications that leaving out whole groups takes, by class and source."""
     n, b = len(train), form.n_rows // len(train)
     sizes = {
         by: np.unique(names, return_counts=True)[1].tolist() for by, names in _labels(train).items()
@@ -151,16 +115,7 @@ def group_work(train: SampleSet, form: Form) -> dict[str, float]:
 
 
 def pair_work(n: int, m: int, form: Form) -> float:
-    """What leaving out n pairs takes, and finding them.
-
-    Args:
-        n: samples.
-        m: queries.
-        form: of the linearisation.
-
-    Returns:
-        Additions and multiplications.
-    """
+    """Additions and multiplications that finding and leaving out n pairs takes, of m queries."""
     p, b = form.eigenproblem, form.n_rows // n
     return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
 

@@ -86,18 +86,11 @@ def plan_steps(
     settings: RunSettings,
     rates: dict[str, float],
 ) -> list[PlanStep]:
-    """Everything that a run does.
-
-    Args:
-        model: to be linearised.
-        train: the training samples.
-        val: the validation samples.
-        form: how the Jacobian would be collected.
-        settings: of the run; its attribution as `attribution_of` gives it.
-        rates: "float64" and "float32" → operations a second of a matrix product.
+    """The steps of a run, in their order.
 
     Returns:
-        The steps in their order.
+        One entry a step. The attribution of `settings` is as `attribution_of` gives it; `rates`
+        are operations a second of a matrix product in "float64" and "float32".
     """
     n, m, work = len(train), len(val), forward_work(model, train)
     trained = settings.attribution_at == "trained"
@@ -135,15 +128,7 @@ class ForwardWork:
 
 
 def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
-    """Count one sample's way through the network.
-
-    Args:
-        model: the network; left untouched.
-        samples: the first of them is tried.
-
-    Returns:
-        The count.
-    """
+    """Count the first sample's way through the network, which is left untouched."""
     frozen = frozen_copy(model, torch.float32)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         frozen(torch.tensor(samples.x[:1]).float())

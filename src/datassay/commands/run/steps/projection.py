@@ -1,4 +1,4 @@
-"""The projection that the main job takes where a rank correlation is asked for."""
+"""The projection of a run where a rank correlation is asked for."""
 
 from __future__ import annotations
 
@@ -46,13 +46,6 @@ def chosen_projection(
 ) -> ChosenProjection:
     """The smallest projection that reaches settings.rank_correlation, by measuring it.
 
-    Args:
-        model: to linearise.
-        train: the training samples.
-        val: the validation samples.
-        settings: of the run.
-        progress: called with (step, done, in all).
-
     Returns:
         The settings, unchanged where no correlation was asked for or nothing would be projected.
 
@@ -75,7 +68,7 @@ def chosen_projection(
         **settings.dynamics_settings,
     )
     if form.projection is None:
-        facts = {CHOICE: f"none, {form.outputs} outputs", REACHED: _told(quality, None)}
+        facts = {CHOICE: f"none, {form.outputs} outputs", REACHED: _correlations(quality, None)}
         missed = _missed(target, quality.unprojected["information"], "unprojected scores reach")
         return ChosenProjection(settings, facts, missed, quality)
     place = quality.smallest(target)
@@ -85,7 +78,7 @@ def chosen_projection(
     limit = quality.projection[taken]
     facts = {
         CHOICE: f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information",
-        REACHED: _told(quality, taken),
+        REACHED: _correlations(quality, taken),
     }
     chosen = replace(settings, projection=limit, outputs=form.outputs)
     return ChosenProjection(chosen, facts, missed, quality)
@@ -100,14 +93,14 @@ def _missed(target: float, reached: float, what: str) -> tuple[str, ...]:
     )
 
 
-def _told(quality: ProjectionQuality, place: int | None) -> str:
+def _correlations(quality: ProjectionQuality, place: int | None) -> str:
     """Every score's correlation at one of the projections, or without any."""
     parts = []
     for score in SCORES:
         if place is None:
-            found = f"{quality.unprojected[score]:.3f}"
+            value = f"{quality.unprojected[score]:.3f}"
         else:
             low, high = quality.low[score][place], quality.high[score][place]
-            found = f"{quality.correlation[score].mean(1)[place]:.3f} [{low:.3f}, {high:.3f}]"
-        parts.append(f"{score.replace('_', ' ')} {found}")
+            value = f"{quality.correlation[score].mean(1)[place]:.3f} [{low:.3f}, {high:.3f}]"
+        parts.append(f"{score.replace('_', ' ')} {value}")
     return f"{', '.join(parts)}; on {quality.n_samples} samples"

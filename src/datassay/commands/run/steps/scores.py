@@ -1,4 +1,4 @@
-"""What the main job computes of one linearisation, and what it leaves out where n is large.
+"""Scores of one linearisation, and what is left out where n is large.
 
 Retrained networks cost the same for any number of samples, scores grow with it, and effects on
 single predictions grow with it times the number of queries.
@@ -45,14 +45,7 @@ LEFT_OUT = (
 def attribution_of(
     settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
 ) -> str:
-    """What the setting "auto" stands for; other settings stay.
-
-    Args:
-        settings: of the run.
-        form: of the linearisation.
-        n: training samples.
-        m: validation samples.
-        is_classification: whether the targets are classes.
+    """What the setting "auto" stands for, of n training and m validation samples; others stay.
 
     Returns:
         "output", of several targets "loss", or "none" where n m effects would take minutes. At
@@ -68,26 +61,18 @@ def attribution_of(
 
 
 def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """One pass over all removals, with or without effects on each validation sample (at the start).
-
-    Args:
-        lin: the linearisation.
-        settings: of the run; its attribution as `attribution_of` gives it.
-        progress: called with (step, samples done, samples in all).
+    """Leave-one-outs and, where asked for, effects on each validation sample at the start.
 
     Returns:
-        The leave-one-outs and, where asked for, the effects.
+        Both; settings.attribution as `attribution_of` gives it.
     """
     if settings.attribution == "none" or settings.attribution_at == "trained":
         loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
         return RemovalScores(loo, None, None)
     return removal_scores(
-        lin,
-        measure=settings.attribution,
-        top=settings.top,
-        progress=progress,
+        lin, measure=settings.attribution, top=settings.top, progress=progress,
         **settings.dynamics_settings,
-    )
+    )  # fmt: skip
 
 
 def trained_effects(
@@ -98,15 +83,7 @@ def trained_effects(
     settings: RunSettings,
     progress: Progress,
 ) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
-    """Effects on single predictions of trained networks, averaged over them.
-
-    Args:
-        model: of their architecture.
-        networks: trained on all samples, by the loss that their targets call for.
-        train: the training samples.
-        val: the queries.
-        settings: of the run; its attribution as `attribution_of` gives it.
-        progress: called with (step, samples done, samples in all).
+    """Effects on single predictions of networks trained on all samples, averaged over them.
 
     Returns:
         The effects, and what the networks say of the queries: probabilities of classes by their
@@ -118,13 +95,13 @@ def trained_effects(
     n_parameters = sum(p.numel() for p in model.parameters())
     projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
     loss = task_loss(train)
-    found = influence(
+    attribution = influence(
         trained, train, val, loss=loss, measure=settings.attribution, top=settings.top,
         seed=settings.seed, progress=progress, projection=projection,
     )  # fmt: skip
     if loss == "cross_entropy":
         outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
-    return found, outputs.numpy()
+    return attribution, outputs.numpy()
 
 
 def check_of(
@@ -137,21 +114,13 @@ def check_of(
 ) -> RetrainingCheck | None:
     """Train the real network without some samples, as the linearised one was, and compare.
 
-    Args:
-        model: at the weights that were linearised.
-        train: the training samples.
-        val: the queries.
-        loo: of the linearised network.
-        settings: of the run.
-        progress: called with (step, updates done, updates in all).
-
     Returns:
         The comparison, of samples drawn at random; None where none was asked for.
     """
     if not settings.check:
         return None
     n, place = len(train), settings.store
-    found = retrain(
+    retrained = retrain(
         model, train, val, lr=loo.run.step * (n if settings.reduction == "mean" else 1),
         steps=loo.run.steps, weight_decay=settings.weight_decay, reduction=settings.reduction,
         loss="mse",
@@ -159,18 +128,11 @@ def check_of(
         store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
         progress=progress,
     )  # fmt: skip
-    return retraining_check(loo, found, seed=settings.seed)
+    return retraining_check(loo, retrained, seed=settings.seed)
 
 
 def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
-    """What the reader must know where the real network does not follow the linearised one.
-
-    Args:
-        check: of the run, or None.
-
-    Returns:
-        One warning, or none.
-    """
+    """One warning where the real network does not follow the linearised one."""
     if check is None or check.rank >= FOLLOWS:
         return ()
     return (
@@ -181,16 +143,7 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
 
 
 def trained_features(projection: int | str | None, n_rows: int, n_parameters: int) -> int | None:
-    """What the setting "auto" stands for where Jacobians are taken at trained weights.
-
-    Args:
-        projection: of the settings.
-        n_rows: samples times outputs.
-        n_parameters: of the network.
-
-    Returns:
-        Features a sample and output; None keeps the Jacobian whole.
-    """
+    """Features a sample and output of a Jacobian at trained weights; None keeps it whole."""
     if not isinstance(projection, str):
         return projection
     return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
@@ -199,17 +152,7 @@ def trained_features(projection: int | str | None, n_rows: int, n_parameters: in
 def influence_of(
     lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
 ) -> SampleInfluence | None:
-    """Influence at the ridge fit that judged the labels.
-
-    Args:
-        lin: the linearisation.
-        issues: of its labels.
-        seed: of the partners drawn.
-        progress: called with (step, samples done, samples in all).
-
-    Returns:
-        Moments of each sample's influence; None where they say nothing.
-    """
+    """Moments of each sample's influence at the ridge fit that judged the labels, if any."""
     try:
         return linear_influence(lin, ridge=issues.ridge, seed=seed, progress=progress)
     except DataError:  # too few samples, or fitted without error: nothing depends on it
@@ -217,14 +160,7 @@ def influence_of(
 
 
 def influence_facts(influence: SampleInfluence | None) -> dict[str, str]:
-    """Mean and variance over all pairs.
-
-    Args:
-        influence: of the samples, or None.
-
-    Returns:
-        Facts for the page.
-    """
+    """Mean and variance over all pairs, as a fact."""
     if influence is None:
         return {}
     spread = f" ± {influence.total_variance_error:.1g}" if influence.total_variance_error else ""

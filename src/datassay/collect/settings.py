@@ -1,0 +1,45 @@
+"""Settings of collecting, each default once; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What is collected of a network, and how.
+
+    Attributes:
+        projection: "auto": exact where it fits; None: exact; int: features a parameter tensor.
+        outputs: "joint", "averaged" or "auto".
+        memory: bytes to stay within; None: what is free.
+        products: precision of products over all rows: "auto", "float64", "float32" or "bfloat16".
+        device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
+        allow_trained: linearise even at weights that have seen these labels, with a warning.
+        seed: of the projection.
+    """
+
+    projection: int | str | None = "auto"
+    outputs: str = "auto"
+    memory: float | None = None
+    products: str = "auto"
+    device: str = "cpu"
+    allow_trained: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where chunks are computed, and where finished ones are kept.
+
+    Attributes:
+        store: folder or fsspec URL that keeps finished chunks; None keeps nothing.
+        engine: "in_process", "processes" or "ray".
+        address: of a running Ray cluster; None: none.
+        workers: of the engine; None: as many as it has.
+    """
+
+    store: str | None = None
+    engine: str = "in_process"
+    address: str | None = None
+    workers: int | None = None

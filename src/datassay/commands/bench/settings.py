@@ -1,0 +1,20 @@
+"""What `datassay bench` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datassay.setting import setting
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSettings:
+    """What the job can be told; every default is what `datassay bench` does."""
+
+    cases: tuple[str, ...] = setting(
+        (),
+        "leave-one-out, retraining, fidelity, labels, weights, polynomial (default: all).",
+        argument=True,
+    )
+    seed: int = setting(0, "Of data, networks and noise.")
+    command: str = ""

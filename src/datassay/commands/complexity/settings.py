@@ -1,0 +1,88 @@
+"""What `datassay complexity` can be told, for data and for teacher networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from datassay.commands.inputs import MODEL_HELP, SEED_HELP
+from datassay.errors import SettingError
+from datassay.setting import setting
+
+STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
+
+
+def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
+    """An option that is a list or a range of positive whole numbers.
+
+    Args:
+        text: "5,10,20", "5:40:5", or "5:40", which is at most so many values, evenly spaced.
+        name: of the option.
+        most: values of a range without a step.
+
+    Returns:
+        The numbers, ascending, each once.
+
+    Raises:
+        SettingError: it is neither, or a number is not positive.
+    """
+    rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text!r}."
+    ends = text.split(":")
+    parts = text.split(",") if len(ends) == 1 else ends
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts) or len(ends) > 3:
+        raise SettingError(rule)
+    numbers = [int(part) for part in parts]
+    if len(ends) == 1:
+        return tuple(sorted(set(numbers)))
+    low, high = numbers[:2]
+    if high < low:
+        raise SettingError(rule)
+    if len(ends) == 3:
+        return tuple(range(low, high + 1, numbers[2]))
+    intervals = max(1, min(most - 1, high - low))
+    return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSettings:
+    """What the job can be told; every default is what `datassay complexity DATA` does."""
+
+    model: str = setting("mlp", f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
+    accuracy: tuple[float, ...] = setting(
+        (), "Wanted (of a regression: R²); may be repeated.", show="half the present error"
+    )
+    sizes: tuple[int, ...] | None = setting(
+        None,
+        "Training samples to fit to, as 50,100,200,400.",
+        read=lambda text: whole_numbers(text, "sizes"),
+        show="eight, up to all",
+    )
+    repeats: int = setting(10, "Fits a size.")
+    store: Path | None = setting(None, STORE_HELP)
+    seed: int = setting(0, SEED_HELP)
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherSettings:
+    """What the job can be told; every default is what `datassay complexity --inputs …` does."""
+
+    inputs: tuple[int, ...] = setting(
+        (5,),
+        "Input dimensions d of teacher networks: 5:40 (eight values), 5:40:1 or 5,10,20.",
+        read=lambda text: whole_numbers(text, "inputs"),
+        show="",
+    )
+    width: tuple[int, ...] = setting(
+        (5,),
+        "Their widths m, written as --inputs; every d goes with every m.",
+        read=lambda text: whole_numbers(text, "width"),
+        show="5",
+    )
+    teachers: int = setting(10, "Teachers a size.")
+    students: int = setting(20, "Students a teacher and sample size.")
+    depth: int = setting(4, "Bisections after doubling.")
+    max_samples: int = setting(4096, "Largest sample size tried.")
+    store: Path | None = setting(None, STORE_HELP)
+    seed: int = setting(0, SEED_HELP)
+    command: str = ""

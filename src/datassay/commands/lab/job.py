@@ -1,0 +1,36 @@
+"""The job of `datassay lab`: run the experiments that were asked for."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from datassay.commands.lab.findings import LabFindings
+from datassay.commands.lab.settings import LabSettings
+from datassay.lab.run import chosen, run_lab
+from datassay.progress import Progress, silent
+
+
+def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
+    """Run experiments; finished ones are kept in `settings.out` and reused.
+
+    Args:
+        settings: what to run, and where it is kept.
+        progress: called with (step, units done, units in all).
+
+    Returns:
+        The findings, ready for `page` and `files`.
+
+    Raises:
+        SettingError: an unknown name, parameter or value, or a single experiment cannot run.
+        DataError: the seed cannot be used.
+    """
+    asked = chosen(settings.names, settings.parameters, settings.seed)
+    records = tuple(run_lab(asked, settings.out, fresh=settings.fresh, progress=progress))
+    facts = {
+        "Experiments": f"{len(records):,}",
+        "Seconds": f"{sum(r.seconds for r in records):.0f}",
+        "Seed": ", ".join(sorted({str(r.parameters["seed"]) for r in records})),
+        "Version": version("datassay"),
+        "Command": settings.command,
+    }
+    return LabFindings(records, facts)

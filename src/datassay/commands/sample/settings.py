@@ -1,0 +1,35 @@
+"""What `datassay sample` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+
+from datassay.setting import setting
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """What the job can be told; every default is what `datassay sample FUNCTION` does."""
+
+    function: str = setting(
+        MISSING,
+        "runge, tanh, bateman, bateman:M, or package.module:function of [n, d] points.",
+        argument=True,
+    )
+    domain: str | None = setting(
+        None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."
+    )
+    n_initial: int = setting(100, "Points to look at first.")
+    n_new: int = setting(100, "Points to add.")
+    order: int = setting(2, "Highest order of derivatives.")
+    epsilon: float = setting(1e-3, "Weighs the orders: a variance, in input units squared.")
+    components: int = setting(3, "Gaussians in the density.")
+    initial: str = setting("uniform", "First points: uniform, or grid.")
+    derivatives: str = setting(
+        "auto", "auto, autograd (torch), or finite (differences of a black box)."
+    )
+    compare: int = setting(
+        10, "Networks trained on each design, to see if it helps; 0: none, and f is asked no more."
+    )
+    seed: int = setting(0, "Of the points, and of the networks' weights.")
+    command: str = ""

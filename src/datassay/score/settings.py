@@ -1,0 +1,66 @@
+"""Settings of the scores, each default once; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datassay.train.settings import Descent
+
+
+@dataclass(frozen=True)
+class Training(Descent):
+    """The training run of the linearised network.
+
+    Attributes:
+        lr: learning rate of the loss as reduced, or "auto".
+        reduction: "sum" or "mean" loss.
+        dynamics: "flow", "descent" or "converged".
+    """
+
+    lr: float | str = "auto"
+    reduction: str = "sum"
+    dynamics: str = "flow"
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Which information a sample is said to hold.
+
+    Attributes:
+        smoothing: "functional", "isotropic", "fisher" or "sgd".
+        sigma: of the smoothing noise.
+        batch_size: of SGD, for smoothing "sgd" only.
+    """
+
+    smoothing: str = "functional"
+    sigma: float = 1.0
+    batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What is attributed, and how much of it is kept.
+
+    Attributes:
+        measure: of each query, "output" (of the predicted class), "margin" (of the given label) or
+            "loss".
+        top: samples to keep a query and direction; None: the whole matrix where it fits.
+    """
+
+    measure: str = "output"
+    top: int | None = None
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Influence at trained weights.
+
+    Attributes:
+        loss: "cross_entropy", "mse" or "auto": by the task.
+        ridge: of the training, (ridge/2)‖θ‖² beside the mean loss.
+        damping: added to the Hessian; not part of the training.
+    """
+
+    loss: str = "auto"
+    ridge: float = 0.0
+    damping: float = 0.01
