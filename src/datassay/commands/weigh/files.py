@@ -22,15 +22,7 @@ FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figure
 
 
 def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page.
-
-    Args:
-        findings: one weighting.
-        page: its page, with which the summary begins.
-
-    Returns:
-        File name → table or text.
-    """
+    """What stands beside the page."""
     return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
 
 
