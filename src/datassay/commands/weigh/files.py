@@ -29,9 +29,6 @@ def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
 def weight_table(findings: WeighFindings) -> pa.Table:
     """Every sample's weight.
 
-    Args:
-        findings: one weighting.
-
     Returns:
         One row a sample, in the samples' order: id, sample_weight (mean 1), local_variance, label
         (class index or target), then of the k − 1 nearest others: for classes class_name,

@@ -137,9 +137,6 @@ def neighbor_mean(findings: WeighFindings) -> Float[np.ndarray, "n q"]:
 def doubtful(findings: WeighFindings) -> Bool[np.ndarray, " n"]:
     """Samples that their neighbours contradict, which is what a wrong label looks like.
 
-    Args:
-        findings: one weighting.
-
     Returns:
         Classes: fewer than a fifth of the neighbours share the label and more than half agree on
         another. Targets: farther from the neighbours' mean than 4 of their standard deviations.
