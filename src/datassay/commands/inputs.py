@@ -52,9 +52,6 @@ class NoiseInputs:
 def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
     """The training and the validation set.
 
-    Args:
-        inputs: which samples.
-
     Returns:
         (train, val).
 
@@ -79,11 +76,6 @@ def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
     """The samples with labels flipped on purpose, where that is asked for.
-
-    Args:
-        train: the samples.
-        inputs: which fraction, and how.
-        seed: of the draw.
 
     Returns:
         The same set for a fraction of 0.

@@ -81,26 +81,12 @@ class ProgressDisplay:
 
 
 def plain_text(text: str) -> Text:
-    """The user's own text without what a terminal would take as a command.
-
-    Args:
-        text: any text.
-
-    Returns:
-        The same, unprintable characters replaced.
-    """
+    """The user's own text; characters that a terminal would take as commands are replaced."""
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def page_lines(page: Page) -> list[RenderableType]:
-    """A page in short: the tables and views that it marks, its answer, and the warnings.
-
-    Args:
-        page: of a command.
-
-    Returns:
-        What to print, in order.
-    """
+    """A page in short: tables and views marked for the terminal, its answer, and the warnings."""
     shown: list[RenderableType] = []
     for block in page.blocks:
         if isinstance(block, page_parts.Table) and block.in_terminal:
@@ -138,15 +124,7 @@ def _cards(view: page_parts.View, cards: list[page_parts.Card]) -> Table:
 
 
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
-    """A table of the page as the terminal shows it.
-
-    Args:
-        columns: its headings; the first is of the rows' names.
-        rows: its lines.
-
-    Returns:
-        Names to the left, figures to the right.
-    """
+    """A table as the terminal shows it: names to the left, figures to the right."""
     table = Table()
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left")
@@ -156,12 +134,5 @@ def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 
 def warned(warnings: Iterable[str]) -> list[Text]:
-    """Warnings as lines.
-
-    Args:
-        warnings: what the reader must know.
-
-    Returns:
-        One line each.
-    """
+    """Warnings as lines."""
     return [Text(f"Warning: {w}", style="yellow") for w in warnings]

@@ -83,15 +83,7 @@ def _last_channel(image: np.ndarray) -> np.ndarray:
 
 
 def png(pixels: np.ndarray, side: int) -> str:
-    """A picture as text.
-
-    Args:
-        pixels: [H, W] or [H, W, 3] bytes.
-        side: pixels that it may be wide or high; a larger one is made smaller.
-
-    Returns:
-        A data URI of a PNG.
-    """
+    """[H, W] or [H, W, 3] bytes as a data URI of a PNG, made smaller to at most `side` pixels."""
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)

@@ -9,15 +9,7 @@ from datassay.report.wording import label_text
 
 
 def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
-    """The fields of a Card that are the sample's own.
-
-    Args:
-        samples: the whole set.
-        position: of the sample in it.
-
-    Returns:
-        id, label, truth (empty where it is the given label or not known) and class_index.
-    """
+    """Fields of a Card that are the sample's own: id, label, truth ("" if right), class_index."""
     given = label_text(samples.class_names, samples.y[position])
     truth = given
     if samples.true_y is not None:

@@ -16,14 +16,7 @@ INK = 70  # how much darker than the paper the sample itself is drawn
 
 
 def heat_limit(values: Float[np.ndarray, "..."]) -> float:
-    """Where the colours end.
-
-    Args:
-        values: of all the maps that share a scale.
-
-    Returns:
-        The 99th percentile of the sizes that are not 0; 1 where all are 0.
-    """
+    """Where the colours of maps end: the 99th percentile of the sizes that are not 0, or 1."""
     size = np.abs(values)
     size = size[size > 0]
     return float(np.percentile(size, PERCENTILE)) if len(size) else 1.0

@@ -52,42 +52,21 @@ def render(page: Page) -> str:
 
 
 def script_json(value: object) -> str:
-    """JSON that can stand inside a script element: no character can end the element.
-
-    Args:
-        value: JSON text, or what JSON can hold.
-
-    Returns:
-        JSON text with <, > and & as unicode escapes.
-    """
+    """JSON (text or value) that can stand in a script element: <, > and & as unicode escapes."""
     text = value if isinstance(value, str) else json.dumps(value)
     # In JSON these three occur only inside strings, where the escape means the same character.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def markup(text: str) -> Any:
-    """Text that needs no escaping: our own files, and JSON that script_json has escaped.
-
-    Args:
-        text: HTML, CSS or JavaScript.
-
-    Returns:
-        The same, marked as such.
-    """
+    """Our own HTML, CSS or JavaScript, and JSON from script_json: text that needs no escaping."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
 def coded(text: str) -> Any:
-    """Text in which backticks set code; everything else in it is escaped.
-
-    Args:
-        text: of our own.
-
-    Returns:
-        HTML.
-    """
+    """A text of our own as HTML: backticks set code, everything else is escaped."""
     from markupsafe import Markup, escape
 
     parts = [escape(part) for part in text.split("`")]
@@ -96,14 +75,7 @@ def coded(text: str) -> Any:
 
 
 def tag(advice: Advice) -> str:
-    """The line above a piece of advice: how urgent it is, and what it is about.
-
-    Args:
-        advice: one piece.
-
-    Returns:
-        Plain text.
-    """
+    """The line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
         return "Who won" if advice.severity == "fine" else "Who won · a rival did better"
     return f"{advice.severity.capitalize()} · {advice.kind}"

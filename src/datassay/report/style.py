@@ -21,27 +21,13 @@ MAX_NAME = 28
 
 
 def plain(text: str, limit: int = MAX_NAME) -> str:
-    """A user's text for plotly, which reads pseudo-HTML in names and labels.
-
-    Args:
-        text: any text.
-        limit: how many characters to keep.
-
-    Returns:
-        The text, cut and with &, < and > as entities.
-    """
+    """A user's text for plotly, which reads pseudo-HTML: cut, with &, < and > as entities."""
     text = " ".join(text.split())
     return html.escape(text if len(text) <= limit else text[: limit - 1] + "…", quote=False)
 
 
 def style(figure: Figure, x_title: str, y_title: str) -> None:
-    """Apply the page's look and the axes' titles.
-
-    Args:
-        figure: changed in place.
-        x_title: with its unit.
-        y_title: with its unit.
-    """
+    """Give a figure the page's look and its axes titles with units; changes it in place."""
     figure.update_layout(
         template="none",
         height=360,
@@ -67,28 +53,13 @@ def style(figure: Figure, x_title: str, y_title: str) -> None:
 
 
 def decades(low: int, high: int) -> tuple[list[int], list[str]]:
-    """Ticks of a logarithmic axis at whole exponents, about eight at most.
-
-    Args:
-        low: smallest exponent.
-        high: largest exponent.
-
-    Returns:
-        Exponents, and how plotly prints them as powers of ten.
-    """
+    """Whole exponents from low to high, about eight at most, and their texts as powers of ten."""
     ticks = list(range(low, high + 1, max(1, (high - low + 6) // 7)))
     return ticks, [f"10<sup>{str(k).replace('-', '−')}</sup>" for k in ticks]
 
 
 def log_ticks(values: np.ndarray) -> dict:
-    """Tick settings of plotly's logarithmic axis.
-
-    Args:
-        values: [m], what the axis shows, positive.
-
-    Returns:
-        Plotly settings; its own ticks where the values span no two decades.
-    """
+    """Tick settings of a logarithmic axis over positive values; plotly's own below two decades."""
     low, high = float(np.log10(values.min())), float(np.log10(values.max()))
     ticks, texts = decades(int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9)))
     if len(ticks) < 2:

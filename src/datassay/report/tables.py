@@ -12,14 +12,7 @@ from datassay.data.samples import SampleSet
 
 
 def standard_json(value: object) -> str:
-    """Any of our results as JSON text.
-
-    Args:
-        value: nested dictionaries, lists, arrays and numbers.
-
-    Returns:
-        Standard JSON: what is not a finite number is null, never NaN or Infinity.
-    """
+    """Nested dictionaries, lists and arrays as standard JSON; what is not finite becomes null."""
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -36,28 +29,13 @@ def _plain(value: object) -> object:
 
 
 def labels(samples: SampleSet, values: np.ndarray) -> pa.Array:
-    """Labels as the reader knows them.
-
-    Args:
-        samples: whose class names count.
-        values: class indices, or targets.
-
-    Returns:
-        Names where there are classes, else the targets.
-    """
+    """A column of labels: names where there are classes, else the targets."""
     if not samples.class_names:
         return column(values)
     return pa.array([samples.class_names[int(label)] for label in values], pa.string())
 
 
 def column(values: np.ndarray) -> pa.Array:
-    """An array as a column.
-
-    Args:
-        values: [n] or [n, k].
-
-    Returns:
-        The column; lists for [n, k].
-    """
+    """An array [n] or [n, k] as a column; lists for [n, k]."""
     # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
     return pa.array(values.tolist())

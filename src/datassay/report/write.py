@@ -66,12 +66,7 @@ def write_pages(parts: Mapping[str, Part], out: Path) -> Path:
 
 
 def write_part(part: Part, path: Path) -> None:
-    """Write one table, text or other file.
-
-    Args:
-        part: a table, written as Parquet, a text, or what writes the file to a path.
-        path: of the file.
-    """
+    """Write a table as Parquet, a text, or what a callable writes to a path."""
     import pyarrow.parquet as pq
 
     if isinstance(part, str):

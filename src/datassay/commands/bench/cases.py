@@ -66,16 +66,7 @@ def removals(seed: int) -> Measured:
 
 
 def without_one(lin: Linearization, flow_time: float, i: int) -> torch.Tensor:
-    """f₋ᵢ − f₀ on the validation inputs by brute force: the kernel without row and column i.
-
-    Args:
-        lin: with an exact kernel, one output and validation inputs.
-        flow_time: η t of gradient flow without decay.
-        i: the sample to leave out.
-
-    Returns:
-        [m, 1].
-    """
+    """f₋ᵢ − f₀ on the validation inputs by brute force: the kernel without row and column i."""
     assert lin.kernel is not None and lin.val_kernel is not None
     keep = torch.arange(len(lin.kernel)) != i
     residual = (lin.targets - lin.outputs)[keep]
@@ -83,17 +74,7 @@ def without_one(lin: Linearization, flow_time: float, i: int) -> torch.Tensor:
 
 
 def trained(kernel, val_kernel, residual, flow_time: float) -> torch.Tensor:
-    """F − f₀ on the validation inputs: Θ_val Q (1 − e^{−ητℓ})/ℓ Qᵀ (y − f₀).
-
-    Args:
-        kernel: Θ = QℓQᵀ, [n, n].
-        val_kernel: Θ_val, [m, n].
-        residual: y − f₀, [n, 1].
-        flow_time: η t of gradient flow without decay.
-
-    Returns:
-        [m, 1].
-    """
+    """F − f₀ on the validation inputs: Θ_val Q (1 − e^{−ητℓ})/ℓ Qᵀ (y − f₀)."""
     values, q = torch.linalg.eigh(kernel)
     values = values.clamp_min(torch.finfo(values.dtype).tiny)
     gain = -torch.expm1(-flow_time * values) / values
@@ -121,16 +102,7 @@ def retraining(seed: int) -> Measured:
 
 
 def descend(model: nn.Module, train: SampleSet, left_out: int) -> torch.Tensor:
-    """What `retrain` does, for one network and as one would write it.
-
-    Args:
-        model: at the weights to start from; not changed.
-        train: classes, one output each.
-        left_out: the sample to train without.
-
-    Returns:
-        [n, k], outputs on all samples.
-    """
+    """What `retrain` does, for one network and as one would write it."""
     net = deepcopy(model)
     x, keep = torch.as_tensor(train.x).float(), np.arange(len(train)) != left_out
     y = nn.functional.one_hot(torch.as_tensor(train.y)[keep], train.n_classes).float()
@@ -187,14 +159,7 @@ def labels(seed: int) -> Measured:
 
 
 def cross_validated_margin(samples: SampleSet) -> np.ndarray:
-    """Minus the margin of the given label, from folds that did not hold the sample.
-
-    Args:
-        samples: with classes.
-
-    Returns:
-        [n], higher is more likely mislabelled.
-    """
+    """Minus the margin of the given label, from folds that did not hold the sample."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     x = samples.x.reshape(len(samples), -1)
     p = np.asarray(cross_val_predict(model, x, samples.y, method="predict_proba"))
@@ -223,17 +188,7 @@ def weights(seed: int) -> Measured:
 
 
 def brute_weights(x: np.ndarray, y: np.ndarray, n_neighbors: int, ratio: float) -> np.ndarray:
-    """The same weights from scikit-learn's brute force, written as one would.
-
-    Args:
-        x: [n, d].
-        y: [n], classes from 0 on.
-        n_neighbors: k.
-        ratio: of the largest weight to the smallest.
-
-    Returns:
-        [n], summing to 1.
-    """
+    """The same weights from scikit-learn's brute force, written as one would."""
     search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute", n_jobs=-1).fit(x)
     neighbors = search.kneighbors(x, return_distance=False)
     variance = np.eye(int(y.max()) + 1)[y][neighbors].var(1).sum(1)
@@ -290,16 +245,7 @@ class Timed:
 def in_turns(
     ours: Callable[[], Any], theirs: Callable[[], Any], turns: int = TURNS
 ) -> tuple[Timed, Timed]:
-    """Time two calls one after the other, again and again, so that a busy machine slows both.
-
-    Args:
-        ours: one.
-        theirs: the other.
-        turns: of which the quickest counts.
-
-    Returns:
-        Both, in this order.
-    """
+    """Time two calls one after the other, again and again, so that a busy machine slows both."""
     seconds: list[list[float]] = []
     answers: list[Any] = []
     for _ in range(turns):

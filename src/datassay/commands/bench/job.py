@@ -18,21 +18,7 @@ LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
 
 
 def run(settings: BenchSettings, progress: Progress = silent) -> BenchFindings:
-    """Measure cases one after the other.
-
-    Args:
-        settings: which cases, in this order; none is all.
-        progress: called with (step, cases done, cases in all).
-
-    Returns:
-        The figures.
-
-    Raises:
-        SettingError: a case is unknown.
-        DataError: the seed cannot be used.
-
-    Cost: all cases about 15 s on two cores.
-    """
+    """Measure cases one after the other."""
     check_seed(settings.seed)
     unknown = [name for name in settings.cases if name not in CASES]
     if unknown:

@@ -11,19 +11,7 @@ from datassay.progress import Progress, silent
 
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
-    """Run experiments; finished ones are kept in `settings.out` and reused.
-
-    Args:
-        settings: what to run, and where it is kept.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        SettingError: an unknown name, parameter or value, or a single experiment cannot run.
-        DataError: the seed cannot be used.
-    """
+    """Run experiments; finished ones are kept in `settings.out` and reused."""
     asked = chosen(settings.names, settings.parameters, settings.seed)
     records = tuple(run_lab(asked, settings.out, fresh=settings.fresh, progress=progress))
     facts = {

@@ -23,9 +23,6 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 def map_places(findings: PartitionFindings) -> tuple[Float[np.ndarray, "n 2"], float]:
     """Two principal components of the standardised inputs.
 
-    Args:
-        findings: one partition.
-
     Returns:
         Coordinates, and the share of the variance that they hold; zeros for a second component
         where the inputs have one column.

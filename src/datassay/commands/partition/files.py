@@ -21,9 +21,6 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, pa.Table | str]:
 def block_table(findings: PartitionFindings) -> pa.Table:
     """Every sample's block.
 
-    Args:
-        findings: one partition.
-
     Returns:
         One row a sample, in the samples' order: id, block, responsibility (of that block), label
         (class index or target), class_name, and source where it is known.

@@ -26,21 +26,7 @@ AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 def run(
     train: SampleSet, val: SampleSet, settings: PartitionSettings, progress: Progress = silent
 ) -> PartitionFindings:
-    """Everything `datassay partition` computes, without writing anything.
-
-    Args:
-        train: the training samples; their source, where known, is compared and never used.
-        val: the validation samples, for scores of routed models.
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay partition` computes, without writing anything."""
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
     loss = task_loss(train)

@@ -44,21 +44,7 @@ LINEAR_STEP = "linear model to compare with"
 def run(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress = silent
 ) -> PolynomialFindings:
-    """Everything `datassay polynomial` computes, without writing anything.
-
-    Args:
-        train: the training samples.
-        val: the validation samples; they score the fit and have no say in it.
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: bad samples or file; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay polynomial` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings, train)
     job, fit = _Job(train, val, settings, progress), None

@@ -32,9 +32,6 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
 def purified_table(findings: PurifyFindings) -> pa.Table:
     """Every sample's verdict.
 
-    Args:
-        findings: one purification.
-
     Returns:
         One row a sample, in the samples' order: id, removed, step (0: kept), label (class index or
         target), class_name and suggested_label by the model fitted to what is kept; true_label and
@@ -60,9 +57,6 @@ def purified_table(findings: PurifyFindings) -> pa.Table:
 
 def trace_table(findings: PurifyFindings) -> pa.Table:
     """Every step of both rankings.
-
-    Args:
-        findings: one purification.
 
     Returns:
         One row a point: ranking, step, is_kept (up to the stop), then the trace; its `test` is of

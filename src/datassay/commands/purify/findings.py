@@ -109,9 +109,6 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     """The figures at the start, at our stop and at the rival's.
 
-    Args:
-        findings: one purification.
-
     Returns:
         Each: `removed`, `variance`, `loss`, `validation`, `majority` (the validation samples of the
         majority's source alone), `precision` and `recall`; NaN where a figure is not known.

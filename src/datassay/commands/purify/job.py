@@ -28,21 +28,7 @@ AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond
 def run(
     train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent
 ) -> PurifyFindings:
-    """Everything `datassay purify` computes, without writing anything.
-
-    Args:
-        train: the training samples; true_y set where label noise was added.
-        val: the validation samples.
-        settings: what to run.
-        progress: called with (step, samples removed, most that may be).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay purify` computes, without writing anything."""
     started = time.perf_counter()
     model = linear_or_named(settings.model, train, settings.seed)
     majority, alone = _majority(train, val)

@@ -28,19 +28,7 @@ UNLIKE = 0.5
 
 
 def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindings:
-    """Everything `datassay report` finds, without writing anything.
-
-    Args:
-        settings: the folders of two runs or more, as `run` and `score` write them.
-        progress: not called: reading is quick.
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DataError: a folder holds no scores or unreadable ones, or is named twice, there are fewer
-            than two, or the runs share fewer than 3 ids.
-    """
+    """Everything `datassay report` finds, without writing anything."""
     named = _named(settings.folders)
     tables = {name: _scores(path) for name, path in named.items()}
     joined = consensus({name: _run_scores(table) for name, table in tables.items()})

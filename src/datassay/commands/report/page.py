@@ -103,14 +103,7 @@ def _labels(findings: ConsensusFindings) -> Section:
 
 
 def vote_rows(findings: ConsensusFindings) -> tuple[Row, ...]:
-    """How many labels so many runs suspect, most votes first, and how many of those are wrong.
-
-    Args:
-        findings: of two runs or more.
-
-    Returns:
-        One line a number of votes; empty where no label is suspected.
-    """
+    """How many labels so many runs suspect, most votes first, and how many of those are wrong."""
     voted, wrong = votes(findings), findings.wrong
     rows = []
     for k in range(len(findings.runs), -1, -1):

@@ -52,9 +52,6 @@ def redundancy(curve: RemovalCurve) -> Redundancy | None:
     removing the lowest information first, or the suspected labels and then the lowest information;
     the order that can remove more is reported. One-sided: a better score counts as no loss.
 
-    Args:
-        curve: scores of retrained networks.
-
     Returns:
         The largest redundant fraction, or fraction 0; None where the curve holds neither ranking
         or no fraction above 0.

@@ -37,19 +37,7 @@ REPEATS = "sample again with other seeds"
 
 
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
-    """Everything `datassay sample` computes, without writing anything.
-
-    Args:
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: the function or its domain cannot be used; one sentence says why.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay sample` computes, without writing anything."""
     started = time.perf_counter()
     if settings.compare < 0:
         raise SettingError(f"compare must be at least 0; got {settings.compare}.")

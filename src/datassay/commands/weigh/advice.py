@@ -36,15 +36,7 @@ SEVERITIES: dict[str, Severity] = {"better": "fine", "worse": "act", "no differe
 
 
 def advice(findings: WeighFindings) -> tuple[Advice, ...]:
-    """What to do next.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        How concentrated the weights are, whether they help, whether heavy labels look wrong, and
-        the rival.
-    """
+    """What to do next."""
     told = [_weights(findings)]
     if findings.gain is not None:
         told.append(_help(findings, findings.gain))

@@ -23,14 +23,7 @@ HEAT = [[0, "#d6dde5"], [0.5, "#e69f00"], [1, "#b84300"]]
 
 
 def weight_figure(findings: WeighFindings) -> Figure:
-    """Histogram of the weights, doubtful samples apart.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        The figure; counts on a logarithmic axis.
-    """
+    """Histogram of the weights with doubtful samples apart; counts on a logarithmic axis."""
     import plotly.graph_objects as go
 
     weight, bad = findings.sample_weight, doubtful(findings)
@@ -65,14 +58,7 @@ def weight_figure(findings: WeighFindings) -> Figure:
 
 
 def share_figure(findings: WeighFindings) -> Figure:
-    """How much of the weight the heaviest samples hold, against how many they are.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        The figure; uniform weights are its diagonal.
-    """
+    """Share of the weight that the heaviest samples hold; uniform weights are its diagonal."""
     import plotly.graph_objects as go
 
     weight = np.sort(findings.weights.weight)[::-1]
@@ -112,14 +98,7 @@ def share_figure(findings: WeighFindings) -> Figure:
 
 
 def gain_figure(gain: WeightGain) -> Figure:
-    """The change of score under each weighting: a dot a seed, the mean with its interval.
-
-    Args:
-        gain: the scores.
-
-    Returns:
-        The figure.
-    """
+    """The change of score under each weighting: a dot a seed, the mean with its interval."""
     import plotly.graph_objects as go
 
     points = gain.metric == "accuracy"
@@ -162,15 +141,7 @@ def gain_figure(gain: WeightGain) -> Figure:
 
 
 def boundary_figure(findings: WeighFindings, boundary: Boundary) -> Figure:
-    """Samples coloured by weight, and the boundaries of networks trained with and without (Fig. 2).
-
-    Args:
-        findings: one weighting of classes in the plane.
-        boundary: where the networks change their mind.
-
-    Returns:
-        The figure.
-    """
+    """Samples coloured by weight, and where networks with and without weights change their mind."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

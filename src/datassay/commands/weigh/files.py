@@ -22,23 +22,12 @@ FILES = {"weights.parquet": "every sample's weight", "summary.json": "the figure
 
 
 def files(findings: WeighFindings, page: Page) -> dict[str, pa.Table | str]:
-    """What stands beside the page.
-
-    Args:
-        findings: one weighting.
-        page: its page, with which the summary begins.
-
-    Returns:
-        File name → table or text.
-    """
+    """What stands beside the page."""
     return {"weights.parquet": weight_table(findings), "summary.json": _summary(findings, page)}
 
 
 def weight_table(findings: WeighFindings) -> pa.Table:
     """Every sample's weight.
-
-    Args:
-        findings: one weighting.
 
     Returns:
         One row a sample, in the samples' order: id, sample_weight (mean 1), local_variance, label

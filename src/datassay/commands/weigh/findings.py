@@ -102,14 +102,7 @@ class Concentration:
 
 
 def concentration(findings: WeighFindings) -> Concentration:
-    """How uneven the weights are.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        The figures.
-    """
+    """How uneven the weights are."""
     weight = findings.weights.weight
     least = float(weight.min())
     return Concentration(
@@ -121,14 +114,7 @@ def concentration(findings: WeighFindings) -> Concentration:
 
 
 def neighbor_counts(findings: WeighFindings) -> Int[np.ndarray, "n classes"]:
-    """How many of each sample's neighbours have each class, the sample itself not counted.
-
-    Args:
-        findings: one weighting of a classification.
-
-    Returns:
-        [n, classes]; rows sum to k − 1.
-    """
+    """[n, classes]: neighbours of each class, without the sample itself; rows sum to k − 1."""
     n_classes = findings.samples.n_classes
     near = findings.samples.y[findings.others]  # [n, k - 1]
     cells = near + n_classes * np.arange(len(near))[:, None]
@@ -136,37 +122,20 @@ def neighbor_counts(findings: WeighFindings) -> Int[np.ndarray, "n classes"]:
 
 
 def agreement(findings: WeighFindings) -> Float[np.ndarray, " n"]:
-    """Share of the neighbours with the sample's own label.
-
-    Args:
-        findings: one weighting of a classification.
-
-    Returns:
-        In [0, 1].
-    """
+    """[n], share of the neighbours that have the sample's own class, in [0, 1]."""
     counts = neighbor_counts(findings)
     own = counts[np.arange(len(counts)), findings.samples.y]
     return own / counts.sum(1)
 
 
 def neighbor_mean(findings: WeighFindings) -> Float[np.ndarray, "n q"]:
-    """Mean target of the neighbours, the sample itself not counted.
-
-    Args:
-        findings: one weighting of a regression.
-
-    Returns:
-        [n, q], target unit.
-    """
+    """[n, q], mean target of the neighbours, the sample itself left out, target unit."""
     y = findings.samples.y.reshape(len(findings.samples), -1)
     return y[findings.others].mean(1)
 
 
 def doubtful(findings: WeighFindings) -> Bool[np.ndarray, " n"]:
     """Samples that their neighbours contradict, which is what a wrong label looks like.
-
-    Args:
-        findings: one weighting.
 
     Returns:
         Classes: fewer than a fifth of the neighbours share the label and more than half agree on

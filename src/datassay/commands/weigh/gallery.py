@@ -22,15 +22,7 @@ CLASSES_SHOWN = 3
 
 
 def gallery(findings: WeighFindings) -> Gallery:
-    """The heaviest samples, the lightest and the doubtful.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        144 of the heaviest, 48 of the lightest (as many at most as there are) and 96 of the
-        doubtful, heaviest first.
-    """
+    """144 of the heaviest samples, 48 of the lightest, 96 of the doubtful; heaviest first."""
     order, bad = findings.order, doubtful(findings)
     classes = findings.samples.is_classification
     views = {

@@ -50,21 +50,7 @@ TUNE_SEEDS = (0, 1, 2)
 def run(
     train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
 ) -> WeighFindings:
-    """Everything `datassay weigh` computes, without writing anything.
-
-    Args:
-        train: the training samples; true_y set where label noise was added.
-        val: the validation samples; they measure gains and decide nothing.
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay weigh` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings, train)
     job = _Job.prepared(train, val, settings, progress)
@@ -93,15 +79,7 @@ def run(
 
 
 def check_settings(settings: WeighSettings, train: SampleSet) -> None:
-    """Refuse, before any work is done, what cannot be.
-
-    Args:
-        settings: of the job.
-        train: the training samples.
-
-    Raises:
-        SettingError: a setting is outside its rule, or two do not go together.
-    """
+    """Refuse, before any work is done, what cannot be."""
     for name, value, allowed in (
         ("method", settings.method, tuple(METHODS)),
         ("features", settings.features, FEATURES),

@@ -40,14 +40,7 @@ RIVALS = {
 
 
 def notes(findings: WeighFindings) -> tuple[tuple[str, str], ...]:
-    """Terms and what they mean in this run.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        (term, meaning) pairs, plain text.
-    """
+    """Terms and what they mean in this run."""
     named = {findings.method, *(findings.gain.names if findings.gain is not None else ())}
     notes = [*(LOCAL if "local variance" in named else LOCAL[:1]), _space(findings)]
     notes += [note for name, note in RIVALS.items() if name in named]

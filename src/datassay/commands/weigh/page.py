@@ -40,14 +40,7 @@ CLASS_LOSS = 'torch.nn.functional.cross_entropy(model(x), y, reduction="none")'
 
 
 def page(findings: WeighFindings) -> Page:
-    """Everything that the command says.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        The page.
-    """
+    """Everything that the command says."""
     told = advice(findings)
     sections = [_help(findings, findings.gain)] if findings.gain is not None else []
     if findings.boundary is not None:
@@ -178,14 +171,7 @@ def _use(findings: WeighFindings) -> Section:
 
 
 def snippet(findings: WeighFindings) -> str:
-    """Python that uses the column, for this task.
-
-    Args:
-        findings: one weighting.
-
-    Returns:
-        Code in which ids, x, y, model and estimator are the user's.
-    """
+    """Python that uses the column; ids, x, y, model and estimator are the user's."""
     if findings.samples.is_classification:
         return SNIPPET
     return SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)

@@ -24,21 +24,7 @@ EXTRAPOLATE = "fit laws to resampled curves"
 def run(
     train: SampleSet, val: SampleSet, settings: CurveSettings, progress: Progress = silent
 ) -> CurveFindings:
-    """Everything `datassay complexity DATA` computes, without writing anything.
-
-    Args:
-        train: the training samples.
-        val: the validation samples; no fit sees them.
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay complexity DATA` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings)
     learner = named_learner(settings.model, train, repeats=settings.repeats, seed=settings.seed)

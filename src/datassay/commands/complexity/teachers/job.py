@@ -22,18 +22,7 @@ FEWEST_SIZES = 3
 
 
 def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
-    """Everything `datassay complexity --inputs` computes, without writing anything.
-
-    Args:
-        settings: what to run.
-        progress: called with (step, units done, units in all).
-
-    Returns:
-        The findings, ready for `page` and `files`.
-
-    Raises:
-        SettingError: a setting is outside its rule, or the store belongs to other settings.
-    """
+    """Everything `datassay complexity --inputs` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings)
     search = Search(

@@ -50,11 +50,6 @@ class Plan:
 def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     """Count a run's work and estimate its time from this machine's matrix-product rate.
 
-    Args:
-        train: the training samples.
-        val: the validation samples.
-        settings: what would run.
-
     Returns:
         The plan. Its seconds come from a quarter-second measurement and are good to a factor of
         about two.
