@@ -5,7 +5,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from datassay.report.weighting_figure import weighting_grid_figure
 from sklearn.datasets import make_moons
 from torch import nn
 
@@ -123,8 +122,6 @@ def test_the_grid_is_each_pair_trained_alone(sets):
             ]
             assert grid.score[r, j] == pytest.approx(np.mean(alone), abs=1e-6)
     assert grid.to_table().num_rows == 4
-    figure = weighting_grid_figure(grid)
-    np.testing.assert_allclose(np.array(figure.data[0].z, float), grid.score)
     with pytest.raises(SettingError, match="must hold values"):
         weighting_grid(model, train, val, max_ratios=())
 

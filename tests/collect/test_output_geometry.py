@@ -125,7 +125,7 @@ def test_outputs_that_are_not_finite():
 def test_losses_must_suit_the_task():
     regression = SampleSet(np.ones((4, 4)), np.arange(4.0), np.arange(4))
     with pytest.raises(SettingError, match="loss must be mse for a regression"):
-        output_geometry(nn.Linear(4, 1), regression)
+        output_geometry(nn.Linear(4, 1), regression, "cross_entropy")
     with pytest.raises(SettingError, match="cross_entropy or mse for classes; got 'hinge'"):
         output_geometry(nn.Linear(4, 3), samples(), "hinge")
     assert output_geometry(nn.Linear(4, 1), regression, "mse").targets.shape == (4, 1)

@@ -409,7 +409,7 @@ BAD = {
     "top": (["score", "good.npz", "--top", "0"], r"top must be at least 1.*; got 0"),
     "missing source": (
         ["score", "good.csv", "--source", "nope"],
-        r"sources must name a column of good\.csv; got 'nope'",
+        r"source must name a column of good\.csv; got 'nope'",
     ),
     "source of no table": (["score", "good.npz", "--source", "a"], r"good\.npz is none"),
     "pickled weights": ([*GOOD, "--weights", "pickled.pt"], r"pickled\.pt must be a \.safetensors"),

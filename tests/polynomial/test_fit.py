@@ -152,7 +152,7 @@ def test_an_interrupted_sum_goes_on(tmp_path, monkeypatch):
     fresh = normal_equations(x, y, monomials, chunk=10)
     np.testing.assert_array_equal(resumed.gram, fresh.gram)
     assert resumed.gram_error == fresh.gram_error
-    with pytest.raises(SettingError, match="made with another targets"):
+    with pytest.raises(SettingError, match="differs in: targets"):
         normal_equations(x, y + 1, monomials, store=tmp_path)
     with pytest.raises(SettingError, match="made with another monomials"):
         normal_equations(x, y, all_monomials(3, 3), store=tmp_path)
