@@ -12,10 +12,8 @@ import torch
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from test_leave_one_out import brute_force
-
 from datassay.score import leave_one_out
-from helpers.linearizations import linearization, random_jacobians
+from helpers.linearizations import brute_force, linearization, random_jacobians
 
 KINDS = ("flow", "descent", "converged")
 SHAPES = {1: (60, 1), 3: (20, 3), 10: (12, 10)}  # k → (n, rows a sample)
