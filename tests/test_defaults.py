@@ -1,4 +1,4 @@
-"""Each default stands once: public functions and estimators take it from their step's settings."""
+"""Each default stands once: functions, estimators and options take it from a step's settings."""
 
 import ast
 import inspect
@@ -9,8 +9,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import datassay
+from datassay.commands import app
+from datassay.commands.app import commands
+from datassay.setting import settings_of as options_of
+from helpers.command_line import succeed
 
 ROOT = Path(datassay.__file__).parent
 FACES = ("data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators")
@@ -105,3 +110,124 @@ def test_settings_load_nothing_heavy():
     command = [sys.executable, "-c", f"import sys; {lines}; {heavy}"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
+
+
+# Whose parameters the options of a command's settings are.
+MODEL_STEPS = ("collect", "train", "score")
+STEPS_OF = {
+    "DataInputs": ("data",),
+    "NoiseInputs": ("data",),
+    "AdversarialInputs": ("data",),
+    "TrainingSettings": MODEL_STEPS,
+    "RunSettings": MODEL_STEPS,
+    "ScoreSettings": MODEL_STEPS,
+    "PurifySettings": ("act.purify",),
+    "PartitionSettings": ("act.partition",),
+    "WeighSettings": ("act.weigh",),
+    "SampleSettings": ("act.sample",),
+    "PolynomialSettings": ("polynomial",),
+    "CurveSettings": ("complexity",),
+    "TeacherSettings": ("complexity",),
+    "BenchSettings": ("data",),
+    "LabSettings": ("data",),
+    "KeepSettings": (),
+    "PlanInputs": (),
+    "ReportSettings": (),
+}
+ALIASES = {
+    "noise_kind": "kind",
+    "rule": "stop",
+    "blocks": "n_blocks",
+    "components": "n_components",
+    "teachers": "n_teachers",
+    "students": "n_students",
+    "attribution": "measure",
+}
+DIFFERENT = {
+    "beyond": "the page draws where removal would have gone on; a function need not pay for that",
+    "students": "a first answer within minutes; Algorithm 2 asks for 100",
+    "attribution": "a run leaves effects out by itself where they take minutes",
+    "top": "a page shows a few samples each; a function returns all that fit",
+}
+GROUPS = {group.__name__: group for command in commands() for group in command.groups}
+OPTIONS = [(group, name) for group in GROUPS.values() for name in options_of(group)]
+
+
+def option_ids(value):
+    return value if isinstance(value, str) else value.__name__
+
+
+def written(group, name):
+    """The default of a settings field, as the source has it."""
+    owner = next(c for c in group.__mro__ if name in inspect.get_annotations(c))
+    (tree,) = ast.parse(inspect.getsource(owner)).body
+    assert isinstance(tree, ast.ClassDef)
+    (call,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
+    )
+    assert isinstance(call, ast.Call)
+    return call.args[0]
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS, ids=option_ids)
+def test_an_option_has_the_default_of_its_step(group, name):
+    parameter, default = ALIASES.get(name, name), group.__dataclass_fields__[name].default
+    classes = [c for step in STEPS_OF[group.__name__] for c in settings_of(step)]
+    values = [getattr(c, parameter) for c in classes if hasattr(c, parameter)]
+    if not values:
+        return
+    if name in DIFFERENT:
+        assert default not in values
+        return
+    assert all(default == value for value in values)
+    source = ast.unparse(written(group, name))
+    assert source in {f"{c.__name__}.{parameter}" for c in classes}
+
+
+def test_no_two_commands_write_the_same_default():
+    owners = {
+        (next(c for c in group.__mro__ if name in inspect.get_annotations(c)), name)
+        for group, name in OPTIONS
+    }
+    literals = [
+        name
+        for owner, name in owners
+        if isinstance(node := written(owner, name), ast.Constant) and node.value is not None
+    ]
+    assert sorted(literals) == sorted(set(literals))
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: command.name)
+def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, monkeypatch):
+    calls = []
+    monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
+    options = {o.name: o for o in get_command(app).commands[command.name].params}
+    succeed(command.name, *("given" for option in options.values() if option.required))
+    ((given, out),) = calls
+    assert str(out) == command.out
+    for group in command.groups:
+        for name, spec in options_of(group).items():
+            default = group.__dataclass_fields__[name].default
+            if default is MISSING:
+                assert options[name].required
+                continue
+            assert given.get(name, default) == default  # what is not given is the field's
+            assert shown(options[name]) == text_of(default, spec)
+
+
+def shown(option):
+    """The default that `--help` prints of an option; empty: none."""
+    if isinstance(option.show_default, str):
+        return option.show_default
+    return str(option.default) if option.show_default and option.default else ""
+
+
+def text_of(default, spec):
+    """The default of a settings field as `--help` is to print it."""
+    if spec.show is not None or spec.argument:
+        return spec.show or ""
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    return "" if default in {None, False} else str(default)

@@ -15,7 +15,7 @@ from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, 
 from datassay.commands.run.job import run, starting_networks
 from datassay.commands.run.keep import keep_set
 from datassay.commands.run.page import page as run_page
-from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps import groups
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
@@ -291,7 +291,7 @@ def test_too_little_memory_is_logged_before_and_kept_after(caplog):
 
 def test_keep_set_says_what_it_did():
     train, val = da.load("iris")
-    kept = keep_set(train, val, replace(SETTINGS, command="as typed"), fraction=0.25)
+    kept = keep_set(train, val, replace(SETTINGS, command="as typed"), KeepSettings(0.25))
     assert kept.facts["kept"] == len(kept.keep.keep) == 30
     assert kept.facts["command"] == "as typed"
     assert kept.facts["fraction"] == 0.25
@@ -299,7 +299,7 @@ def test_keep_set_says_what_it_did():
 
 def test_only_the_suspects_that_go_count_as_dropped(noisy):
     """More labels are suspect than samples may go."""
-    kept = keep_set(*noisy, SETTINGS, fraction=0.95, drop_suspects=True)
+    kept = keep_set(*noisy, SETTINGS, KeepSettings(0.95, drop_suspects=True))
     assert len(kept.keep.removed) == kept.facts["suspects_dropped"] == 15
 
 

@@ -9,7 +9,6 @@ gives the tables, texts and other files beside the page. Options are read off th
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -136,20 +135,6 @@ def read(cls: type, given: Mapping[str, Any]) -> Any:
     names = {f.name for f in fields(cls)}
     own = {"command": command_line()} if "command" in names else {}
     return cls(**{name: value for name, value in given.items() if name in names}, **own)
-
-
-def closing_facts(started: float, command: str) -> dict[str, str]:
-    """The last facts of a job: how long it took, and what repeats it.
-
-    Args:
-        started: `time.perf_counter()` at its start.
-        command: what the user typed; empty from Python.
-
-    Returns:
-        Name → value.
-    """
-    facts = {"Seconds": f"{time.perf_counter() - started:.1f}"}
-    return facts | ({"Command": command} if command else {})
 
 
 def command_line() -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from datassay.data.settings import Corruption, Loading
 from datassay.errors import SettingError
 from datassay.setting import setting
 
 if TYPE_CHECKING:
     from datassay.data.samples import SampleSet
 
+MODEL, BLOCK_MODEL = "mlp", "logistic"
 MODEL_HELP = (
     "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
 )
@@ -31,14 +33,16 @@ class DataInputs:
         argument=True,
     )
     data_option: str | None = setting(None, "The same as DATA.", name="data")
-    target: str | None = setting(None, "Label column of a table (default: the last).")
-    ids: str | None = setting(None, "Id column of a table (default: row numbers).")
+    target: str | None = setting(Loading.target, "Label column of a table (default: the last).")
+    ids: str | None = setting(Loading.ids, "Id column of a table (default: row numbers).")
     source: str | None = setting(
-        None, "Column that says where each row came from; no feature then."
+        Loading.source, "Column that says where each row came from; no feature then."
     )
-    task: str | None = setting(None, "classification or regression (default: by y).")
-    val_fraction: float = setting(0.2, "Split off where there is no validation part.")
-    seed: int = setting(0, SEED_HELP)
+    task: str | None = setting(Loading.task, "classification or regression (default: by y).")
+    val_fraction: float = setting(
+        Loading.val_fraction, "Split off where there is no validation part."
+    )
+    seed: int = setting(Loading.seed, SEED_HELP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class NoiseInputs:
     """Labels flipped on purpose."""
 
     noise: float = setting(0.0, "Fraction of training labels to flip, truth kept.")
-    noise_kind: str = setting("uniform", "uniform, or pair (each class to the next).")
+    noise_kind: str = setting(Corruption.kind, "uniform, or pair (each class to the next).")
 
 
 def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:

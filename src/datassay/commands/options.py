@@ -64,7 +64,9 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
         text = spec.show
         if text is None and default is not None and default is not False:
             # Typer knows no default that is read from a text, unless it is that text.
-            text = True if spec.read is None or isinstance(default, str) else str(default)
+            as_typed = default if isinstance(default, tuple) else (default,)
+            known = spec.read is None or isinstance(default, str)
+            text = True if known else ",".join(map(str, as_typed))
         shown = typer.Option(*flags, help=spec.help.replace("[", r"\["), show_default=text or False)
     kind = inspect.Parameter.KEYWORD_ONLY
     annotation = Annotated[_typed(hint, spec), shown]

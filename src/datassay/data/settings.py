@@ -30,6 +30,19 @@ class Loading:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Corruption:
+    """How samples are spoiled on purpose.
+
+    Attributes:
+        kind: of label noise, "uniform" or "pair".
+        epsilon: the largest change of an adversarial input's value.
+    """
+
+    kind: str = "uniform"
+    epsilon: float = 0.01
+
+
 def check_seed(seed: Any) -> None:
     """Refuse what cannot seed both NumPy and scikit-learn.
 

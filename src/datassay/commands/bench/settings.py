@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from datassay.data.settings import Loading
 from datassay.setting import setting
 
 
@@ -16,5 +17,5 @@ class BenchSettings:
         "leave-one-out, retraining, fidelity, labels, weights, polynomial (default: all).",
         argument=True,
     )
-    seed: int = setting(0, "Of data, networks and noise.")
+    seed: int = setting(Loading.seed, "Of data, networks and noise.")
     command: str = ""

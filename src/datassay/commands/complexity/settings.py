@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from datassay.commands.inputs import MODEL_HELP, SEED_HELP
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP
+from datassay.complexity.settings import Curve, Recovery
 from datassay.errors import SettingError
 from datassay.setting import setting
 
@@ -47,19 +48,19 @@ def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
 class CurveSettings:
     """What the job can be told; every default is what `datassay complexity DATA` does."""
 
-    model: str = setting("mlp", f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
+    model: str = setting(MODEL, f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
     accuracy: tuple[float, ...] = setting(
         (), "Wanted (of a regression: R²); may be repeated.", show="half the present error"
     )
     sizes: tuple[int, ...] | None = setting(
-        None,
+        Curve.sizes,
         "Training samples to fit to, as 50,100,200,400.",
         read=lambda text: whole_numbers(text, "sizes"),
         show="eight, up to all",
     )
     repeats: int = setting(10, "Fits a size.")
-    store: Path | None = setting(None, STORE_HELP)
-    seed: int = setting(0, SEED_HELP)
+    store: Path | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Curve.seed, SEED_HELP)
     command: str = ""
 
 
@@ -77,12 +78,11 @@ class TeacherSettings:
         (5,),
         "Their widths m, written as --inputs; every d goes with every m.",
         read=lambda text: whole_numbers(text, "width"),
-        show="5",
     )
-    teachers: int = setting(10, "Teachers a size.")
+    teachers: int = setting(Recovery.n_teachers, "Teachers a size.")
     students: int = setting(20, "Students a teacher and sample size.")
-    depth: int = setting(4, "Bisections after doubling.")
-    max_samples: int = setting(4096, "Largest sample size tried.")
-    store: Path | None = setting(None, STORE_HELP)
-    seed: int = setting(0, SEED_HELP)
+    depth: int = setting(Recovery.depth, "Bisections after doubling.")
+    max_samples: int = setting(Recovery.max_samples, "Largest sample size tried.")
+    store: Path | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Recovery.seed, SEED_HELP)
     command: str = ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
+from datassay.commands.facts import seed_facts
 from datassay.commands.lab.findings import LabFindings
 from datassay.commands.lab.settings import LabSettings
 from datassay.lab.run import chosen, run_lab
@@ -17,8 +16,7 @@ def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
     facts = {
         "Experiments": f"{len(records):,}",
         "Seconds": f"{sum(r.seconds for r in records):.0f}",
-        "Seed": ", ".join(sorted({str(r.parameters["seed"]) for r in records})),
-        "Version": version("datassay"),
+        **seed_facts(", ".join(sorted({str(r.parameters["seed"]) for r in records}))),
         "Command": settings.command,
     }
     return LabFindings(records, facts)

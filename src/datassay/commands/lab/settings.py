@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from datassay.data.settings import Loading
 from datassay.setting import setting
 
 
@@ -18,7 +19,7 @@ class LabSettings:
     parameters: tuple[str, ...] = setting(
         (), "NAME=VALUE, a parameter that --json lists; may be repeated.", name="set"
     )
-    seed: int = setting(0, "Of every draw.")
+    seed: int = setting(Loading.seed, "Of every draw.")
     fresh: bool = setting(False, "Run again what this folder already holds.")
     as_json: bool = setting(False, "List, or report, as JSON on standard output.", name="json")
     out: Path = Path("lab")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from datassay.act.partition.blocks import Partition
 from datassay.act.partition.blocks import partition as divide
 from datassay.act.partition.routing import compact, fit_experts
 from datassay.collect.curvature.output_loss import task_loss
-from datassay.commands.command import closing_facts
+from datassay.commands.facts import closing_facts, data_facts
 from datassay.commands.partition.findings import PartitionFindings, RouterCheck
 from datassay.commands.partition.settings import PartitionSettings
 from datassay.data.samples import SampleSet
@@ -45,7 +44,8 @@ def run(
     may_route = partition.is_gated or settings.gate == "off"
     router = router_check(train, val, partition, may_route=may_route, seed=settings.seed)
     progress("compare", 1, 1)
-    facts = _facts(train, val, settings, partition) | closing_facts(started, settings.command)
+    facts = _facts(train, val, settings, partition)
+    facts |= closing_facts(started, settings.seed, settings.command)
     warnings = _warnings(partition)
     return PartitionFindings(train, val, partition, router, facts=facts, warnings=warnings, **known)
 
@@ -98,16 +98,13 @@ def router_check(
 def _facts(
     train: SampleSet, val: SampleSet, settings: PartitionSettings, partition: Partition
 ) -> dict[str, str]:
-    part = "split off" if val.split_off else "given"
     return {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        **data_facts(train, val),
         "Model": f"{settings.model} in each block, ridge {settings.ridge:g}, damping "
         f"{settings.damping:g}",
         "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
         "Gate": ("on" if partition.is_gated else "off") + (" (auto)" * (settings.gate == "auto")),
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
-        "Seed": str(settings.seed),
-        "Version": version("datassay"),
     }
 
 

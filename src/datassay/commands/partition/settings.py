@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from datassay.commands.inputs import BLOCK_MODEL_HELP, DAMPING_HELP, RIDGE_HELP, SEED_HELP
+from datassay.act.partition.settings import Division
+from datassay.commands.inputs import (
+    BLOCK_MODEL,
+    BLOCK_MODEL_HELP,
+    DAMPING_HELP,
+    RIDGE_HELP,
+    SEED_HELP,
+)
 from datassay.setting import setting
 
 
@@ -12,12 +19,14 @@ from datassay.setting import setting
 class PartitionSettings:
     """What the job can be told; every default is what `datassay partition DATA` does."""
 
-    model: str = setting("logistic", BLOCK_MODEL_HELP)
-    blocks: int | None = setting(None, "How many (default: by held-out likelihood).")
-    max_blocks: int = setting(4, "Most to try where --blocks is not given.")
-    gate: str = setting("auto", "Blocks depend on the input: on, off, or auto by what predicts.")
-    ridge: float = setting(1e-4, RIDGE_HELP)
-    damping: float = setting(0.01, DAMPING_HELP)
-    restarts: int = setting(8, "Random starts of each mixture.")
-    seed: int = setting(0, SEED_HELP)
+    model: str = setting(BLOCK_MODEL, BLOCK_MODEL_HELP)
+    blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
+    max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
+    gate: str = setting(
+        Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."
+    )
+    ridge: float = setting(Division.ridge, RIDGE_HELP)
+    damping: float = setting(Division.damping, DAMPING_HELP)
+    restarts: int = setting(Division.restarts, "Random starts of each mixture.")
+    seed: int = setting(Division.seed, SEED_HELP)
     command: str = ""

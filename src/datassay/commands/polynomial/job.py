@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from datassay.collect.curvature.output_loss import margins
-from datassay.commands.command import closing_facts
+from datassay.commands.facts import closing_facts, data_facts
 from datassay.commands.polynomial.explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.commands.polynomial.findings import PolynomialFindings
 from datassay.commands.polynomial.settings import PolynomialSettings
@@ -68,7 +67,7 @@ def run(
         fit=fit,
         maps=None if polynomial.monomials.image_shape is None else coef_maps(polynomial),
         robustness=job.robustness(models),
-        facts=facts | closing_facts(started, settings.command),
+        facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=_warnings(fit),
     )
 
@@ -295,14 +294,13 @@ def _facts(
     fit: PolynomialFit | None,
     settings: PolynomialSettings,
 ) -> dict[str, str]:
-    part = "split off" if val.split_off else "given"
     monomials = surrogate.polynomial.monomials
     what = f"all products to degree {monomials.degree.max()}"
     if monomials.window is not None:
         size = f"{monomials.window} x {monomials.window}"
         what = f"products of up to {monomials.degree.max()} pixels in a {size} window"
     facts = {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        **data_facts(train, val),
         "Features": f"{monomials.n_features:,}: {what}",
         "Inputs": "columns minus their mean, over their standard deviation"
         if train.kind == "row"
@@ -317,7 +315,7 @@ def _facts(
     else:
         sizes = f"{count(settings.n_batches, 'batch', 'batches')} of {settings.batch_size:,}"
         facts["Fit"] = f"average over {sizes}"
-    return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
+    return facts
 
 
 def _warnings(fit: PolynomialFit | None) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from datassay.act.purify.loop import STEP
 from datassay.act.purify.loop import purify as remove
 from datassay.act.purify.result import Purification
 from datassay.collect.curvature.output_loss import predicted_class
-from datassay.commands.command import closing_facts
+from datassay.commands.facts import closing_facts, data_facts, noise_facts
 from datassay.commands.purify.findings import PurifyFindings, majority_source
 from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet, wrong_labels
@@ -54,7 +53,7 @@ def run(
         predicted=predicted,
         chance=chance,
         majority=majority,
-        facts=facts | closing_facts(started, settings.command),
+        facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=(*ours.warnings, *_warnings(val, ours)),
     )
 
@@ -110,19 +109,15 @@ def _predicted(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarr
 def _facts(
     train: SampleSet, val: SampleSet, settings: PurifySettings, ours: Purification
 ) -> dict[str, str]:
-    part = "split off" if val.split_off else "given"
     facts = {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        **data_facts(train, val),
         "Model": f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}",
         "Order of removal": ours.order + " (auto)" * (settings.order == "auto"),
         "Stopping rule": ours.rule + " (auto)" * (settings.rule == "auto"),
         "Limits": f"at most {percent(settings.max_fraction)} go, {settings.min_per_class} of each "
         "class stay",
     }
-    wrong = wrong_labels(train)
-    if wrong is not None:
-        facts["Label noise"] = f"{int(wrong.sum()):,} labels were flipped on purpose"
-    return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
+    return facts | noise_facts(train)
 
 
 def _warnings(val: SampleSet, ours: Purification) -> tuple[str, ...]:

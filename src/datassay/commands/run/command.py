@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ class _Summarize(Command):
     ) -> Any:
         """The samples to keep."""
         training = read(RunSettings, given)
-        return self.part("job", given).keep_set(*sets, training, progress, **asdict(settings))
+        return self.part("job", given).keep_set(*sets, training, settings, progress)
 
     def write(self, findings: Any, given: Mapping[str, Any], out: Path) -> tuple[Page, Path]:
         """Write both files; the page is printed only."""

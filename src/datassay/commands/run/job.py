@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.store.results import ResultStore
+from datassay.commands.facts import data_text, noise_facts, seed_facts
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -230,7 +230,7 @@ def _facts(
     start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples",
+        "Data": data_text(train, val),
         "Model": f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}",
         "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
         f"weight decay {settings.weight_decay:g}",
@@ -238,8 +238,7 @@ def _facts(
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
         "Scores": _precision(lin),
-        "Seed": str(settings.seed),
-        "Version": version("datassay"),
+        **seed_facts(settings.seed),
     }
     if settings.smoothing != "functional":
         noise = f"σ = {settings.sigma:g}"
@@ -264,10 +263,7 @@ def _precision(lin: Linearization) -> str:
 
 def _spoiled_facts(train: SampleSet, adversarial: AdversarialSamples | None) -> dict[str, str]:
     """What was made wrong on purpose."""
-    facts = {}
-    if train.true_y is not None:
-        flipped = int((train.true_y != train.y).sum())
-        facts["Label noise"] = f"{flipped:,} labels were flipped on purpose"
+    facts = noise_facts(train)
     if adversarial is not None:
         facts["Adversarial samples"] = (
             f"{adversarial.replaced.sum():,} inputs were replaced on purpose; the step fools a "

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.act.remove.summarize import KeepSet, summarize
 from datassay.commands.run.job import collected
-from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
@@ -42,11 +42,8 @@ def keep_set(
     train: SampleSet,
     val: SampleSet,
     settings: RunSettings,
+    wanted: KeepSettings,
     progress: Progress = silent,
-    *,
-    fraction: float,
-    iterative: bool = False,
-    drop_suspects: bool = False,
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything.
 
@@ -60,9 +57,9 @@ def keep_set(
     check_settings(settings)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
-    issues = label_issues(lin, progress=progress) if drop_suspects else None
+    issues = label_issues(lin, progress=progress) if wanted.drop_suspects else None
     keep = summarize(
-        lin, fraction, iterative=iterative, issues=issues, progress=progress,
+        lin, wanted.fraction, iterative=wanted.iterative, issues=issues, progress=progress,
         **settings.dynamics_settings,
     )  # fmt: skip
     return Kept(
@@ -73,8 +70,8 @@ def keep_set(
             "data": train.name,
             "train": len(train),
             "kept": len(keep.keep),
-            "fraction": fraction,
-            "iterative": iterative,
+            "fraction": wanted.fraction,
+            "iterative": wanted.iterative,
             "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
             "seed": settings.seed,
             "version": version("datassay"),

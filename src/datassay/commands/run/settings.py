@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.inputs import MODEL_HELP, SEED_HELP, gigabytes, number_or, whole_auto_or_none
+from datassay.collect.settings import Collection, Computing
+from datassay.commands.inputs import (
+    MODEL,
+    MODEL_HELP,
+    SEED_HELP,
+    gigabytes,
+    number_or,
+    whole_auto_or_none,
+)
+from datassay.data.settings import Corruption
+from datassay.score.settings import Smoothing, Training
 from datassay.setting import setting
 
 
@@ -14,22 +24,24 @@ from datassay.setting import setting
 class TrainingSettings:
     """The network, how its linearised training goes, and the memory that may take."""
 
-    model: str = setting("mlp", MODEL_HELP)
+    model: str = setting(MODEL, MODEL_HELP)
     weights: Path | None = setting(None, ".safetensors or state dict, trained on OTHER data.")
-    allow_trained: bool = setting(False, "Accept weights that have seen these labels.")
+    allow_trained: bool = setting(
+        Collection.allow_trained, "Accept weights that have seen these labels."
+    )
     lr: float | str = setting(
-        "auto",
+        Training.lr,
         "Learning rate, or auto: 0.5/λ_max of the kernel.",
         read=lambda text: number_or(text, "auto", "lr"),
     )
-    steps: int = setting(2000, "Training steps of the linearised network.")
-    weight_decay: float = setting(0.0, "Penalty towards the initial weights.")
-    reduction: str = setting("sum", "sum or mean loss: what lr and decay refer to.")
-    dynamics: str = setting("flow", "flow, descent or converged.")
+    steps: int = setting(Training.steps, "Training steps of the linearised network.")
+    weight_decay: float = setting(Training.weight_decay, "Penalty towards the initial weights.")
+    reduction: str = setting(Training.reduction, "sum or mean loss: what lr and decay refer to.")
+    dynamics: str = setting(Training.dynamics, "flow, descent or converged.")
     memory: float | None = setting(
-        None, "GB to stay within (default: what is free).", read=gigabytes
+        Collection.memory, "GB to stay within (default: what is free).", read=gigabytes
     )
-    seed: int = setting(0, SEED_HELP)
+    seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
 
     @property
@@ -44,10 +56,12 @@ class RunSettings(TrainingSettings):
     """What the main job can be told; every default is what `datassay run DATA` does."""
 
     smoothing: str = setting(
-        "functional", "Which information: functional, isotropic, fisher or sgd."
+        Smoothing.smoothing, "Which information: functional, isotropic, fisher or sgd."
     )
-    sigma: float = setting(1.0, "Of the smoothing noise: divides information by σ².")
-    batch_size: int | None = setting(None, "Of the SGD asked about; for --smoothing sgd only.")
+    sigma: float = setting(Smoothing.sigma, "Of the smoothing noise: divides information by σ².")
+    batch_size: int | None = setting(
+        Smoothing.batch_size, "Of the SGD asked about; for --smoothing sgd only."
+    )
     attribution: str = setting(
         "auto",
         "Effect on each validation output, margin or loss; none; or auto: the output, of several "
@@ -63,29 +77,34 @@ class RunSettings(TrainingSettings):
         0, "Random subsets a size to average information over (8 or more); 0 is none."
     )
     projection: int | str | None = setting(
-        "auto",
+        Collection.projection,
         "auto, none (exact), or features a tensor.",
         read=lambda text: whole_auto_or_none(text, "projection"),
     )
-    outputs: str = setting("auto", "auto, joint or averaged kernel over the outputs.")
+    outputs: str = setting(Collection.outputs, "auto, joint or averaged kernel over the outputs.")
     rank_correlation: float | None = setting(
         None, "With exact scores; the smallest projection that reaches it is taken."
     )
     products: str = setting(
-        "auto", "Precision of products over all rows: auto, float64, float32, bfloat16."
+        Collection.products,
+        "Precision of products over all rows: auto, float64, float32, bfloat16.",
     )
-    device: str = setting("cpu", "Where Jacobians and products are computed: cpu, cuda or cuda:1.")
+    device: str = setting(
+        Collection.device, "Where Jacobians and products are computed: cpu, cuda or cuda:1."
+    )
     curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
     check: int = setting(0, "Samples to really retrain without, to check the scores by; 0 is none.")
     store: str | None = setting(
-        None, "Folder or URL that keeps finished work: the same command then goes on."
+        Computing.store, "Folder or URL that keeps finished work: the same command then goes on."
     )
     engine: str = setting(
-        "in_process", "Where chunks are computed: in_process, processes or ray; same numbers."
+        Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
     )
-    address: str | None = setting(None, "Of a running Ray cluster (default: one of its own, here).")
+    address: str | None = setting(
+        Computing.address, "Of a running Ray cluster (default: one of its own, here)."
+    )
     workers: int | None = setting(
-        None, "Of processes, or of a Ray started here (default: by cores)."
+        Computing.workers, "Of processes, or of a Ray started here (default: by cores)."
     )
 
     @property
@@ -124,7 +143,7 @@ class AdversarialInputs:
     """Inputs replaced on purpose."""
 
     adversarial: float = setting(0.0, "Fraction of training inputs to replace by adversarial ones.")
-    epsilon: float = setting(0.01, "Largest change of an adversarial input's value.")
+    epsilon: float = setting(Corruption.epsilon, "Largest change of an adversarial input's value.")
 
 
 @dataclass(frozen=True, slots=True)

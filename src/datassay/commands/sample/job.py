@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from datassay.act.sample.taylor import TaylorSample, taylor_sample
 from datassay.act.sample.taylor_index import taylor_index
 from datassay.collect.curvature.derivatives import derivatives
 from datassay.collect.curvature.point_function import PointFunction, point_function
-from datassay.commands.command import closing_facts
+from datassay.commands.facts import closing_facts
 from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, Curve, SamplingFindings
 from datassay.commands.sample.settings import SampleSettings
 from datassay.data.samples import SampleSet
@@ -57,7 +56,7 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
         comparison=_compared(f, sample, settings, progress) if settings.compare else None,
         curve=_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
         bounds=_bounds(f, sample) if len(sample.domain) == q == 1 else (),
-        facts=facts | closing_facts(started, settings.command),
+        facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=sample.notes,
     )
 
@@ -203,6 +202,4 @@ def _facts(
         "ε": f"{settings.epsilon:g}",
         "Mixture": f"{count(k, 'component')}, {settings.components} asked for",
         "Acceptance": f"{sample.acceptance:.3f} ({sample.tries:,} draws)",
-        "Seed": str(settings.seed),
-        "Version": version("datassay"),
     }

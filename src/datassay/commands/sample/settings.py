@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 
+from datassay.act.sample.settings import Sampling
 from datassay.setting import setting
 
 
@@ -19,17 +20,19 @@ class SampleSettings:
     domain: str | None = setting(
         None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."
     )
-    n_initial: int = setting(100, "Points to look at first.")
-    n_new: int = setting(100, "Points to add.")
-    order: int = setting(2, "Highest order of derivatives.")
-    epsilon: float = setting(1e-3, "Weighs the orders: a variance, in input units squared.")
-    components: int = setting(3, "Gaussians in the density.")
-    initial: str = setting("uniform", "First points: uniform, or grid.")
+    n_initial: int = setting(Sampling.n_initial, "Points to look at first.")
+    n_new: int = setting(Sampling.n_new, "Points to add.")
+    order: int = setting(Sampling.order, "Highest order of derivatives.")
+    epsilon: float = setting(
+        Sampling.epsilon, "Weighs the orders: a variance, in input units squared."
+    )
+    components: int = setting(Sampling.n_components, "Gaussians in the density.")
+    initial: str = setting(Sampling.initial, "First points: uniform, or grid.")
     derivatives: str = setting(
-        "auto", "auto, autograd (torch), or finite (differences of a black box)."
+        Sampling.derivatives, "auto, autograd (torch), or finite (differences of a black box)."
     )
     compare: int = setting(
         10, "Networks trained on each design, to see if it helps; 0: none, and f is asked no more."
     )
-    seed: int = setting(0, "Of the points, and of the networks' weights.")
+    seed: int = setting(Sampling.seed, "Of the points, and of the networks' weights.")
     command: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 from torch import nn
@@ -29,10 +28,10 @@ from datassay.act.weigh.methods import (
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
-from datassay.commands.command import closing_facts
+from datassay.commands.facts import closing_facts, data_facts, noise_facts
 from datassay.commands.weigh.findings import WeighFindings
 from datassay.commands.weigh.settings import WeighSettings
-from datassay.data.samples import SampleSet, wrong_labels
+from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
@@ -61,7 +60,7 @@ def run(
     ours = job.weigh(settings.method, local)
     gain, boundary = job.tried(local, ours) if settings.seeds else (None, None)
     facts = _facts(train, val, job, local, ours)
-    facts |= closing_facts(started, settings.command)
+    facts |= closing_facts(started, settings.seed, settings.command)
     return WeighFindings(
         samples=train,
         validation=val,
@@ -242,11 +241,10 @@ def _facts(
     train: SampleSet, val: SampleSet, job: _Job, local: LocalVariance, ours: SampleWeights
 ) -> dict[str, str]:
     settings = job.settings
-    part = "split off" if val.split_off else "given"
     near = local.neighbors
     recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
     facts = {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        **data_facts(train, val),
         "Weights": METHODS[settings.method],
         "Neighbours": f"k = {settings.n_neighbors} in {job.space} ({near.search} search{recall})",
     }
@@ -259,10 +257,7 @@ def _facts(
     if settings.seeds or job.problem is not None:
         came = "" if settings.weights is None else f", weights of {settings.weights.name}"
         facts["Model"] = f"{settings.model}{came}"
-    wrong = wrong_labels(train)
-    if wrong is not None:
-        facts["Label noise"] = f"{int(wrong.sum()):,} labels were flipped on purpose"
-    return facts | {"Seed": str(settings.seed), "Version": version("datassay")}
+    return facts | noise_facts(train)
 
 
 def _warnings(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from datassay.commands.inputs import MODEL_HELP, SEED_HELP
+from datassay.act.weigh.settings import Weighting
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP
 from datassay.setting import setting
 
 
@@ -13,7 +14,7 @@ from datassay.setting import setting
 class WeighSettings:
     """What the job can be told; every default is what `datassay weigh DATA` does."""
 
-    model: str = setting("mlp", MODEL_HELP)
+    model: str = setting(MODEL, MODEL_HELP)
     method: str = setting(
         "local_variance", "local_variance, class_balanced, self_paced or active_bias."
     )
@@ -22,14 +23,18 @@ class WeighSettings:
         "Where neighbours are searched: inputs, model (what enters the network's last layer), or "
         "auto: inputs for rows of at most 50 columns.",
     )
-    n_neighbors: int = setting(20, "k, the sample itself among them: at least 2.", name="neighbors")
-    max_ratio: float = setting(40.0, "m, the heaviest weight over the lightest possible.")
-    search: str = setting("auto", "Neighbours: exact, approximate or auto.")
-    density: bool = setting(False, "Divide by the density of the samples.")
+    n_neighbors: int = setting(
+        Weighting.n_neighbors, "k, the sample itself among them: at least 2.", name="neighbors"
+    )
+    max_ratio: float = setting(
+        Weighting.max_ratio, "m, the heaviest weight over the lightest possible."
+    )
+    search: str = setting(Weighting.search, "Neighbours: exact, approximate or auto.")
+    density: bool = setting(Weighting.density, "Divide by the density of the samples.")
     tune: int = setting(0, "Trials of a search of k and m (needs datassay[tune]); 0: none.")
     seeds: int = setting(10, "Trainings with and without the weights; 0 does not try them.")
     weights: Path | None = setting(
         None, ".safetensors or state dict of the trained network (default: train it)."
     )
-    seed: int = setting(0, SEED_HELP)
+    seed: int = setting(Weighting.seed, SEED_HELP)
     command: str = ""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.data.settings import check_seed, is_fraction
+from datassay.data.settings import Corruption, check_seed, is_fraction
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -35,7 +35,12 @@ class AdversarialSamples:
 
 @checks_arguments
 def add_adversarial(
-    samples: SampleSet, model: nn.Module, fraction: float, *, epsilon: float = 0.01, seed: int = 0
+    samples: SampleSet,
+    model: nn.Module,
+    fraction: float,
+    *,
+    epsilon: float = Corruption.epsilon,
+    seed: int = 0,
 ) -> AdversarialSamples:
     """Replace a fraction of the samples by successful adversarial examples of a trained network.
 

@@ -12,13 +12,13 @@ from jaxtyping import Float
 from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.data.samples import SampleSet
-from datassay.data.settings import check_seed, is_fraction
+from datassay.data.settings import Corruption, check_seed, is_fraction
 from datassay.errors import DataError
 
 
 @checks_arguments
 def add_label_noise(
-    samples: SampleSet, rate: float | None, *, kind: Any = "uniform", seed: int = 0
+    samples: SampleSet, rate: float | None, *, kind: Any = Corruption.kind, seed: int = 0
 ) -> SampleSet:
     """Change some labels; x, ids and order stay.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from importlib.metadata import version
 
-from datassay.commands.command import closing_facts
 from datassay.commands.complexity.curve.findings import CurveFindings
 from datassay.commands.complexity.settings import CurveSettings
+from datassay.commands.facts import closing_facts, data_facts
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.learners import named_learner
 from datassay.complexity.needed_samples import extrapolate, forecast
@@ -42,7 +41,7 @@ def run(
     wanted = settings.accuracy or _default_scores(curve)
     needed = tuple(extrapolation.needed(score) for score in sorted(set(wanted)))
     findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, checked)
-    facts = _facts(findings, settings) | closing_facts(started, settings.command)
+    facts = _facts(findings, settings) | closing_facts(started, settings.seed, settings.command)
     return replace(findings, facts=facts, warnings=_warnings(curve))
 
 
@@ -70,16 +69,13 @@ def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
 
 def _facts(findings: CurveFindings, settings: CurveSettings) -> dict[str, str]:
     train, val, curve = findings.samples, findings.validation, findings.extrapolation.curve
-    part = "split off" if val.split_off else "given"
     sizes = ", ".join(f"{n:,}" for n in curve.sizes)
     return {
-        "Data": f"{train.name}: {len(train):,} training, {len(val):,} validation samples ({part})",
+        **data_facts(train, val),
         "Model": settings.model,
         "Sizes": f"{sizes}, {count(findings.repeats, 'fit')} each",
         "Score now": f"{findings.metric} {number(findings.now)} with {findings.n:,} samples",
         "Wanted": ", ".join(f"{n.score:g}" for n in findings.needed),
-        "Seed": str(settings.seed),
-        "Version": version("datassay"),
     }
 
 

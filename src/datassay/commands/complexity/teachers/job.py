@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 from itertools import product
 
 import numpy as np
 
-from datassay.commands.command import closing_facts
 from datassay.commands.complexity.settings import TeacherSettings
 from datassay.commands.complexity.teachers.findings import TeacherFindings
+from datassay.commands.facts import closing_facts
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.complexity.sample_complexity import Search
 from datassay.complexity.table import ComplexityTable, complexity_table
@@ -37,7 +36,7 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     both = len(settings.inputs) > 1 and len(settings.width) > 1
     varied = "d·log m" if both else "m" if len(settings.width) > 1 else "d"
     laws = _laws(table, varied, settings.seed)
-    facts = _facts(settings) | closing_facts(started, settings.command)
+    facts = _facts(settings) | closing_facts(started, settings.seed, settings.command)
     return TeacherFindings(table, varied, laws, facts, _warnings(table, laws))
 
 
@@ -72,8 +71,6 @@ def _facts(settings: TeacherSettings) -> dict[str, str]:
         "Search": f"doubling to at most {settings.max_samples:,} samples, then "
         f"{count(settings.depth, 'bisection')}",
         "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
-        "Seed": str(settings.seed),
-        "Version": version("datassay"),
     }
 
 

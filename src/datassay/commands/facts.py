@@ -1,0 +1,47 @@
+"""Facts that pages share: which samples, what was spoiled, and what repeats the result."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+
+from datassay.data.samples import SampleSet, wrong_labels
+
+
+def data_text(train: SampleSet, val: SampleSet) -> str:
+    """Name and sizes of the samples."""
+    return f"{train.name}: {len(train):,} training, {len(val):,} validation samples"
+
+
+def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
+    """Which samples, and where the validation part is from."""
+    part = "split off" if val.split_off else "given"
+    return {"Data": f"{data_text(train, val)} ({part})"}
+
+
+def noise_facts(train: SampleSet) -> dict[str, str]:
+    """How many labels are wrong; nothing where no truth is known."""
+    wrong = wrong_labels(train)
+    if wrong is None:
+        return {}
+    return {"Label noise": f"{int(wrong.sum()):,} labels were flipped on purpose"}
+
+
+def seed_facts(seed: int | str) -> dict[str, str]:
+    """What the same numbers need beside the same settings."""
+    return {"Seed": str(seed), "Version": version("datassay")}
+
+
+def closing_facts(started: float, seed: int, command: str) -> dict[str, str]:
+    """The last facts of a job: what repeats it, and how long it took.
+
+    Args:
+        started: `time.perf_counter()` at its start.
+        seed: of the job.
+        command: what the user typed; empty from Python.
+
+    Returns:
+        Name → value.
+    """
+    facts = seed_facts(seed) | {"Seconds": f"{time.perf_counter() - started:.1f}"}
+    return facts | ({"Command": command} if command else {})
