@@ -54,15 +54,7 @@ class NoiseInputs:
 
 
 def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
-    """The training and the validation set.
-
-    Returns:
-        (train, val).
-
-    Raises:
-        SettingError: the data are given twice or not at all.
-        DataError: they cannot be used.
-    """
+    """(train, val) as the inputs name them; raises what `load` raises."""
     from datassay.data.load import load
 
     if (inputs.data is None) == (inputs.data_option is None):
@@ -79,15 +71,7 @@ def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
-    """The samples with labels flipped on purpose, where that is asked for.
-
-    Returns:
-        The same set for a fraction of 0.
-
-    Raises:
-        SettingError: the kind is unknown.
-        DataError: the fraction is outside [0, 1], or there are no classes.
-    """
+    """The samples with labels flipped where that is asked for; else the same set."""
     from datassay.data.corrupt.label_noise import add_label_noise
 
     if inputs.noise_kind not in {"uniform", "pair"}:
@@ -98,14 +82,7 @@ def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
 
 
 def number_or(text: str, word: str, name: str) -> float | str:
-    """From the text of an option that is a number or one word.
-
-    Returns:
-        The number, or the word.
-
-    Raises:
-        SettingError: it is neither.
-    """
+    """A number, or the one word that is allowed; anything else is a SettingError."""
     if text == word:
         return word
     try:
@@ -115,14 +92,7 @@ def number_or(text: str, word: str, name: str) -> float | str:
 
 
 def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> int | str | None:
-    """From the text of an option that is a whole number, auto or none.
-
-    Returns:
-        The number, "auto", or None for "none".
-
-    Raises:
-        SettingError: it is none of these.
-    """
+    """A whole number, "auto", or None for "none"; anything else is a SettingError."""
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"
     if not text.isdecimal():
@@ -131,14 +101,7 @@ def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> in
 
 
 def gigabytes(text: str) -> float:
-    """From the text of an option in GB.
-
-    Returns:
-        Bytes.
-
-    Raises:
-        SettingError: it is no number.
-    """
+    """Bytes from gigabytes; a SettingError where the text is no number."""
     try:
         return 1e9 * float(text)
     except ValueError as error:

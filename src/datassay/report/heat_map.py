@@ -27,16 +27,7 @@ def heat_image(
     limit: float,
     under: Float[np.ndarray, "height width"] | None = None,
 ) -> str:
-    """A picture of one pixel a value.
-
-    Args:
-        values: [H, W].
-        limit: the size from which on a value has the end colour.
-        under: [H, W] in [0, 1], a sample to show in grey where values are small.
-
-    Returns:
-        A data URI of a PNG.
-    """
+    """[H, W] values as a PNG, a pixel each; the sample `under` it is grey where they are small."""
     share = np.clip(values / limit, -1, 1)
     colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
     if under is not None:

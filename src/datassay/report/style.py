@@ -90,15 +90,7 @@ class Dots:
 
 
 def drawn_dots(*values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Which samples stand in a figure of dots on logarithmic axes.
-
-    Args:
-        values: [n] each, of the axes.
-        first: [n] bool, drawn before others where not all can be.
-
-    Returns:
-        [n] bool: positive on every axis, 4000 at most; the others at random.
-    """
+    """[n] bool, shown on logarithmic axes: 4000 positive samples at most, `first` before others."""
     positive = np.all([v > 0 for v in values], axis=0)
     chance = np.random.default_rng(0).random(len(first))
     shown = np.zeros(len(first), bool)
@@ -114,19 +106,7 @@ def equal_figure(
     texts: np.ndarray,
     hover: str,
 ) -> Figure:
-    """One mark a sample on two logarithmic axes, and the dashed line on which both are equal.
-
-    Args:
-        x: [n].
-        y: [n], in the same unit.
-        titles: of the axes, with units.
-        groups: which samples are drawn how, the last on top.
-        texts: [n], what `hover` calls %{text}, safe for plotly.
-        hover: plotly's template.
-
-    Returns:
-        The figure; empty groups are left out.
-    """
+    """One mark a sample on two logarithmic axes, and the dashed line on which both are equal."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

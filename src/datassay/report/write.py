@@ -16,18 +16,7 @@ Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what wri
 
 
 def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Path:
-    """Complete every file in a temporary folder on the same disk, then move them into place.
-
-    Args:
-        writers: file name → what writes it to a path; moved in this order.
-        out: the folder; made where it does not exist.
-
-    Returns:
-        The folder.
-
-    Raises:
-        SettingError: the folder cannot be written, or the disk is full.
-    """
+    """Complete every file in a temporary folder on the same disk, then move them into place."""
     check_writable(out, writers)
     try:
         # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.

@@ -14,19 +14,7 @@ STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
 def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
-    """An option that is a list or a range of positive whole numbers.
-
-    Args:
-        text: "5,10,20", "5:40:5", or "5:40", which is at most so many values, evenly spaced.
-        name: of the option.
-        most: values of a range without a step.
-
-    Returns:
-        The numbers, ascending, each once.
-
-    Raises:
-        SettingError: it is neither, or a number is not positive.
-    """
+    """Ascending numbers from "5,10,20", "5:40:5", or "5:40": at most `most`, evenly spaced."""
     rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text!r}."
     ends = text.split(":")
     parts = text.split(",") if len(ends) == 1 else ends

@@ -21,12 +21,7 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 
 
 def map_places(findings: PartitionFindings) -> tuple[Float[np.ndarray, "n 2"], float]:
-    """Two principal components of the standardised inputs.
-
-    Returns:
-        Coordinates, and the share of the variance that they hold; zeros for a second component
-        where the inputs have one column.
-    """
+    """[n, 2] principal components of the standardised inputs, and the variance that they hold."""
     from sklearn.decomposition import PCA
 
     x = np.asarray(findings.samples.x, np.float64).reshape(len(findings.samples), -1)
@@ -103,17 +98,7 @@ def variance_figure(findings: PartitionFindings) -> Figure:
 def map_figure(
     places: Float[np.ndarray, "n 2"], group: np.ndarray, names: list[str], explained: float
 ) -> Figure:
-    """Samples in the plane of two principal components.
-
-    Args:
-        places: their coordinates.
-        group: [n], index into names.
-        names: of blocks or sources.
-        explained: share of the variance in the plane.
-
-    Returns:
-        The figure; of more than 2000 samples evenly spaced ones.
-    """
+    """Samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
     import plotly.graph_objects as go
 
     n = len(places)

@@ -160,14 +160,7 @@ def with_adversarial(
     epsilon: float,
     progress: Progress = silent,
 ) -> AdversarialSamples:
-    """Train one network of the run's kind on the samples, then fool it on a fraction of them.
-
-    Returns:
-        The samples, and which were replaced.
-
-    Raises:
-        DatassayError: a setting is outside its rule, or the step fools the network too rarely.
-    """
+    """Train one network of the run's kind, then fool it on a fraction of the samples."""
     check_adversarial(train, fraction, epsilon)
     (model,) = starting_networks(train, replace(settings, curve_seeds=1))
     networks = train_all([model], train, seed=settings.seed, progress=progress)
@@ -193,15 +186,7 @@ def collected(
 
 
 def result_store(location: str | None) -> ResultStore | None:
-    """Where retrained networks are kept: beside the features, on a local path only.
-
-    Returns:
-        The folder's store; None where nothing is kept.
-
-    Raises:
-        SettingError: the folder holds something else.
-        DataError: it is not writable.
-    """
+    """Where retrained networks are kept: beside the features, on a local path only; or None."""
     if location is None or not is_local(location):
         return None
     return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})

@@ -45,15 +45,7 @@ def keep_set(
     wanted: KeepSettings,
     progress: Progress = silent,
 ) -> Kept:
-    """Everything `datassay summarize` computes, without writing anything.
-
-    Returns:
-        The samples to keep, and what was run.
-
-    Raises:
-        DatassayError: bad samples or model; one sentence says which.
-        SettingError: a setting is outside its rule.
-    """
+    """Everything `datassay summarize` computes, without writing anything."""
     check_settings(settings)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)

@@ -48,15 +48,7 @@ class Plan:
 
 
 def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
-    """Count a run's work and estimate its time from this machine's matrix-product rate.
-
-    Returns:
-        The plan. Its seconds come from a quarter-second measurement and are good to a factor of
-        about two.
-
-    Raises:
-        DatassayError: what the run itself would raise before it collects.
-    """
+    """What a run would do: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings)
     program = held_bytes() + LOADED_BYTES
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
