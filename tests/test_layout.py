@@ -1,7 +1,6 @@
 """The house: one way for the data, small folders, a folder a command."""
 
 import ast
-from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -125,7 +124,8 @@ def test_functions_stay_small(file):
 
 def test_tests_mirror_the_source():
     tests = Path(__file__).parent
-    rooms = {p.name for p in tests.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    assert rooms - {"helpers"} <= {p.name for p in ROOT.iterdir() if p.is_dir()}
-    names = Counter(m for f in tests.rglob("*.py") for m in _imports(f))
+    files = [f for f in tests.rglob("test_*.py") if "helpers" not in f.parts]
+    folders = {f.parent.relative_to(tests) for f in files}
+    assert not [str(folder) for folder in folders if not (ROOT / folder).is_dir()]
+    names = {name for f in tests.rglob("*.py") for name in _imports(f)}
     assert not [name for name in names if name.split(".")[-1].startswith("test_")]
