@@ -306,8 +306,8 @@ def _solve(
         return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = eigh(kernel, driver="evd", check_finite=False)
     above = values > cut
-    found = vectors[:, above]
-    return found @ ((found.T @ targets) / values[above, None]), int(above.sum())
+    basis = vectors[:, above]
+    return basis @ ((basis.T @ targets) / values[above, None]), int(above.sum())
 
 
 def _smallest(solve: Callable[[np.ndarray], np.ndarray], n: int) -> float:

@@ -38,6 +38,6 @@ def heat_image(
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    at = np.linspace(0, 1, len(stops))
-    channels = [np.interp(share, at, channel) for channel in zip(*stops, strict=True)]
+    place = np.linspace(0, 1, len(stops))
+    channels = [np.interp(share, place, channel) for channel in zip(*stops, strict=True)]
     return np.stack(channels, axis=-1)

@@ -37,17 +37,17 @@ SEVERITIES: dict[str, Severity] = {"better": "fine", "worse": "act", "no differe
 
 def advice(findings: WeighFindings) -> tuple[Advice, ...]:
     """What to do next."""
-    told = [_weights(findings)]
+    pieces = [_weights(findings)]
     if findings.gain is not None:
-        told.append(_help(findings, findings.gain))
-    told.append(_labels(findings))
+        pieces.append(_help(findings, findings.gain))
+    pieces.append(_labels(findings))
     if findings.gain is not None and len(findings.gain.names) > 2:
-        told.append(_contest(findings, findings.gain))
-    return tuple(told)
+        pieces.append(_contest(findings, findings.gain))
+    return tuple(pieces)
 
 
 def _weights(findings: WeighFindings) -> Advice:
-    n, found = len(findings.samples), concentration(findings)
+    n, uneven = len(findings.samples), concentration(findings)
     k = findings.local.neighbors.index.shape[1]
     tenth = len(findings.heaviest)
     if np.ptp(findings.weights.weight) == 0:
@@ -57,17 +57,17 @@ def _weights(findings: WeighFindings) -> Advice:
             "weighting has nothing to tell samples apart by.",
         )  # fmt: skip
     own = "label" if findings.samples.is_classification else "target"
-    constant = f"For {count(found.constant, 'sample')} ({percent(round(found.constant / n, 3))})"
-    if not found.constant:
+    constant = f"For {count(uneven.constant, 'sample')} ({percent(round(uneven.constant / n, 3))})"
+    if not uneven.constant:
         constant = "For no sample"
     return Advice(
         kind="weights",
         severity="fine",
-        headline=f"The heaviest tenth carries {percent(round(found.heaviest_share, 3))} of the "
+        headline=f"The heaviest tenth carries {percent(round(uneven.heaviest_share, 3))} of the "
         "weight",
         sentence=(
             f"{count(tenth, 'sample')} of {n:,}, {percent(round(tenth / n, 3))}; "
-            f"{_ratio(found.ratio)}. Effective sample size {found.effective:,.0f} of {n:,}. "
+            f"{_ratio(uneven.ratio)}. Effective sample size {uneven.effective:,.0f} of {n:,}. "
             f"{constant} all k = {k} neighbours share their "
             f"{own}: local variance 0. weights.parquet holds every weight by id, with mean 1."
         ),
@@ -90,7 +90,7 @@ def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
         "worse": f"The weights hurt here: {score_change(change, gain.metric)} lost",
         "no difference": f"No difference that {n_seeds} seeds and {n_val:,} samples can tell",
     }[verdict]
-    told = {
+    remedy = {
         "better": "Train with them, and check it on data of your own that nothing was chosen by.",
         "worse": "Train without them.",
         "no difference": "The interval includes 0: nothing here speaks for or against weighting, "
@@ -104,7 +104,7 @@ def _help(findings: WeighFindings, gain: WeightGain) -> Advice:
             f"{_what(findings)} from {n_seeds} seeds has a validation {gain.metric} of "
             f"{before:.3f} without and {after:.3f} with the weights: "
             f"{interval_text(change, half, gain.metric)}, over seeds and "
-            f"{count(n_val, 'validation sample')}. {told}"
+            f"{count(n_val, 'validation sample')}. {remedy}"
         ),
     )
 
@@ -168,7 +168,7 @@ def _contest(findings: WeighFindings, gain: WeightGain) -> Advice:
     change, half = gain.difference(1, against=2)
     verdict = gain.verdict(1, against=2)
     theirs = interval_text(*gain.difference(2), gain.metric)
-    told = {
+    winner = {
         "better": f"{findings.method} does better",
         "worse": f"{findings.method} does worse",
         "no difference": "no clear winner",
@@ -179,6 +179,6 @@ def _contest(findings: WeighFindings, gain: WeightGain) -> Advice:
         headline=f"{_upper(findings.method)} against {gain.names[2]}",
         sentence=(
             f"{_upper(gain.names[2])} weights change validation {gain.metric} by {theirs}. Between "
-            f"the two: {interval_text(change, half, gain.metric)}, {told}."
+            f"the two: {interval_text(change, half, gain.metric)}, {winner}."
         ),
     )

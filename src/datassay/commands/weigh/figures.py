@@ -63,7 +63,7 @@ def share_figure(findings: WeighFindings) -> Figure:
 
     weight = np.sort(findings.weights.weight)[::-1]
     n = len(weight)
-    at = np.unique(np.linspace(0, n, min(n, 200) + 1).round().astype(int))
+    sizes = np.unique(np.linspace(0, n, min(n, 200) + 1).round().astype(int))
     share = np.concatenate([[0], np.cumsum(weight)]) / weight.sum()
     figure = go.Figure()
     figure.add_scatter(
@@ -71,8 +71,8 @@ def share_figure(findings: WeighFindings) -> Figure:
         line={"color": GREY, "width": 1.5, "dash": "dot"},
     )  # fmt: skip
     figure.add_scatter(
-        x=at / n,
-        y=share[at],
+        x=sizes / n,
+        y=share[sizes],
         mode="lines",
         name=plain(findings.method),
         line={"color": BLUE, "width": 3},

@@ -103,8 +103,8 @@ def _note(findings: WeighFindings) -> str:
         if findings.samples.is_classification
         else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
     )
-    told = (
+    note = (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "
         f"heaviest {tenth} are {len(findings.heaviest):,} samples"
     )
-    return told + (f"; doubtful: {doubt}." if doubtful(findings).any() else ".")
+    return note + (f"; doubtful: {doubt}." if doubtful(findings).any() else ".")

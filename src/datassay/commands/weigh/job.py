@@ -217,8 +217,8 @@ def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> W
     if settings.method == "active_bias":
         history = PredictionHistory(len(train))
         observe = recorder(history, train)
-    found = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
-    return Watched(found, history)
+    network = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
+    return Watched(network, history)
 
 
 def _tuned(

@@ -67,16 +67,16 @@ def notes(findings: WeighFindings) -> tuple[tuple[str, str], ...]:
 
 def _space(findings: WeighFindings) -> tuple[str, str]:
     near = findings.local.neighbors
-    told = (
+    note = (
         f"k = {near.index.shape[1]} nearest by Euclidean distance in {findings.space}; the share "
         "of neighbours with the same label leaves the sample itself out."
     )
     if findings.in_last_layer:
-        told += (
+        note += (
             " S0 §4.3: distances among many columns or pixels mean little, those of a trained "
             "network's features more. The network was trained without weights."
         )
-    return "Neighbours", told
+    return "Neighbours", note
 
 
 def _interval(findings: WeighFindings) -> tuple[str, str]:

@@ -41,7 +41,7 @@ CLASS_LOSS = 'torch.nn.functional.cross_entropy(model(x), y, reduction="none")'
 
 def page(findings: WeighFindings) -> Page:
     """Everything that the command says."""
-    told = advice(findings)
+    pieces = advice(findings)
     sections = [_help(findings, findings.gain)] if findings.gain is not None else []
     if findings.boundary is not None:
         sections.append(_boundary(findings, findings.boundary))
@@ -53,11 +53,11 @@ def page(findings: WeighFindings) -> Page:
         f"size {concentration(findings).effective:,.0f}",
         facts=findings.facts,
         warnings=findings.warnings,
-        advice=told,
+        advice=pieces,
         sections=tuple(sections),
         method=notes(findings),
         files=FILES,
-        answer=tuple(f"{one.headline}." for one in told if one.kind != "contest"),
+        answer=tuple(f"{one.headline}." for one in pieces if one.kind != "contest"),
     )
 
 
