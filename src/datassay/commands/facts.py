@@ -8,15 +8,11 @@ from importlib.metadata import version
 from datassay.data.samples import SampleSet, wrong_labels
 
 
-def data_text(train: SampleSet, val: SampleSet) -> str:
-    """Name and sizes of the samples."""
-    return f"{train.name}: {len(train):,} training, {len(val):,} validation samples"
-
-
 def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
     """Which samples, and where the validation part is from."""
     part = "split off" if val.split_off else "given"
-    return {"Data": f"{data_text(train, val)} ({part})"}
+    sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
+    return {"Data": f"{train.name}: {sizes}"}
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:

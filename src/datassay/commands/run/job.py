@@ -17,7 +17,7 @@ from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.store.results import ResultStore
-from datassay.commands.facts import data_text, noise_facts, seed_facts
+from datassay.commands.facts import data_facts, noise_facts, seed_facts
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -215,7 +215,7 @@ def _facts(
     start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
-        "Data": data_text(train, val),
+        **data_facts(train, val),
         "Model": f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}",
         "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
         f"weight decay {settings.weight_decay:g}",
