@@ -428,6 +428,14 @@ def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
     assert [p for p in sorted(here.iterdir()) if p.name != "__pycache__"] == before
 
 
+def test_results_never_replace_what_is_read(here):
+    succeed("score", "good.csv", "--target", "answer", "--out", "ov")
+    before = Path("ov/scores.parquet").read_bytes()
+    result = invoke("score", "ov/../ov/scores.parquet", "--target", "class_name", "--out", "ov")
+    assert_one_error_line(result, r"out must not replace what is read; .*scores\.parquet is an inp")
+    assert Path("ov/scores.parquet").read_bytes() == before
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unwritable_out_is_refused_before_any_work(here, command):
     spoil(here)

@@ -61,10 +61,12 @@ class Command:
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
-        from datassay.report.write import check_writable
+        from datassay.report.write import check_outputs, check_writable
 
         settings = read(self.settings, given)
-        check_writable(out, (*self.part("files", given).FILES, PAGE))
+        names = (*self.part("files", given).FILES, PAGE)
+        check_outputs(out, names, given.values())
+        check_writable(out, names)
         sets = self.sets(given)
         self.finish(sets, settings, given, out)
 
@@ -123,26 +125,14 @@ class Command:
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:
-    """A settings dataclass from options.
-
-    Args:
-        cls: the dataclass; a field `command` takes the command line itself.
-        given: field name → value.
-
-    Returns:
-        An instance; fields without an option keep their defaults.
-    """
+    """A settings dataclass from options; a field `command` takes the command line itself."""
     names = {f.name for f in fields(cls)}
     own = {"command": command_line()} if "command" in names else {}
     return cls(**{name: value for name, value in given.items() if name in names}, **own)
 
 
 def command_line() -> str:
-    """The command that this process was started with, as a user would type it.
-
-    Returns:
-        "datassay" and its arguments, quoted for a shell.
-    """
+    """The command that this process was started with, quoted for a shell."""
     import shlex
 
     return shlex.join(["datassay", *sys.argv[1:]])

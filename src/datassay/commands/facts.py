@@ -29,15 +29,6 @@ def seed_facts(seed: int | str) -> dict[str, str]:
 
 
 def closing_facts(started: float, seed: int, command: str) -> dict[str, str]:
-    """The last facts of a job: what repeats it, and how long it took.
-
-    Args:
-        started: `time.perf_counter()` at its start.
-        seed: of the job.
-        command: what the user typed; empty from Python.
-
-    Returns:
-        Name → value.
-    """
+    """The last facts of a job: seed, version, seconds since `started`, and what repeats it."""
     facts = seed_facts(seed) | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return facts | ({"Command": command} if command else {})

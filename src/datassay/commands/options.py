@@ -42,11 +42,12 @@ def _function(command: Command) -> Callable[..., None]:
         folder = options.pop("out")
         given = {}
         for name, value in options.items():
-            reader = declared[name][1].read
-            if reader is None:
+            cls, spec = declared[name]
+            if spec.read is None:
+                value = _default(cls, name) if value in (None, []) else value
                 given[name] = tuple(value) if isinstance(value, list) else value
             elif value is not None:  # not given: the field's own default stands
-                given[name] = reader(value)
+                given[name] = spec.read(value)
         command.start(given, folder)
 
     function.__name__ = command.name
@@ -72,11 +73,9 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     annotation = Annotated[_typed(hint, spec), shown]
     if default is dataclasses.MISSING:
         return inspect.Parameter(name, kind, annotation=annotation)
-    # Where text is read another default is left to the field: such an option was not given.
-    if spec.read is not None:
-        default = default if isinstance(default, str) else None
-    elif isinstance(default, tuple):
-        default = list(default)
+    # Typer takes no such default: it is left to the field where the option is not given.
+    if isinstance(default, tuple) or (spec.read is not None and not isinstance(default, str)):
+        default = None
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 

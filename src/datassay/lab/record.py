@@ -21,7 +21,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.parameters import defaults
 from datassay.progress import Progress, silent
 from datassay.report.tables import standard_json
-from datassay.report.write import write_files
+from datassay.report.write import write_pages
 
 # Arrays up to this size are in the summary too; all arrays are in result.npz.
 MOST_SHOWN = 12
@@ -118,7 +118,7 @@ def run_experiment(
         "figures.json": partial(_write_figures, record.plots),
         "summary.json": lambda to: to.write_text(standard_json(summary(record)), "utf-8"),
     }
-    write_files(writers, out / experiment.name)
+    write_pages(writers, out / experiment.name)
     return record
 
 

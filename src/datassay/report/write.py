@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,29 +14,11 @@ from datassay.errors import SettingError
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 
 
-def write_files(writers: Mapping[str, Callable[[Path], None]], out: Path) -> Path:
-    """Complete every file in a temporary folder on the same disk, then move them into place."""
-    check_writable(out, writers)
-    try:
-        # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
-        parent = out if out.is_dir() else out.parent
-        parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=parent) as folder:
-            for name, write in writers.items():
-                write(Path(folder) / name)
-            out.mkdir(exist_ok=True)
-            for name in writers:
-                os.replace(Path(folder) / name, out / name)
-    except OSError as error:
-        raise SettingError(
-            f"out must be a folder with room for the results; writing to {out} failed: "
-            f"{error.strerror or error}. Free space or choose another folder."
-        ) from error
-    return out
-
-
 def write_pages(parts: Mapping[str, Part], out: Path) -> Path:
     """Write tables, texts and other files, all of them or none.
+
+    Every file is completed in a temporary folder on the same disk, then moved into place. Where
+    one cannot be moved, those that stood there before are put back.
 
     Args:
         parts: file name → a table, written as Parquet, a text, or what writes the file to a path;
@@ -50,8 +31,43 @@ def write_pages(parts: Mapping[str, Part], out: Path) -> Path:
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    write_files({name: partial(write_part, part) for name, part in parts.items()}, out)
+    check_writable(out, parts)
+    try:
+        # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
+        parent = out if out.is_dir() else out.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=parent) as folder:
+            new, old = Path(folder, "new"), Path(folder, "old")
+            new.mkdir()
+            old.mkdir()
+            for name, part in parts.items():
+                write_part(part, new / name)
+            out.mkdir(exist_ok=True)
+            _replace(new, old, out, parts)
+    except OSError as error:
+        raise SettingError(
+            f"out must be a folder with room for the results; writing to {out} failed: "
+            f"{error.strerror or error}. Free space or choose another folder."
+        ) from error
     return out / "index.html"
+
+
+def _replace(new: Path, old: Path, out: Path, names: Iterable[str]) -> None:
+    """Move every new file into place; after a failure the old ones stand there again."""
+    touched = []
+    try:
+        for name in names:
+            touched.append(name)
+            if os.path.lexists(out / name):
+                os.replace(out / name, old / name)
+            os.replace(new / name, out / name)
+    except BaseException:  # an interruption, too
+        for name in touched:
+            if os.path.lexists(old / name):
+                os.replace(old / name, out / name)
+            elif not os.path.lexists(new / name):
+                (out / name).unlink(missing_ok=True)
+        raise
 
 
 def write_part(part: Part, path: Path) -> None:
@@ -105,3 +121,14 @@ def _exists(path: Path) -> bool:
         return os.path.lexists(path)
     except ValueError:  # a name that no file can have, such as one with a null byte
         return False
+
+
+def check_outputs(out: Path, names: Iterable[str], inputs: Iterable[object]) -> None:
+    """Refuse results that would replace a file that one of the inputs, texts and paths, names."""
+    results = {os.path.realpath(out / name) for name in names}
+    for given in inputs:
+        if isinstance(given, str | Path) and os.path.realpath(given) in results:
+            raise SettingError(
+                f"out must not replace what is read; {given} is an input, and the results of the "
+                f"same name would go to {out}. Choose another folder."
+            )

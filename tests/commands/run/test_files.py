@@ -173,6 +173,32 @@ def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing,
     assert names(tmp_path) == {"out"}  # no new folder, no temporary one
 
 
+@pytest.mark.parametrize("failing", sorted(NAMES))
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, PermissionError(1, "not permitted")])
+def test_a_file_that_cannot_be_replaced_leaves_earlier_results(
+    tmp_path, monkeypatch, failing, failure
+):
+    out, replace_file = tmp_path / "out", write.os.replace
+    write_results(make_findings(), out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+
+    def refuse(source, target):
+        if target == out / failing and source.parent.name == "new":
+            raise failure
+        replace_file(source, target)
+
+    monkeypatch.setattr(write.os, "replace", refuse)
+    with pytest.raises((KeyboardInterrupt, SettingError)):
+        write_results(make_findings(digit_samples(40)), out)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    empty = tmp_path / "new"
+    empty.mkdir()
+    monkeypatch.setattr(write.os, "replace", lambda *paths: (_ for _ in ()).throw(failure))
+    with pytest.raises((KeyboardInterrupt, SettingError)):
+        write_results(make_findings(), empty)
+    assert not names(empty)
+
+
 def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
     def full(part, path):
         raise OSError(28, "No space left on device")
