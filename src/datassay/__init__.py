@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from datassay.face import face
 
 if TYPE_CHECKING:
+    __version__: str
     from datassay.act.partition.blocks import partition as partition
     from datassay.act.purify.loop import purify as purify
     from datassay.act.remove.summarize import summarize as summarize
@@ -34,5 +34,4 @@ if TYPE_CHECKING:
     from datassay.score.removal_effects import removal_effects as removal_effects
     from datassay.score.sample_information import sample_information as sample_information
 
-__version__ = version("datassay")
 face(__name__)

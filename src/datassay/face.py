@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from importlib import import_module
 from types import ModuleType
+
+HANDED_ON = re.compile(r"from (datassay[\w.]*) import \(?\s*(\w+) as \2\b")
 
 
 class Face(ModuleType):
@@ -19,6 +21,10 @@ class Face(ModuleType):
     _homes: dict[str, str]
 
     def __getattr__(self, name: str) -> object:
+        if name == "__version__":  # importlib.metadata takes longer to import than all of this
+            from importlib.metadata import version
+
+            return version(self.__name__)
         if name not in self._homes:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return getattr(import_module(self._homes[name]), name)
@@ -53,11 +59,10 @@ def homes(source: str) -> dict[str, str]:
     """Where the names that a face hands on live.
 
     Args:
-        source: of the face.
+        source: of the face; it imports each name as itself, `from x.y import name as name`.
 
     Returns:
         Name → dotted name of its module.
     """
-    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
-    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in imports for alias in node.names}
+    # Parsing the syntax would take ten times as long, in every start of the command line.
+    return {name: home for home, name in HANDED_ON.findall(source)}

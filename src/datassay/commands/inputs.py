@@ -22,7 +22,7 @@ DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DataInputs:
     """Which samples."""
 
@@ -45,7 +45,7 @@ class DataInputs:
     seed: int = setting(Loading.seed, SEED_HELP)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoiseInputs:
     """Labels flipped on purpose."""
 

@@ -2,6 +2,7 @@
 
 # Not postponed: typer reads these annotations when it builds the commands.
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +58,7 @@ def _function(command: Command) -> Callable[..., None]:
 
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
-    default, hint = _default(cls, name), get_type_hints(cls)[name]
+    default, hint = _default(cls, name), _hints(cls)[name]
     if spec.argument:
         shown: Any = typer.Argument(help=spec.help, show_default=False)
     else:
@@ -77,6 +78,11 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     if isinstance(default, tuple) or (spec.read is not None and not isinstance(default, str)):
         default = None
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _default(cls: type, name: str) -> Any:

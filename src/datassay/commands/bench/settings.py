@@ -8,7 +8,7 @@ from datassay.data.settings import Loading
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BenchSettings:
     """What the job can be told; every default is what `datassay bench` does."""
 

@@ -32,7 +32,7 @@ def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
     return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CurveSettings:
     """What the job can be told; every default is what `datassay complexity DATA` does."""
 
@@ -52,7 +52,7 @@ class CurveSettings:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TeacherSettings:
     """What the job can be told; every default is what `datassay complexity --inputs …` does."""
 

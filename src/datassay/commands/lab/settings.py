@@ -9,7 +9,7 @@ from datassay.data.settings import Loading
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabSettings:
     """What the job can be told; `out` also keeps finished experiments."""
 

@@ -15,7 +15,7 @@ from datassay.commands.inputs import (
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionSettings:
     """What the job can be told; every default is what `datassay partition DATA` does."""
 

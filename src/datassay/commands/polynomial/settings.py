@@ -11,7 +11,7 @@ from datassay.polynomial.settings import Regression
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PolynomialSettings:
     """What the job can be told; every default is what `datassay polynomial DATA` does."""
 

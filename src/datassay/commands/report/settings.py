@@ -8,7 +8,7 @@ from pathlib import Path
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportSettings:
     """What the job can be told."""
 

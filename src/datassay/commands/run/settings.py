@@ -20,7 +20,7 @@ from datassay.score.settings import Smoothing, Training
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainingSettings:
     """The network, how its linearised training goes, and the memory that may take."""
 
@@ -51,7 +51,7 @@ class TrainingSettings:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunSettings(TrainingSettings):
     """What the main job can be told; every default is what `datassay run DATA` does."""
 
@@ -120,7 +120,7 @@ class RunSettings(TrainingSettings):
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreSettings(RunSettings):
     """A run that trains no network: what needs trained ones is fixed and no option."""
 
@@ -129,7 +129,7 @@ class ScoreSettings(RunSettings):
     attribution_at: str = "start"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeepSettings:
     """Which samples `datassay summarize` keeps."""
 
@@ -138,7 +138,7 @@ class KeepSettings:
     drop_suspects: bool = setting(False, "Remove likely label errors first.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AdversarialInputs:
     """Inputs replaced on purpose."""
 
@@ -146,7 +146,7 @@ class AdversarialInputs:
     epsilon: float = setting(Corruption.epsilon, "Largest change of an adversarial input's value.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanInputs:
     """Whether to run at all."""
 

@@ -8,7 +8,7 @@ from datassay.act.sample.settings import Sampling
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SampleSettings:
     """What the job can be told; every default is what `datassay sample FUNCTION` does."""
 

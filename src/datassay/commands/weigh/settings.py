@@ -10,7 +10,7 @@ from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP
 from datassay.setting import setting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WeighSettings:
     """What the job can be told; every default is what `datassay weigh DATA` does."""
 
