@@ -19,12 +19,7 @@ OUT_HELP = "Folder for the results; made if it does not exist."
 
 
 def add_command(app: typer.Typer, command: Command) -> None:
-    """Add a command to the command line.
-
-    Args:
-        app: changed in place.
-        command: its options are read off its settings.
-    """
+    """Add a command to the command line; its options are read off its settings."""
     app.command(command.name, help=command.help)(exits_clearly(_function(command)))
 
 
