@@ -3,12 +3,11 @@
 import os
 import re
 import shlex
+import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from datassay.commands import app
 from helpers.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -29,9 +28,9 @@ def steps(tmp_path, monkeypatch, capsys):
                 exec(compile(text, "tutorial", "exec"), names)
                 printed = capsys.readouterr().out
             elif language == "sh":
-                words = shlex.split(text)
-                monkeypatch.setattr(sys, "argv", words)
-                assert CliRunner().invoke(app, words[1:]).exit_code == 0
+                command = [sys.executable, "-m", *shlex.split(text)]
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert run.returncode == 0, run.stderr
             else:
                 assert_like(printed, text)
         return names
