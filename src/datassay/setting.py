@@ -53,6 +53,19 @@ def setting(
     return dataclasses.field(default=default, metadata={"setting": option})
 
 
+def default_of(cls: type, name: str) -> Any:
+    """The default of a field of a dataclass.
+
+    Args:
+        cls: the dataclass.
+        name: of the field.
+
+    Returns:
+        The default; `dataclasses.MISSING` where it must be given.
+    """
+    return next(f.default for f in dataclasses.fields(cls) if f.name == name)
+
+
 def settings_of(cls: type) -> dict[str, Setting]:
     """The fields of a settings dataclass that are options.
 

@@ -92,12 +92,18 @@ class Command:
     def finish(
         self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], out: Path
     ) -> None:
-        """Compute with progress shown, write all files or none, print the page in short."""
-        from datassay.commands.terminal import ProgressDisplay, page_lines
+        """Compute with progress shown, write all files or none, print the answer."""
+        from datassay.commands.terminal import ProgressDisplay
 
         with ProgressDisplay(err_console) as progress:
             findings = self.compute(sets, settings, given, progress)
             page, path = self.write(findings, given, out)
+        self.show(findings, settings, page, path)
+
+    def show(self, findings: Any, settings: Any, page: Page, path: Path) -> None:
+        """Print the page in short, and where it is."""
+        from datassay.commands.terminal import page_lines
+
         out_console.print(*page_lines(page), sep="\n")
         out_console.print(str(path), soft_wrap=True)
 

@@ -13,7 +13,7 @@ import typer
 
 from datassay.commands.command import Command
 from datassay.commands.shell import exits_clearly
-from datassay.setting import Setting, settings_of
+from datassay.setting import Setting, default_of, settings_of
 
 OUT_HELP = "Folder for the results; made if it does not exist."
 
@@ -40,7 +40,7 @@ def _function(command: Command) -> Callable[..., None]:
         for name, value in options.items():
             cls, spec = declared[name]
             if spec.read is None:
-                value = _default(cls, name) if value in (None, []) else value
+                value = default_of(cls, name) if value in (None, []) else value
                 given[name] = tuple(value) if isinstance(value, list) else value
             elif value is not None:  # not given: the field's own default stands
                 given[name] = spec.read(value)
@@ -53,7 +53,7 @@ def _function(command: Command) -> Callable[..., None]:
 
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
-    default, hint = _default(cls, name), _hints(cls)[name]
+    default, hint = default_of(cls, name), _hints(cls)[name]
     if spec.argument:
         shown: Any = typer.Argument(help=spec.help, show_default=False)
     else:
@@ -78,11 +78,6 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
-
-
-def _default(cls: type, name: str) -> Any:
-    """The default of a field; MISSING where it must be given."""
-    return cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _flags(name: str, spec: Setting, default: object, hint: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from datassay.commands.command import Command
 from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
 from datassay.commands.inputs import DataInputs
 from datassay.errors import SettingError
-from datassay.setting import settings_of
+from datassay.setting import default_of, settings_of
 
 HOME = "datassay.commands.complexity"
 
@@ -34,7 +34,7 @@ class Complexity(Command):
 def _refuse(given: Mapping[str, Any], cls: type, mode: type, why: str) -> None:
     """Refuse options of a class that the mode does not have, where they differ from the default."""
     for name in settings_of(cls):
-        default = cls.__dataclass_fields__[name].default  # pyright: ignore[reportAttributeAccessIssue]
+        default = default_of(cls, name)
         if name not in settings_of(mode) and given.get(name, default) != default:
             shown = name.replace("_", "-")
             raise SettingError(f"{shown} {why}; got {given[name]}. See complexity --help.")

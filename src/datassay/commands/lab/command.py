@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from datassay.commands.command import Command
 from datassay.commands.lab.settings import LabSettings
-from datassay.commands.shell import err_console, out_console
+from datassay.commands.shell import out_console
+
+if TYPE_CHECKING:
+    from datassay.report.page import Page
 
 
 class Lab(Command):
@@ -27,25 +30,19 @@ class Lab(Command):
         else:
             out_console.print(catalog_table())
 
-    def finish(
-        self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], out: Path
-    ) -> None:
-        """Run, write, and print the page in short or the records as JSON."""
+    def show(self, findings: Any, settings: Any, page: Page, path: Path) -> None:
+        """Print a short table and the page in short, or the records as JSON."""
         from datassay.commands.lab.page import terminal_rows
-        from datassay.commands.terminal import ProgressDisplay, page_lines, rows_table
+        from datassay.commands.terminal import rows_table
         from datassay.lab.record import summary
         from datassay.report.tables import standard_json
 
-        with ProgressDisplay(err_console) as progress:
-            findings = self.compute(sets, settings, given, progress)
-            page, path = self.write(findings, given, out)
         records = findings.records
         if settings.as_json:
             out_console.print(standard_json([summary(r) for r in records]).rstrip(), soft_wrap=True)
         else:
-            table = rows_table(*terminal_rows(records))
-            out_console.print(table, *page_lines(page), sep="\n")
-            out_console.print(str(path), soft_wrap=True)
+            out_console.print(rows_table(*terminal_rows(records)))
+            super().show(findings, settings, page, path)
         if not all(r.holds or r.problem for r in records):
             raise typer.Exit(1)
 
