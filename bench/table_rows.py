@@ -1,0 +1,371 @@
+"""The lines of the tables of measured results, a function a heading, from the recorded results."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+SETS = ("mnist", "fashion_mnist")
+
+
+class Row(NamedTuple):
+    """One measured line; `headline` marks those that the README shows."""
+
+    what: str
+    measured: str
+    bench: str
+    headline: bool = False
+
+
+def leave_one_out(r: dict[str, dict]) -> list[Row]:
+    speed, exponents = r["speed/leave_one_out n=1000"], r["speed/exponents"]
+    memory, footprint = r["memory/digits auto"], r["footprint/base install"]
+    exact = [r[f"exactness/{k}"] for k in ("flow", "descent", "converged")]
+    lissa, jacobians = r["papers/s1_speed_lissa"], [r[f"throughput/{m}"] for m in ("cnn", "mlp")]
+    return [
+        Row(
+            f"Leave-one-outs, worst error of {sum(x['cases'] for x in exact)} cases, as a share of "
+            "the allowed 1e-8 (\\|b\\| + 1e-6 max\\|b\\|)",
+            f"{max(x['error_share_of_allowed'] for x in exact):.2f}",
+            "exactness.py",
+        ),
+        Row(
+            "MLP(1024), 1000 + 1000 samples: kernel and all 1000 leave-one-outs",
+            f"{speed['seconds']:.2f} s",
+            "speed.py",
+            headline=True,
+        ),
+        Row(
+            "The 1000 leave-one-outs alone, against one decomposition a sample (times grow as n to "
+            f"the {exponents['ours']:.1f} against {exponents['brute_force']:.1f})",
+            f"{speed['ratio']:.0f} times faster",
+            "speed.py",
+        ),
+        Row(
+            "Information of 1000 MNIST samples, kernel included, against influence by LiSSA",
+            f"{lissa['ratio']:.0f} times faster",
+            "papers/s1_speed_lissa.py",
+        ),
+        Row(
+            "Per-sample Jacobians at equal p, CNN and MLP, against the fastest of torch.func, "
+            "TRAK, dattri and kronfluence: one output; ten outputs",
+            "; ".join(
+                f"{jacobians[0][f'{rows}_ratio']:.1f} and {jacobians[1][f'{rows}_ratio']:.1f} "
+                "times faster"
+                for rows in ("scalar", "joint")
+            ),
+            "throughput.py",
+        ),
+        Row(
+            "Digits, 1797 samples x 10 outputs: peak memory of collecting and scoring",
+            f"{memory['peak_mib']:.0f} MiB",
+            "memory.py",
+        ),
+        Row(
+            "What the base install adds to torch; `import datassay`",
+            f"{footprint['added_megabytes']:.0f} MB; {footprint['import_seconds']:.2f} s",
+            "footprint.py",
+        ),
+    ]
+
+
+def retrained(r: dict[str, dict]) -> list[Row]:
+    wide, narrow = (r[f"truth/digits 4 vs 9, width {width}"] for width in (1024, 64))
+    mlp, lds = r["papers/s1_table1/mlp"], r["attribution/linear datamodelling score, digits"]
+    loo = r["attribution/leave one out, digits"]
+    small, large = r["retraining/64-32-32-10 n=50"], r["retraining/784-1024-1 n=1000"]
+    return [
+        *[
+            Row(
+                f"Digits 4 vs 9, MLP({x['width']}), {x['steps']} steps: prediction change against "
+                f"{x['retrained']} real retrainings",
+                f"Pearson {x['prediction_pearson']:.{digits}f}",
+                "truth.py",
+                headline=True,
+            )
+            for x, digits in ((wide, 5), (narrow, 2))
+        ],
+        Row(
+            f"MNIST 4 vs 9, MLP(1024), S1 Table 1: prediction change against {mlp['retrained']} "
+            "real retrainings (influence function)",
+            f"Pearson {mlp['linearised']['predictions'][0]:.3f} "
+            f"({mlp['influence_damping_10']['predictions'][0]:.3f})",
+            "papers/s1_table1.py",
+        ),
+        Row(
+            "Attribution at trained weights, digits, MLP 64-32-32-10: linear datamodelling score "
+            "with one network, with five (exact Hessian, TracIn)",
+            f"{lds['lds_one_model']:.2f}, {lds['lds_five_models']:.2f} "
+            f"({lds['lds_one_model_exact_hessian_damping_0.3']:.2f}, "
+            f"{lds['lds_one_model_tracin_last_checkpoint']:.2f})",
+            "attribution.py",
+            headline=True,
+        ),
+        Row(
+            "The same attribution against networks retrained without each of 100 samples, "
+            "Spearman: Gauss-Newton, the whole run differentiated (TracIn)",
+            f"{loo['gauss_newton_output']['spearman']:.2f}, "
+            f"{loo['unrolled_output']['spearman']:.2f} "
+            f"({loo['tracin_output']['spearman']:.2f})",
+            "attribution.py",
+        ),
+        Row(
+            "Retraining many networks at once, against one after the other: 3466 parameters, "
+            "50 samples; MLP(1024), 1000 samples",
+            f"{small['ratio']:.0f} and {large['ratio']:.1f} times faster",
+            "retraining.py",
+        ),
+    ]
+
+
+def labels(r: dict[str, dict]) -> list[Row]:
+    digits = [(name, r[f"labels/digits {name}"]) for name in ("10% uniform", "30% pair")]
+    papers = [r[f"s1_label_errors/{name} 30% pair"] for name in ("mnist", "fashion")]
+    whole = r["scale/labels mlp"]
+    return [
+        *[
+            Row(
+                f"Wrong labels on digits, {name.replace('%', ' %').replace('pair', 'class-pair')}: "
+                "AUROC (final loss, 5-fold logistic regression)",
+                f"{x['auroc']:.4f} ({x['auroc_final_loss']:.3f}, "
+                f"{x['auroc_cross_validated_logistic']:.3f})",
+                "labels.py",
+            )
+            for name, x in digits
+        ],
+        Row(
+            "Wrong labels, 30 % class-pair, 4000 samples of MNIST and of Fashion-MNIST: AUROC "
+            "(final loss, confident learning)",
+            "; ".join(
+                f"{x['auroc']:.3f} ({x['auroc_final_loss']:.3f}, "
+                f"{max(x['auroc_confident_logistic'], x['auroc_confident_network']):.3f})"
+                for x in papers
+            ),
+            "papers/s1_label_errors.py",
+            headline=True,
+        ),
+        Row(
+            "Wrong labels, 10 % uniform, all 60 000 samples of Fashion-MNIST: AUROC and seconds of "
+            "the whole run (confident learning, 5-fold retraining of the same network)",
+            f"{whole['auroc']:.3f}, {whole['seconds']:.0f} s "
+            f"({whole['auroc_confident_self_confidence']:.3f}, "
+            f"{whole['confident_learning_seconds']:.0f} s)",
+            "scale.py labels",
+            headline=True,
+        ),
+    ]
+
+
+def removal(r: dict[str, dict]) -> list[Row]:
+    cases = (
+        ("", "0%", "lowest information first"),
+        (", 10 % wrong labels", "10%", "suspects, then lowest information first"),
+    )
+    rows = []
+    for words, rate, ours in cases:
+        line = r[f"removal/digits half removed, {rate} label noise"]
+        scores = line["accuracy"]
+        rows.append(
+            Row(
+                f"Accuracy after removing half of digits{words}: ours (loss, random, all samples)",
+                f"{scores[ours]:.3f} ({scores['lowest loss first']:.3f}, "
+                f"{scores['random']:.3f}, {line['accuracy_all_samples']:.3f})",
+                "removal.py",
+                headline=rate == "10%",
+            )
+        )
+    return rows
+
+
+def _mean(values: list[float]) -> str:
+    return f"{sum(values) / len(values):.3f}"
+
+
+def mixed(r: dict[str, dict]) -> list[Row]:
+    fidelity = [r[f"divide/fidelity ridge {ridge} damping 0.01"] for ridge in (0.01, 0.001)]
+    speed = [r[f"divide/speed seed {seed}"]["ratio_adjoint"] for seed in range(3)]
+    purified, loss = (
+        r[f"papers/s4_purify/sd2, fresh draws, {order}"] for order in ("auto", "loss")
+    )
+    deep = {k: v[0] for k, v in r["papers/s4_deep/mlp 30% uniform"]["accuracy"].items()}
+    routed = r["s4_partition/routable 500/500 classification"]
+    return [
+        Row(
+            "What each removal does to the variance of influence, against exact leave-one-out "
+            "(ridge 0.01, 0.001): Spearman, lowest of 3 seeds; against one Newton step a sample",
+            f"{fidelity[0]['spearman_adjoint_lowest_seed']:.3f}, "
+            f"{fidelity[1]['spearman_adjoint_lowest_seed']:.3f}; {min(speed):.0f} times faster",
+            "divide.py",
+        ),
+        Row(
+            "SD-2, 30 % of the samples from another function: accuracy before, after purification "
+            "stopped without a clean set (loss ranking, best step)",
+            f"{purified['start'][0]:.3f}, {purified['accuracy_held_out'][0]:.3f} "
+            f"({loss['accuracy_held_out'][0]:.3f}, {purified['peak'][0]:.3f})",
+            "papers/s4_purify.py",
+        ),
+        Row(
+            "Fashion-MNIST, 5000 samples, 30 % wrong labels, MLP(256): accuracy before, after "
+            "(loss ranking, confident learning, only right labels)",
+            f"{deep['all samples']:.3f}, {deep['influence by its rule']:.3f} "
+            f"({deep['loss, as many']:.3f}, {deep['confident learning']:.3f}, "
+            f"{deep['only right labels']:.3f})",
+            "papers/s4_deep.py",
+        ),
+        Row(
+            "Two clashing blocks that the inputs tell apart: accuracy of one model, of found "
+            "blocks and router (true blocks)",
+            f"{_mean(routed['one_model'])}, {_mean(routed['ours'])} "
+            f"({_mean(routed['true_blocks'])})",
+            "papers/s4_partition.py",
+        ),
+    ]
+
+
+def weighted(r: dict[str, dict]) -> list[Row]:
+    near, bias = r["neighbors/fashion PCA"], r["papers/s0_active_bias"]
+    mnist, boston = r["s0_images/mnist fresh"], r["s0_table1: Boston, 100 splits"]
+    bateman = r["papers/s0_bateman/table 7 printed"]["ours"]
+    return [
+        Row(
+            "Weights by local variance, 60 000 samples x 64 columns, 20 neighbours, against "
+            "scikit-learn's brute force: exact; approximate (share of the neighbours found)",
+            f"{near['exact_times_faster'][0]:.1f}; {near['approximate_times_faster'][0]:.1f} times "
+            f"faster ({near['recall']:.2f})",
+            "neighbors.py",
+        ),
+        Row(
+            "LeNet-5, accuracy in %: as trained, last layer retrained with these weights (and "
+            "without): all of MNIST; 10 000 images of Fashion-MNIST",
+            f"{mnist['baseline'][1]:.2f}, {mnist['vbsw_all'][1]:.2f} "
+            f"({mnist['uniform_all'][1]:.2f}); {bias['vanilla'][1]:.2f}, "
+            f"{bias['vanilla_vbsw'][1]:.2f} ({bias['vanilla_uniform'][1]:.2f})",
+            "papers/s0_images.py, papers/s0_active_bias.py",
+        ),
+        Row(
+            "Boston Housing, linear model, 100 splits: squared error without, with these weights",
+            f"{boston['baseline_mean']:.1f}, {boston['vbsw_mean']:.1f}",
+            "papers/s0_table1.py",
+        ),
+        Row(
+            "Bateman equations from 8000 points, 20 networks: largest error, all points uniform, "
+            "half of them drawn where the solution changes (mean squared error)",
+            f"{bateman['uniform Linf'][0]:.3f}, {bateman['Taylor Linf'][0]:.3f} "
+            f"({1e5 * bateman['uniform L2'][0]:.1f}e-5, {1e5 * bateman['Taylor L2'][0]:.1f}e-5)",
+            "papers/s0_bateman.py",
+        ),
+    ]
+
+
+def scale(r: dict[str, dict]) -> list[Row]:
+    whole = r["scale/fashion mlp n=60000"]
+    kills, damage, nodes = r["survive/kills"], r["survive/damage"], r["cluster/nodes"]
+    overhead = r["cluster/overhead"]["overhead"]
+    plans = [line for name, line in r.items() if name.startswith("plan/")]
+    worst = {
+        what: (min(x[f"{what}_ratio"] for x in plans), max(x[f"{what}_ratio"] for x in plans))
+        for what in ("seconds", "peak")
+    }
+    return [
+        Row(
+            "All of Fashion-MNIST, 60 000 x 10 outputs, 4096 features: information, label issues "
+            "and influence of every sample, files to page (time grows with n to the power)",
+            f"{whole['seconds']:.0f} s, {whole['peak_mib'] / 1024:.1f} GiB "
+            f"({r['scale/exponent']['exponent']:.2f})",
+            "scale.py",
+            headline=True,
+        ),
+        Row(
+            f"A run with a store, ended by SIGKILL {kills['kills']} times; damage to the store",
+            f"{'bit-identical' if kills['same_bits'] else 'differs'}; {damage['reported']} of "
+            f"{damage['kinds']} kinds reported",
+            "survive.py",
+        ),
+        Row(
+            f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
+            "killed; time beside this process alone: local processes, Ray",
+            f"{'bit-identical' if all(nodes['same_bits'].values()) else 'differs'}; "
+            f"{overhead['processes']:+.0%}, {overhead['ray']:+.0%}",
+            "cluster.py",
+        ),
+        Row(
+            f"Planned against measured, {len(plans)} cases: seconds, peak memory",
+            f"{worst['seconds'][0]:.2f} to {worst['seconds'][1]:.2f}, "
+            f"{worst['peak'][0]:.2f} to {worst['peak'][1]:.2f}",
+            "plan.py",
+        ),
+    ]
+
+
+def lab(r: dict[str, dict]) -> list[Row]:
+    lines = [line for bench, line in r.items() if bench.startswith("lab/")]
+    laws = r["lab/pde-discovery"]
+    errors = [f"{e[0][1]:.2f}" for e in laws["error"]]
+    return [
+        Row(
+            f"The course (S2): {len(lines)} experiments, {lines[0]['seeds']} seeds each: "
+            "statements that hold with all; slowest experiment, all of them once",
+            f"{sum(x['holds'] for x in lines)}; {max(x['seconds'] for x in lines):.0f} s, "
+            f"{sum(x['seconds'] for x in lines):.0f} s",
+            "lab.py",
+        ),
+        Row(
+            "Laws of Burgers, KdV and Kuramoto-Sivashinsky from data with 1 % noise: mean error of "
+            "the coefficients in %, weak form (S2's table)",
+            f"{', '.join(errors)} (0.8, 7, 70)",
+            "lab.py",
+        ),
+    ]
+
+
+def polynomials(r: dict[str, dict]) -> list[Row]:
+    sets = [{c: r[f"polynomial/{s}/{c}"] for c in ("exact", "batched", "product")} for s in SETS]
+    rival, small = r["polynomial/mnist/scikit-learn RidgeCV"], r["polynomial/mnist/ours small"]
+    grid = r["papers/s3_grid/adam"]
+    laws = r["papers/s3_complexity/adam against inputs"]["laws"]
+    linear = next(law for law in laws if law["kind"] == "linear")
+    curves = r["learning_curves/all"]
+    holds = ", ".join(f"{100 * share:.0f}" for share in curves["holds_0.9"])
+    return [
+        Row(
+            "Local polynomial of degree 2 (10 155 features) on 60 000 images, files to test "
+            "accuracy in %, MNIST and Fashion-MNIST: exact, ridge by leave-one-out (batched 60 x "
+            "2000; S3's exact, batched)",
+            "; ".join(
+                f"{x['exact']['accuracy']:.2f} ({x['batched']['accuracy']:.2f}; "
+                f"{x['exact']['paper_accuracy']:.2f}, {x['batched']['paper_accuracy']:.2f})"
+                for x in sets
+            ),
+            "polynomial.py",
+        ),
+        Row(
+            "The same fits, seconds and peak memory of the exact one (batched; a float32 product "
+            "with 2 n p² operations alone)",
+            "; ".join(
+                f"{x['exact']['seconds']:.0f} s, {x['exact']['peak_mib'] / 1024:.1f} GiB "
+                f"({x['batched']['seconds']:.0f} s; {x['product']['seconds']:.0f} s)"
+                for x in sets
+            ),
+            "polynomial.py",
+        ),
+        Row(
+            "20 000 images, 2343 features, against scikit-learn's RidgeCV",
+            f"{rival['seconds'] / small['seconds']:.0f} times faster, accuracy "
+            f"{small['accuracy']:.1f} ({rival['accuracy']:.1f})",
+            "polynomial.py",
+        ),
+        Row(
+            f"Samples that recover a teacher network: {grid['sizes_timed']} sizes, 10 teachers x "
+            "100 students, one thread (against one student after the other); linear in the inputs",
+            f"{grid['processor_seconds']:.0f} s ({grid['times_faster']:.0f} times faster); "
+            f"R² {linear['r_squared']:.3f}",
+            "papers/s3_grid.py",
+        ),
+        Row(
+            f"{curves['curves']} learning curves of digits, MNIST and Fashion-MNIST, extrapolated: "
+            "share in % whose 90 % interval held at about 2, 4 and 8 times the samples; ends of "
+            "the error's interval apart by a factor",
+            f"{holds}; {', '.join(f'{math.exp(w):.1f}' for w in curves['log_width_0.9'])}",
+            "learning_curves.py",
+        ),
+    ]
