@@ -54,26 +54,11 @@ def setting(
 
 
 def default_of(cls: type, name: str) -> Any:
-    """The default of a field of a dataclass.
-
-    Args:
-        cls: the dataclass.
-        name: of the field.
-
-    Returns:
-        The default; `dataclasses.MISSING` where it must be given.
-    """
+    """The default of a dataclass's field; `dataclasses.MISSING` where it must be given."""
     return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
 
 def settings_of(cls: type) -> dict[str, Setting]:
-    """The fields of a settings dataclass that are options.
-
-    Args:
-        cls: the dataclass; fields without `setting` (the command line, say) are left out.
-
-    Returns:
-        Field name → setting, in the order of the fields.
-    """
+    """Field name → setting, in the fields' order; fields without `setting` are left out."""
     fields = dataclasses.fields(cls)
     return {f.name: f.metadata["setting"] for f in fields if "setting" in f.metadata}
