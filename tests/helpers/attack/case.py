@@ -1,0 +1,104 @@
+"""One case of the attack: what is done, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import csv
+import os
+import pickle
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.attack.attempt import Attempt, attempt, verdict
+
+
+@dataclass(frozen=True)
+class Case:
+    """A piece of work and how its end is judged.
+
+    Attributes:
+        name: what was done, in a few words.
+        work: in a child, in the case's folder.
+        judge: what is wrong with its results, or None; asked where how it ended is in order.
+        expected: statuses that are right beside the usual ones.
+        before: in the child, before the work.
+        during: in the parent, of the child's process id.
+    """
+
+    name: str
+    work: Callable[[], object]
+    judge: Callable[[Attempt], str | None] = lambda ended: None
+    expected: frozenset[int] = frozenset()
+    before: Callable[[], object] = lambda: None
+    during: Callable[[int], object] = lambda pid: None
+
+
+def tried(case: Case, folder: Path, limit: float) -> tuple[Attempt, str | None]:
+    """Run a case; how it ended, and what is wrong with that."""
+    ended = attempt(case.work, folder, before=case.before, during=case.during, limit=limit)
+    return ended, verdict(ended, case.expected) or case.judge(ended)
+
+
+def empty(folder: Path) -> Path:
+    """The folder, empty."""
+    if os.path.lexists(folder):
+        os.chmod(folder, 0o755)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder, by its path there."""
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def table(draw: random.Random, rows: int = 48) -> list[list[str]]:
+    """A table as a user has it: an id, numbers, a category, a text, a label; the header first."""
+    numbers = np.random.default_rng(draw.randrange(2**32))
+    header = ["key", "age", "income", "share", "city", "note", "label"]
+    words = ["late", "paid", "twice", "never", "called", "asked", "moved", "left"]
+    lines = []
+    for row in range(rows):
+        label = row % 2
+        lines.append([
+            f"r{row:03d}",
+            str(20 + int(numbers.integers(50)) + 5 * label),
+            f"{1000 * float(numbers.lognormal()):.2f}",
+            f"{float(numbers.normal(label)):.6g}",
+            ["Paris", "Rome", "Oslo"][int(numbers.integers(3))],
+            " ".join(numbers.choice(words, 4)) + f" {row}",
+            ["no", "yes"][label],
+        ])
+    return [header, *lines]
+
+
+def write_csv(path: Path, lines: list[list[str]]) -> Path:
+    """A table as a .csv file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(lines)
+    return path
+
+
+def loading(path: str, kept: Path, **settings: Any) -> Callable[[], object]:
+    """The work of loading data; what was read is kept, what is refused ends as a command does."""
+
+    def work() -> None:
+        import datassay
+        from datassay.errors import DatassayError
+
+        try:
+            sets = datassay.load(path, **settings)
+        except DatassayError as error:
+            sys.stderr.write(f"Error: {str(error)!r}\n")
+            raise SystemExit(2) from error
+        facts = [{"x": s.x, "y": s.y, "names": s.feature_names} for s in sets]
+        kept.write_bytes(pickle.dumps(facts))
+
+    return work

@@ -1,0 +1,74 @@
+"""Runs that are ended at a random moment: old results or new ones, and the same bits afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from helpers.attack.attempt import Attempt, attempt, command
+from helpers.attack.case import Case, empty
+from helpers.attack.stores import PLAIN, different
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+
+
+def case(draw: random.Random, folder: Path) -> Case:
+    """A run in a folder of earlier results, ended once or twice; then it is left alone."""
+    first, second, seconds = _two_runs(folder.parent / "two")
+    shutil.copytree(first / "report", folder / "report")
+    which = draw.choice(SIGNALS)
+    late = draw.random() < 0.7
+    pause = draw.uniform(0.75, 1.0) if late else draw.uniform(0, 0.9)
+    again = which != signal.SIGKILL and draw.random() < 0.3
+    work = command([*PLAIN, "--seed", "1", "--store", "store"])
+
+    def during(pid: int) -> None:
+        time.sleep(pause * seconds)
+        for k in range(1 + again):
+            time.sleep(0.002 * k)
+            try:
+                os.kill(pid, which)
+            except ProcessLookupError:
+                return
+
+    def judge(ended: Attempt) -> str | None:
+        if which != signal.SIGKILL:
+            if left := _litter(folder):
+                return f"left behind: {left}"
+            if all(different(f / "report", folder / "report") for f in (first, second)):
+                return "lost: neither the old results nor the new ones"
+        healed = attempt(work, folder)
+        if healed.status != 0:
+            return f"the next run ended with {healed.status}: {healed.err[-300:]}"
+        if left := _litter(folder):
+            return f"left behind after the next run: {left}"
+        return different(second / "report", folder / "report")
+
+    name = f"{which.name}{' twice' * again} at {pause:.2f}"
+    killed = frozenset({-signal.SIGKILL})
+    return Case(name, work, judge, killed, during=during)
+
+
+def _two_runs(folder: Path) -> tuple[Path, Path, float]:
+    """Finished runs with seeds 0 and 1, made once, and the seconds of one."""
+    seconds = folder / "seconds.txt"
+    if not seconds.exists():
+        empty(folder)
+        for seed in "01":
+            (folder / seed).mkdir()
+            ended = attempt(command([*PLAIN, "--seed", seed, "--store", "store"]), folder / seed)
+            assert ended.status == 0, ended.err
+        seconds.write_text(str(ended.seconds))
+    return folder / "0", folder / "1", float(seconds.read_text())
+
+
+def _litter(folder: Path) -> str | None:
+    """A file or folder that is neither a result nor a part of a store."""
+    for file in folder.rglob("*"):
+        if file.name.startswith(".") or file.suffix in {".part", ".partial"}:
+            return str(file.relative_to(folder))
+    return None

@@ -1,0 +1,276 @@
+"""Tables as they come: one thing changed, or many. What loads must be what the file says."""
+
+from __future__ import annotations
+
+import csv
+import io
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helpers.attack.attempt import Attempt
+from helpers.attack.case import Case, loading, table, write_csv
+
+NUMBERS = (1, 2, 3)  # places of the columns of numbers
+STRAY = (
+    *("?", "-", "None", "1,5", "12%", " ", "N/A", "nan", "inf", "1e999", "--", "TRUE", "n.a."),
+    *("1.2.3", "0x1F", "1_000", "٣", "½", "1 000", "€5", "12 kg", "#REF!", "null", "1e", "∞"),
+)
+NASTY = (
+    *("", " ", "=1+1", "<script>alert(1)</script>", "\x1b[31mred", "a\rb", "a\nb", "\u202eabc"),
+    *("x" * 100_000, "'; drop", "{{7*7}}", "\x00", "\ufeff", "\U0001f600", "NaN", "label"),
+)  # fmt: skip
+
+
+def case(draw: random.Random, folder: Path) -> Case:
+    """A table with one change or two, loaded."""
+    lines = table(draw)
+    target, ids = draw.choice([(None, None), ("label", "key"), ("share", "key"), ("age", None)])
+    if draw.random() < 0.12:
+        changes = [draw.choice(BYTES)]
+        path = folder / "table.csv"
+        path.write_bytes(changes[0](draw, _text(lines).encode()))
+    else:
+        changes = [draw.choice([*CELLS, *SHAPES])]
+        changes[:0] = [draw.choice(CELLS)] * (draw.random() < 0.3)
+        for change in changes:
+            lines = change(draw, lines)
+        path = _written(draw, folder, lines)
+    name = " and ".join(change.__name__.strip("_") for change in changes)
+    kept = folder.parent / "loaded.pickle"
+    kept.unlink(missing_ok=True)
+    work = loading(path.name, kept, target=target, ids=ids)
+    return Case(f"{path.suffix} {name}", work, lambda ended: _judged(ended, kept, path))
+
+
+def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
+    """Every number of the file that loaded is the number that loaded, and none was left out."""
+    if ended.status or path.suffix != ".csv":
+        return None
+    sets = pickle.loads(kept.read_bytes())  # our own, of a moment ago
+    text = path.read_bytes().decode("utf-8-sig")
+    lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
+    header, rows = lines[0], lines[1:]
+    if sum(len(s["x"]) for s in sets) != len(rows):
+        return f"silent: {sum(len(s['x']) for s in sets)} of {len(rows)} rows"
+    names = sets[0]["names"]
+    for place, name in enumerate(header):
+        values = [_number(row[place]) if place < len(row) else None for row in rows]
+        numeric = sum(v is not None for v in values)
+        if name in names:
+            x = np.concatenate([s["x"][:, names.index(name)] for s in sets])
+            wanted = np.array([np.nan if v is None else v for v in values], dtype=float)
+            if not np.allclose(np.sort(x), np.sort(wanted), rtol=1e-6, atol=0, equal_nan=True):
+                return f"silent: column {name!r} holds other numbers"
+        elif 0.9 * len(rows) <= numeric < len(rows) and name not in {"key", "label"}:
+            if any(n.startswith(f"{name}=") for n in names) or not _is_target(name, sets, rows):
+                return f"silent: column {name!r} of numbers was read as words"
+    return None
+
+
+def _is_target(name: str, sets: list, rows: list) -> bool:
+    return name in {"share", "age", "label"} and len(np.unique(sets[0]["y"])) <= len(rows) // 2
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace("_", "x"))
+    except ValueError:
+        return None
+
+
+def _text(lines: list[list[str]]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows(lines)
+    return file.getvalue()
+
+
+def _written(draw: random.Random, folder: Path, lines: list[list[str]]) -> Path:
+    if draw.random() < 0.7 or not lines or len({*lines[0]}) < len(lines[0]):
+        return write_csv(folder / "table.csv", lines)
+    width = len(lines[0])
+    rows = [[*line, *[None] * width][:width] for line in lines[1:]]
+    columns = [_typed([row[place] for row in rows]) for place in range(width)]
+    path = folder / "table.parquet"
+    pq.write_table(pa.table(dict(zip(lines[0], columns, strict=True))), path)
+    if draw.random() < 0.3:
+        content = bytearray(path.read_bytes())
+        for _ in range(draw.choice([1, 5, 50])):
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
+    return path
+
+
+def _typed(values: list) -> pa.Array:
+    numbers = [_number(v) if v is not None else None for v in values]
+    whole = all(n is not None for n in numbers)
+    return pa.array(numbers if whole else values)
+
+
+def _stray_word(draw, lines):
+    lines[draw.randrange(1, len(lines))][draw.choice(NUMBERS)] = draw.choice(STRAY)
+    return lines
+
+
+def _stray_words(draw, lines):
+    for _ in range(draw.randint(2, 4)):
+        lines = _stray_word(draw, lines)
+    return lines
+
+
+def _nasty_cell(draw, lines):
+    lines[draw.randrange(len(lines))][draw.randrange(7)] = draw.choice(NASTY)
+    return lines
+
+
+def _nasty_column(draw, lines):
+    place, word = draw.randrange(7), draw.choice(NASTY[:9])
+    for k, row in enumerate(lines[1:]):
+        row[place] = f"{word}{k % 3}"
+    return lines
+
+
+def _missing(draw, lines):
+    for _ in range(draw.choice([1, 3, 40])):
+        lines[draw.randrange(1, len(lines))][draw.randrange(7)] = ""
+    return lines
+
+
+def _constant(draw, lines):
+    place = draw.randrange(7)
+    for row in lines[2:]:
+        row[place] = lines[1][place]
+    return lines
+
+
+def _scaled(draw, lines):
+    scale, place = draw.choice([1e-150, 1e-40, 1e30, 1e38, 1e300]), draw.choice(NUMBERS)
+    for row in lines[1:]:
+        row[place] = repr(scale * (_number(row[place]) or 0.0))
+    return lines
+
+
+def _offset(draw, lines):
+    place = draw.choice(NUMBERS)
+    for row in lines[1:]:
+        row[place] = str(1_700_000_000_000_000_000 + int(_number(row[place]) or 0))
+    return lines
+
+
+def _big_ids(draw, lines):
+    for k, row in enumerate(lines[1:]):
+        row[0] = str(2 ** draw.choice([31, 53, 63, 64]) + 3 * k)
+    return lines
+
+
+def _same_ids(draw, lines):
+    lines[2][0] = lines[1][0]
+    return lines
+
+
+def _leading_zeros(draw, lines):
+    for k, row in enumerate(lines[1:]):
+        row[draw.choice([0, 1])] = f"{k:05d}"
+    return lines
+
+
+def _short_row(draw, lines):
+    lines[draw.randrange(len(lines))].pop()
+    return lines
+
+
+def _long_row(draw, lines):
+    lines[draw.randrange(len(lines))].append(draw.choice(["", "1", "x"]))
+    return lines
+
+
+def _same_names(draw, lines):
+    lines[0][draw.randrange(7)] = draw.choice(lines[0])
+    return lines
+
+
+def _no_name(draw, lines):
+    lines[0][draw.randrange(7)] = draw.choice(["", " ", "\t"])
+    return lines
+
+
+def _no_header(draw, lines):
+    return lines[1:]
+
+
+def _few_rows(draw, lines):
+    return lines[: draw.choice([0, 1, 2, 3, 4, 6])]
+
+
+def _one_class(draw, lines):
+    for row in lines[1:]:
+        row[-1] = "yes"
+    return lines
+
+
+def _class_a_row(draw, lines):
+    for k, row in enumerate(lines[1:]):
+        row[-1] = f"class {k}"
+    return lines
+
+
+def _same_rows(draw, lines):
+    return [lines[0], *([*row[:1], *lines[1][1:-1], row[-1]] for row in lines[1:])]
+
+
+def _wide(draw, lines):
+    more = draw.choice([50, 2000])
+    for r, row in enumerate(lines):
+        row[-1:-1] = [str((r * k) % 7) if r else f"c{k}" for k in range(more)]
+    return lines
+
+
+CELLS = (
+    *(_stray_word, _stray_words, _nasty_cell, _nasty_column, _missing, _constant, _scaled),
+    *(_offset, _big_ids, _same_ids, _leading_zeros),
+)
+SHAPES = (
+    *(_short_row, _long_row, _same_names, _no_name, _no_header, _few_rows, _one_class),
+    *(_class_a_row, _same_rows, _wide),
+)
+
+
+def _flipped(draw, content):
+    content = bytearray(content)
+    for _ in range(draw.choice([1, 3, 30])):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    return bytes(content)
+
+
+def _cut(draw, content):
+    return content[: draw.randrange(len(content))]
+
+
+def _inserted(draw, content):
+    place = draw.randrange(len(content))
+    more = draw.choice([b"\x00", b"\xff", b'"', b"\r", b"\xed\xa0\x80", b"\xef\xbb\xbf", b",,,,"])
+    return content[:place] + more + content[place:]
+
+
+def _other_lines(draw, content):
+    return content.replace(b"\r\n", draw.choice([b"\n", b"\r", b"\n\n", b"\r\n\r\n", b" \n"]))
+
+
+def _other_encoding(draw, content):
+    text = content.decode().replace("Paris", "Zürich")
+    return text.encode(draw.choice(["latin-1", "utf-16", "utf-8-sig", "utf-32"]))
+
+
+def _other_separator(draw, content):
+    return content.replace(b",", draw.choice([b";", b"\t", b"|", b" "]))
+
+
+def _noise(draw, content):
+    return draw.randbytes(draw.choice([0, 1, 100, 10_000]))
+
+
+BYTES = (_flipped, _cut, _inserted, _other_lines, _other_encoding, _other_separator, _noise)
