@@ -205,12 +205,20 @@ def test_what_differs_is_named(store):
 
 
 def test_what_a_killed_first_write_left_is_no_ones(tmp_path):
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "zarr.12ab.partial").write_text("{")
-    store = full(tmp_path / "store")
-    (tmp_path / "store" / "train_rows" / "c" / "1" / "0" / "0.12ab.partial").write_text("x")
+    place = tmp_path / "store"
+    place.mkdir()
+    (place / f".zarr.json.{'1a' * 16}.part").write_text("{")
+    store = full(place)
+    chunk = place / "train_rows" / "c" / "1" / "0"
+    ours = [place / f".zarr.json.{'2a' * 16}.part", chunk / f"0.{'3a' * 16}.partial"]
+    theirs = [place / "thesis.partial", place / "notes.part", chunk / "mine.partial"]
+    for file in ours + theirs:
+        file.write_text("x")
     check_all_there(opened(store.location))
-    assert not list((tmp_path / "store").rglob("*.partial"))
+    assert all(file.exists() for file in ours)  # the first store is still in use
+    del store
+    check_all_there(opened(place))
+    assert not any(file.exists() for file in ours) and all(file.exists() for file in theirs)
 
 
 def test_no_store_has_no_manifest(tmp_path):

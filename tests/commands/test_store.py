@@ -27,7 +27,7 @@ def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch,
         one, other = sorted((tmp_path / "kept" / "retrained").glob("scores-*.npz"))[:2]
         one.write_bytes(other.read_bytes())
         succeed(*kept, tmp_path / "third")
-    assert "is damaged (it was written as scores-" in caplog.text
+    assert "is damaged (not what was written)" in caplog.text
     assert scores(tmp_path / "first") == scores(tmp_path / "second") == scores(tmp_path / "third")
     refused = invoke("score", "iris", "--store", tmp_path / "kept", "--out", tmp_path / "fourth")
     assert refused.exit_code == 2 and "differs in: " in refused.stderr

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +16,26 @@ from torch import Tensor, nn
 from datassay.collect.engine.base import Engine
 from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import named_tensors
-from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
+from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass
 from datassay.collect.store.chunks import Chunk
 from datassay.collect.store.features import FORMAT, FeatureStore, Layout, features_manifest
-from datassay.collect.store.manifest import (
+from datassay.collect.store.fingerprint import (
     machine_fingerprint,
     model_fingerprint,
     samples_fingerprint,
 )
+from datassay.collect.store.location import shown
 from datassay.collect.store.rows import StoredFeatures
 from datassay.errors import ModelError
 
 logger = logging.getLogger(__name__)
 
 TARGETS, IDS = "targets", "ids"
-# Of the largest output: what the network may give on another number of threads.
-SAME_OUTPUT = 1e-3
+# Stored samples that are computed again each time a store is opened, each of another chunk.
+N_AGAIN = 8
+# Of the norm of a sample's values: rounding alone, on another number of threads or in a batch of
+# another size, moves them by some 100 units in the last place.
+SAME = {"float64": 1e-9, "float32": 1e-4}
 
 
 class KeptPass:
@@ -56,7 +61,8 @@ class KeptPass:
         Raises:
             SettingError: the store belongs to something else, each difference named.
             DataError: it is damaged at its head, or can be neither read nor written.
-            ModelError: the network's code gives other outputs than when the store was made.
+            ModelError: the network's code was another when the store was made, or gave other
+                outputs or Jacobian rows.
         """
         self.work = work
         self._known = {
@@ -70,8 +76,8 @@ class KeptPass:
         survey = self.store.survey()
         self._there = set(survey.complete)
         log = logger.warning if survey.damaged else logger.info
-        log("%s: %s.", self.store.location, survey.sentence)
-        self._check_outputs()
+        log("%s: %s.", shown(self.store.location), survey.sentence)
+        self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
         """Named arrays of every chunk, in order; each chunk is stored before it is yielded.
@@ -109,9 +115,7 @@ class KeptPass:
         Args:
             chunk: one of the pass's.
         """
-        with _threads(int(self.store.free["threads"])):
-            tensors = self.work.arrays(chunk)
-        values = {name: t.numpy() for name, t in tensors.items()}
+        values = self._computed(chunk)
         known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
         self.store.put(chunk.number, values | known)
 
@@ -122,21 +126,50 @@ class KeptPass:
         arrays |= {name: (a.shape[1:], a.dtype) for name, a in self._known["train"].items()}
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
-    def _check_outputs(self) -> None:
-        """Detect changed model code at unchanged weights, which no fingerprint shows."""
-        if 0 not in self._there:
-            return
-        chunk = self.store.chunks[0]
-        kept = torch.from_numpy(self.store.get(0, OUTPUTS)[0])
-        x = self.work.sets[chunk.part].x[:1]
-        with torch.no_grad():
-            now = self.work.frozen(network_inputs(x, self.work.frozen, kept.dtype))[0].cpu()
-        if not torch.allclose(now.to(kept.dtype), kept, rtol=0, atol=SAME_OUTPUT * _scale(kept)):
-            raise ModelError(
-                f"the model must be the one that the store was made with; {self.store.location} "
-                f"holds other outputs of the first sample ({_few(kept)} there, {_few(now)} here) "
-                "at equal weights. Undo the change of its code, or name another store."
-            )
+    def _check_rows(self) -> None:
+        """Detect at unchanged weights what the code's fingerprint does not show.
+
+        Other samples each time: a change that these do not show may show in the next ones. Results
+        do not depend on them.
+
+        Raises:
+            ModelError: outputs or Jacobian rows are others.
+        """
+        rng = np.random.default_rng()
+        for number in rng.permutation(sorted(self._there))[:N_AGAIN].tolist():
+            chunk = self.store.chunks[number]
+            at = int(rng.integers(chunk.start, chunk.stop))
+            # A rounding that turns a ReLU off in a batch of one is none in the chunk's own batch.
+            if self._differing(replace(chunk, start=at, stop=at + 1)):
+                for what, sample in self._differing(chunk):
+                    raise ModelError(
+                        "the model must be the one that the store was made with; "
+                        f"{shown(self.store.location)} holds other {what} of sample {sample} at "
+                        "equal weights. Undo the change of its code, or name another store."
+                    )
+
+    def _computed(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        with _threads(int(self.store.free["threads"])):
+            return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
+
+    def _differing(self, part: Chunk) -> list[tuple[str, object]]:
+        """What is not as stored of these samples of a chunk: its kind, and the first sample."""
+        whole = self.store.chunks[part.number]
+        inside = slice(part.start - whole.start, part.stop - whole.start)
+        norms, apart = defaultdict(float), defaultdict(float)
+        for name, now in self._computed(part).items():
+            # Together, for rounding is all that there is of gradients that cancel in one tensor.
+            kind, n = name.partition(".")[0], len(now)
+            kept = self.store.get(part.number, name)[inside].astype(np.float64)
+            norms[kind] += np.square(kept).reshape(n, -1).sum(1)
+            apart[kind] += np.square(now - kept).reshape(n, -1).sum(1)
+        limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[part.part].ids
+        found = {kind: np.flatnonzero(apart[kind] > limit * norms[kind]) for kind in norms}
+        return [
+            ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[part.start + places[0]])
+            for kind, places in found.items()
+            if len(places)
+        ]
 
 
 def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
@@ -189,14 +222,6 @@ def _encoded(ids: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         name: text.astype(f"S{width}").view(np.uint8).reshape(len(text), width)
         for name, text in texts.items()
     }
-
-
-def _scale(values: Tensor) -> float:
-    return max(float(values.abs().max()), 1e-300)
-
-
-def _few(values: Tensor) -> str:
-    return ", ".join(f"{v:.3g}" for v in values[:3].tolist())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.collect.store.manifest import digest
+from datassay.collect.store.fingerprint import digest
 from datassay.collect.store.results import ResultStore
 from datassay.complexity.learners import Learner
 from datassay.complexity.settings import Curve

@@ -14,7 +14,7 @@ from torch import nn
 
 from datassay.act.weigh.features import network_recipe
 from datassay.act.weigh.gain import sample_scores
-from datassay.collect.store.manifest import digest
+from datassay.collect.store.fingerprint import digest
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model

@@ -346,7 +346,7 @@ def _opened(
 ):
     if store is None:
         return None
-    from datassay.collect.store.manifest import digest  # both import torch
+    from datassay.collect.store.fingerprint import digest  # both import torch
     from datassay.collect.store.results import ResultStore
 
     manifest = {

@@ -16,7 +16,7 @@ from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
-from datassay.collect.store.manifest import (
+from datassay.collect.store.fingerprint import (
     digest,
     frozen_fingerprint,
     model_fingerprint,

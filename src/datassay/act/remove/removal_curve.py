@@ -14,7 +14,7 @@ from torch import nn
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_loss import output_score
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.store.manifest import (
+from datassay.collect.store.fingerprint import (
     digest,
     digest_of_values,
     frozen_fingerprint,

@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,17 +25,35 @@ from jaxtyping import UInt8
 from zarr.codecs import Crc32cCodec
 
 from datassay.collect.store.chunks import Chunk, chunks_of
-from datassay.collect.store.location import file_system, is_local, normal
-from datassay.collect.store.manifest import claim, digest_of_values, read_manifest, writing
+from datassay.collect.store.fingerprint import digest_of_values
+from datassay.collect.store.location import (
+    FAILURES,
+    failures,
+    file_system,
+    is_local,
+    normal,
+    shown,
+    shown_error,
+)
+from datassay.collect.store.manifest import (
+    claim,
+    read_manifest,
+    reading,
+    sealed,
+    unsealed,
+    write_new,
+    writing,
+)
+from datassay.collect.store.plain_files import OURS, check_plain, hold
 from datassay.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 GROUP, ATTRIBUTE = "zarr.json", "datassay"
 DIGESTS = "digests"
-# What Zarr and the file systems raise on files that are not what they should be.
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OSError)
+# As Zarr names files until they are whole.
+UNFINISHED = re.compile(r"(zarr|\d+)\.[0-9a-f]{32}\.partial")
 # Recorded for readers of the file; versions that change results are compared, see `manifest`.
 RECORDED = ("datassay", "numpy", "zarr")
 
@@ -92,8 +109,8 @@ class DamagedChunk(DataError):
 
     def __init__(self, number: int, what: str, location: str):
         super().__init__(
-            f"chunk {number}: {what} in {location}. Run the same again with this store: only that "
-            "chunk is computed anew."
+            f"chunk {number}: {what} in {shown(location)}. Run the same again with this store: "
+            "only that chunk is computed anew."
         )
         self.what, self._told = what, (number, what, location)
 
@@ -123,7 +140,9 @@ class FeatureStore:
         Raises:
             SettingError: the group belongs to something else, each difference named, or the URL
                 needs a package that is not there.
-            DataError: its manifest is damaged, or it can be neither read nor written.
+            ModelError: it belongs to this run, but the model's code was another.
+            DataError: its manifest is damaged, it holds links, or it can be neither read nor
+                written.
         """
         self.location = normal(location)
         self.layout = layout
@@ -131,9 +150,9 @@ class FeatureStore:
         self._names = sorted(layout.arrays)
         wanted = {"format": FORMAT, **run, "chunk": layout.chunk, "samples": layout.sizes}
         wanted = json.loads(json.dumps(wanted))  # tuples are lists there
-        create = partial(_create, self.location, wanted, free)
-        self.free = claim(self.location, wanted, GROUP, _unpacked, create)["free"]
-        _remove_unfinished(self.location)
+        manifest = claim(self.location, wanted, GROUP, _unpacked, lambda: _group(wanted, free))
+        self.free = manifest["free"]
+        self._take()
         self._key = digest_of_values(wanted)
         self._seen: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
         self._arrays = {
@@ -155,16 +174,17 @@ class FeatureStore:
             DataError: the store cannot be written: full, read-only, out of reach.
         """
         chunk = self.chunks[number]
+        digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
             for name in self._names:
                 self._arrays[chunk.part, name][chunk.samples] = values[name]
-            digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
             self._digests[number] = digests
-        except OSError as error:
+        except failures(self.location) as error:
             raise DataError(
-                f"store must take chunk {number}; {self.location} does not: {error}. Make room or "
-                "allow writing there, then run the same again: finished chunks are kept."
-            ) from error
+                f"store must take chunk {number}; {shown(self.location)} does not: "
+                f"{shown_error(error, self.location)}. Make room or allow writing there, then run "
+                "the same again: finished chunks are kept."
+            ) from None
         self._seen[number] = digests
 
     def get(self, number: int, name: str) -> np.ndarray:
@@ -186,8 +206,8 @@ class FeatureStore:
         chunk = self.chunks[number]
         try:
             values = np.ascontiguousarray(self._arrays[chunk.part, name][chunk.samples])
-        except DAMAGE as error:
-            raise DamagedChunk(number, f"{name} does not read", self.location) from error
+        except FAILURES:
+            raise DamagedChunk(number, f"{name} does not read", self.location) from None
         if not np.array_equal(written[self._names.index(name)], self._digest(number, name, values)):
             raise DamagedChunk(number, f"{name} is not what was written", self.location)
         return values
@@ -218,8 +238,8 @@ class FeatureStore:
         if number not in self._seen:
             try:
                 digests = np.asarray(self._digests[number])
-            except DAMAGE as error:
-                raise DamagedChunk(number, "its digests do not read", self.location) from error
+            except FAILURES:
+                raise DamagedChunk(number, "its digests do not read", self.location) from None
             if not digests.any():
                 return None
             self._seen[number] = digests
@@ -244,24 +264,40 @@ class FeatureStore:
             "compressors": [Crc32cCodec()],
             "filters": None,
         }
+        made: dict[str, Any] = {}
+        wanted = zarr.create_array(made, **settings).metadata
         try:
             array = zarr.open_array(self.location, path=name, mode="r+")
-            if array.metadata == zarr.create_array({}, **settings).metadata:
+            if array.metadata == wanted:
                 return array
-        except DAMAGE:
-            pass
+        except FAILURES as error:
+            logger.debug("%s/%s: %s", shown(self.location), name, type(error).__name__)
         files, root = file_system(self.location)
-        if files.exists(f"{root}/{name}"):
+        with reading(self.location):
+            damaged = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
+        if damaged:
             logger.warning(
                 "%s: the metadata of %s were missing or damaged and are written again; its chunks "
                 "are checked one by one.",
-                self.location,
+                shown(self.location),
                 name,
             )
         with writing(self.location):
-            if files.exists(f"{root}/{name}/zarr.json"):
-                files.rm_file(f"{root}/{name}/zarr.json")
-            return zarr.create_array(self.location, name=name, **settings)
+            # The same bytes from every process that writes here at once.
+            content = made[GROUP].to_bytes()
+            write_new(self.location, f"{name}/{GROUP}", content, replace=True)
+            return zarr.open_array(self.location, path=name, mode="r+")
+
+    def _take(self) -> None:
+        """Check that the store on this machine is one of plain files, and note that it is used."""
+        if is_local(self.location):
+            place = Path(self.location)
+            names = [f"{part}_{name}" for part in self.layout.sizes for name in self._names]
+            folders = [place / name for name in (*names, DIGESTS)]
+            for folder in folders:
+                with reading(self.location):
+                    check_plain(folder)
+            hold(self, place, _unfinished(place, folders))
 
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
@@ -281,23 +317,24 @@ def features_manifest(location: str | Path) -> dict[str, Any] | None:
 
 
 def _unpacked(group: Any) -> dict[str, Any]:
-    kept = group["attributes"][ATTRIBUTE]
-    whole = kept.pop("digest") == digest_of_values(kept)
-    if not whole or (group["zarr_format"], group["node_type"]) != (3, "group"):
+    if (group["zarr_format"], group["node_type"]) != (3, "group"):
         raise ValueError
-    return kept
+    return unsealed(group["attributes"][ATTRIBUTE])
 
 
-def _create(location: str, run: Mapping[str, object], free: Mapping[str, object]) -> dict[str, Any]:
+def _group(run: Mapping[str, object], free: Mapping[str, object]) -> bytes:
+    """The metadata of a Zarr group with our manifest in it."""
     kept = {"run": run, "free": free, "versions": {name: version(name) for name in RECORDED}}
-    attributes = {ATTRIBUTE: {**kept, "digest": digest_of_values(kept)}}
-    zarr.create_group(location, attributes=attributes, overwrite=False)
-    return kept
+    made: dict[str, Any] = {}
+    zarr.create_group(made, attributes={ATTRIBUTE: sealed(kept)})
+    return made[GROUP].to_bytes()
 
 
-def _remove_unfinished(location: str) -> None:
-    """Remove partial files of a killed process; Zarr renames files once they are whole."""
-    if is_local(location):
-        for part in Path(location).rglob("*.partial"):
-            with suppress(OSError):  # a folder that is only to be read
-                part.unlink()
+def _unfinished(place: Path, folders: list[Path]) -> Iterator[Path]:
+    for path in place.iterdir():
+        if OURS.fullmatch(path.name) and path.is_file():
+            yield path
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if OURS.fullmatch(path.name) or UNFINISHED.fullmatch(path.name):
+                yield path

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import fsspec
 
 from datassay.errors import SettingError
 
 # What a run keeps in its store.
-FEATURES, RETRAINED, WITHOUT_ONE = "features", "retrained", "without_one"
+FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = ("features", "retrained", "without_one")
+HIDDEN = "***"
+URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s'\"<>]+")
+# Shorter parts of a URL's credentials are no secrets, and would be hidden all over a sentence.
+SHORTEST_SECRET = 3
+# Zarr and the file systems of each protocol have errors of their own.
+FAILURES = (Exception,)
 
 
 def normal(location: str | Path) -> str:
@@ -20,8 +29,81 @@ def normal(location: str | Path) -> str:
 
     Returns:
         The same place; no slash at its end.
+
+    Raises:
+        SettingError: it names no folder: it is empty, the file system's root, or a protocol only.
     """
-    return str(location).removeprefix("file://").rstrip("/")
+    text = str(location).removeprefix("file://")
+    place = text.rpartition("://")[2]
+    if not place.strip("/").strip() or "\0" in text:
+        raise SettingError(
+            f"store must name a folder; got {shown(location)!r}. Give a path such as 'kept', or a "
+            "URL with a folder in it."
+        )
+    text = os.path.expanduser(text) if "://" not in text else text
+    if text.startswith("~"):
+        user = text.partition("/")[0]
+        raise SettingError(f"store must be in a folder that is there; there is no user {user!r}.")
+    return text.rstrip("/")
+
+
+def shown(location: str | Path) -> str:
+    """A location as messages, logs and pages show it: without credentials.
+
+    Args:
+        location: path or URL; also a command line or another text that may hold URLs.
+
+    Returns:
+        The same text; of every URL in it what stands before an @, after a ? and after a # is ***.
+        Paths on this machine stay as they are.
+    """
+    text = str(location)
+    if " " not in text and "://" in text:  # whole: quotes may be part of a password
+        return _without_secrets(text)
+    return URL.sub(lambda match: _without_secrets(match[0]), text)
+
+
+def shown_error(error: BaseException, location: str | Path) -> str:
+    """What an error says, without the credentials of a location.
+
+    Args:
+        error: of a file system.
+        location: path or URL that it may quote, in whole or in part.
+
+    Returns:
+        One line.
+    """
+    text = str(error).replace(str(location), shown(location))
+    for secret in sorted(_secrets(str(location)), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return shown(" ".join(text.split())) or type(error).__name__
+
+
+def _without_secrets(url: str) -> str:
+    protocol, _, rest = url.partition("://")
+    place, mark, _ = _cut(rest)
+    return f"{protocol}://{_after_at(place)}{mark}{HIDDEN if mark else ''}"
+
+
+def _cut(rest: str) -> tuple[str, str, str]:
+    found = re.search(r"[?#]", rest)
+    return (rest[: found.start()], found[0], rest[found.end() :]) if found else (rest, "", "")
+
+
+def _after_at(place: str) -> str:
+    # The last @: a secret key may hold one, and a slash.
+    return f"{HIDDEN}@{place.rpartition('@')[2]}" if "@" in place else place
+
+
+def _secrets(location: str) -> set[str]:
+    if "://" not in location:
+        return set()
+    place, _, query = _cut(location.partition("://")[2])
+    user = place.rpartition("@")[0]
+    values = [part.partition("=")[2] or part for part in re.split("[&;#?]", query)]
+    parts = {user, query, *user.split(":"), *values}
+    parts |= {unquote(part) for part in parts}
+    return {part for part in parts if len(part) >= SHORTEST_SECRET}
 
 
 def inside(location: str | Path, name: str) -> str:
@@ -33,8 +115,17 @@ def inside(location: str | Path, name: str) -> str:
 
     Returns:
         Its path or URL.
+
+    Raises:
+        SettingError: the location names no folder, or the folder in it is a link to elsewhere.
     """
-    return f"{normal(location)}/{name}"
+    place = f"{normal(location)}/{name}"
+    if is_local(location) and os.path.islink(place):
+        raise SettingError(
+            f"store must hold its own folders; {place} is a link. Name what it links to, or remove "
+            "the link."
+        )
+    return place
 
 
 def is_local(location: str | Path) -> bool:
@@ -49,6 +140,45 @@ def is_local(location: str | Path) -> bool:
     return "://" not in normal(location)
 
 
+def check_place(location: str | Path) -> None:
+    """Refuse, before any work is done, what cannot hold the folders of a run.
+
+    Args:
+        location: path or URL; of a URL only the spelling is checked.
+
+    Raises:
+        SettingError: it names no folder, is a file, or a folder that no run made.
+    """
+    if not is_local(location):
+        return
+    place = Path(normal(location))
+    if place.exists() and not place.is_dir():
+        raise SettingError(f"store must be a folder; {place} is a file. Name another.")
+    try:
+        names = os.listdir(place) if place.is_dir() else []
+    except OSError as error:
+        raise SettingError(
+            f"store must be a folder that can be read; {place} is not: {error.strerror}."
+        ) from None
+    if names and not set(names) & set(FOLDERS):
+        raise SettingError(
+            f"store must be an empty folder or one that an earlier run made; got {place}, which "
+            f"holds {min(names)}. Name another folder."
+        )
+
+
+def failures(location: str | Path) -> tuple[type[Exception], ...]:
+    """What reading and writing there may raise.
+
+    Args:
+        location: path or URL.
+
+    Returns:
+        OSError; of URLs any exception, for each protocol has its own.
+    """
+    return (OSError,) if is_local(location) else FAILURES
+
+
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
     """The file system of a location, and the path there.
 
@@ -59,14 +189,17 @@ def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
         Both, with nothing remembered of earlier listings.
 
     Raises:
-        SettingError: the protocol is unknown, or its package is not installed.
+        SettingError: the protocol is unknown, its package is not installed, or it does not take the
+            URL.
     """
     try:
         files, root = fsspec.core.url_to_fs(normal(location))
-    except (ImportError, ValueError) as error:
+    except SettingError:
+        raise
+    except FAILURES as error:
         raise SettingError(
-            f"store must be a path or a URL that fsspec opens; got {location}: {error} For s3:// "
-            'run: pip install "datassay[s3]".'
-        ) from error
+            f"store must be a path or a URL that fsspec opens; got {shown(location)}: "
+            f'{shown_error(error, location)} For s3:// run: pip install "datassay[s3]".'
+        ) from None
     files.invalidate_cache()
     return files, root.rstrip("/")

@@ -2,120 +2,66 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import fsspec
-import numpy as np
-import torch
-from torch import Tensor, nn
 
-from datassay.collect.jacobian.suitable import unwrapped
-from datassay.collect.store.location import file_system, normal
-from datassay.data.samples import SampleSet
-from datassay.errors import DataError, SettingError
+from datassay.collect.store.fingerprint import CODE, digest_of_values
+from datassay.collect.store.location import (
+    FAILURES,
+    failures,
+    file_system,
+    is_local,
+    normal,
+    shown,
+    shown_error,
+)
+from datassay.collect.store.plain_files import OURS, read_plain, write_whole
+from datassay.errors import DataError, DatassayError, ModelError, SettingError
 
 # Of values longer than this, messages give only the name.
 SHOWN = 24
+# Pieces of code named in a message.
+FEW = 4
+# Bytes of the largest manifest: one entry a layer and a piece of code.
+LARGEST_MANIFEST = 2**26
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
+# What JSON text gives that is no manifest: of another type, too deep, digits without end.
+NO_MANIFEST = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of named arrays: names, types, shapes and every byte.
-
-    Args:
-        arrays: of numbers or fixed-width strings.
-
-    Returns:
-        64 hexadecimal digits.
-    """
-    sha = hashlib.sha256()
-    for name, array in arrays.items():
-        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
-        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return sha.hexdigest()
-
-
-def digest_of_values(values: Mapping[str, object]) -> str:
-    """SHA-256 of plain JSON values, whatever their order.
+def sealed(values: Mapping[str, object]) -> dict[str, object]:
+    """Values with their digest, as manifests are kept.
 
     Args:
-        values: by name.
+        values: plain JSON values.
 
     Returns:
-        64 hexadecimal digits.
+        The same and "digest".
     """
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return {**values, "digest": digest_of_values(values)}
 
 
-def model_fingerprint(model: nn.Module) -> dict[str, object]:
-    """A network's architecture as it prints, and its weights and buffers.
+def unsealed(kept: Any) -> dict[str, Any]:
+    """The values of a manifest.
 
     Args:
-        model: at the weights that count.
+        kept: what a file holds.
 
     Returns:
-        Plain JSON values, one entry a cause.
+        Them, without their digest.
+
+    Raises:
+        ValueError: they are not those that were written.
     """
-    model = unwrapped(model)
-    state = {name: _values(t.detach().cpu()) for name, t in model.state_dict().items()}
-    # A function kept in a module prints with its place in memory.
-    return {"model": re.sub(r" at 0x[0-9a-f]+", "", str(model)), "weights": digest(state)}
-
-
-def _values(tensor: Tensor) -> np.ndarray:
-    """As NumPy holds them: bfloat16 it does not know, every value of it is one of float32."""
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
-def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Which of a network's parameters training leaves as they are.
-
-    Args:
-        model: with its requires_grad.
-
-    Returns:
-        Plain JSON values, one entry; none where all of them train.
-    """
-    named = unwrapped(model).named_parameters()
-    frozen = [name for name, p in named if not p.requires_grad]
-    return {"frozen tensors": frozen} if frozen else {}
-
-
-def machine_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Library and machine facts that may change the last bits of a network's derivatives.
-
-    Args:
-        model: on its device.
-
-    Returns:
-        Plain JSON values, one entry a cause.
-    """
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    return {
-        "torch": torch.__version__,
-        "device": device.type,
-        "processor": torch.backends.cpu.get_cpu_capability(),
-    }
-
-
-def samples_fingerprint(samples: SampleSet | None) -> str:
-    """Inputs, targets and ids of a set.
-
-    Args:
-        samples: the set, or None.
-
-    Returns:
-        64 hexadecimal digits, or "none".
-    """
-    if samples is None:
-        return "none"
-    ids = samples.ids if samples.ids.dtype.kind in "iuSU" else samples.ids.astype(str)
-    return digest({"x": samples.x, "y": samples.y, "ids": ids})
+    values = dict(kept)
+    if values.pop("digest") != digest_of_values(values) or not isinstance(values["run"], dict):
+        raise ValueError
+    return values
 
 
 def claim(
@@ -123,7 +69,7 @@ def claim(
     run: Mapping[str, object],
     file: str,
     unpack: Callable[[Any], dict[str, Any]],
-    create: Callable[[], dict[str, Any]],
+    content: Callable[[], bytes],
 ) -> dict[str, Any]:
     """The manifest of a store, created where there is none; that of another run is refused.
 
@@ -132,7 +78,8 @@ def claim(
         run: what the contents belong to, plain JSON values.
         file: name of the manifest's file.
         unpack: as for `read_manifest`.
-        create: writes the manifest of this run and returns it.
+        content: of the file, where there is none. Of several processes that write it at once the
+            first counts; of a URL, the last.
 
     Returns:
         The manifest; "run" is one of its entries.
@@ -140,18 +87,58 @@ def claim(
     Raises:
         SettingError: the store belongs to another run, each difference named, or the folder is no
             store.
+        ModelError: it belongs to this run, but the model's code was another.
         DataError: the manifest is damaged, or can be neither read nor written.
     """
     manifest = read_manifest(location, file, unpack)
     if manifest is None:
         with writing(location):
-            return create()
-    if differing := differences(manifest["run"], run):
-        raise SettingError(
-            f"store must belong to this run; {location} differs in: {', '.join(differing)}. Name "
-            "another store, or delete that one."
+            write_new(location, file, content())
+        manifest = read_manifest(location, file, unpack)
+    if manifest is None:
+        raise DataError(
+            f"store must stay where it is; {shown(location)} was removed as this run began. Run "
+            "the same again."
         )
+    _check_run(location, manifest["run"], json.loads(json.dumps(run)))
     return manifest
+
+
+def _check_run(location: str | Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    differing = differences(there, here)
+    changed = differences(there.get(CODE) or {}, here.get(CODE) or {})
+    if there.get(CODE) != here.get(CODE):
+        what = ", ".join(changed[:FEW]) + (", ..." if len(changed) > FEW else "")
+        if set(there) == set(here) and len(differing) == 1:
+            raise ModelError(
+                f"the model's code must be that which the store was made with; {shown(location)} "
+                f"was made with another: {what}. Undo the change, or name another store."
+            )
+        differing = [f"code ({what})" if name == CODE else name for name in differing]
+    if differing:
+        raise SettingError(
+            f"store must belong to this run; {shown(location)} differs in: "
+            f"{', '.join(differing)}. Name another store, or delete that one."
+        )
+
+
+def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
+    """Write a file of a store, whole.
+
+    Args:
+        location: path or URL of the folder.
+        file: name, with slashes.
+        content: all of it.
+        replace: whether to write where there is one already; of a URL it always is.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    if is_local(location):
+        write_whole(Path(normal(location), file), content, replace=replace)
+    else:
+        files, root = file_system(location)
+        files.pipe_file(f"{root}/{file}", content)
 
 
 def read_manifest(
@@ -162,8 +149,8 @@ def read_manifest(
     Args:
         location: path or URL of the folder.
         file: name of the manifest's file.
-        unpack: manifest of the file's JSON value; may raise ValueError, LookupError, TypeError or
-            AttributeError where that value is not one.
+        unpack: manifest of the file's JSON value; may raise what `NO_MANIFEST` names where that
+            value is not one.
 
     Returns:
         The manifest, or None where there is no store yet.
@@ -174,31 +161,62 @@ def read_manifest(
     """
     files, root = file_system(location)
     try:
-        text = files.cat_file(f"{root}/{file}")
-    except (FileNotFoundError, NotADirectoryError):
-        _check_empty(files, root, file)
+        with reading(location):
+            if is_local(location):
+                text = read_plain(Path(normal(location), file), LARGEST_MANIFEST)
+            else:
+                text = files.cat_file(f"{root}/{file}")
+    except NOT_THERE:
+        _check_empty(location, files, root, file)
         return None
-    except OSError as error:
-        raise DataError(f"store must be readable; {location} is not: {error}.") from error
     try:
         return unpack(json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except NO_MANIFEST:
         raise DataError(
-            f"store must hold a whole manifest; {normal(location)}/{file} is damaged or not ours. "
+            f"store must hold a whole manifest; {shown(location)}/{file} is damaged or not ours. "
             "Put the file back from a copy, name another store, or delete that one."
         ) from None
 
 
-def _check_empty(files: fsspec.AbstractFileSystem, root: str, file: str) -> None:
-    if files.isfile(root):
-        raise SettingError(f"store must be a folder; {root} is a file. Name another.")
-    # A first attempt to write the manifest that was killed leaves only these.
-    others = [f for f in files.find(root) if not f.endswith((".part", ".partial"))]
+def _check_empty(
+    location: str | Path, files: fsspec.AbstractFileSystem, root: str, file: str
+) -> None:
+    with reading(location):
+        if files.isfile(root):
+            raise SettingError(f"store must be a folder; {shown(root)} is a file. Name another.")
+        # A first attempt to write the manifest that was killed leaves only these.
+        others = [f for f in files.find(root) if not OURS.fullmatch(f.rpartition("/")[2])]
     if others:
         raise SettingError(
-            f"store must be an empty folder or one that an earlier run made; got {root}, which "
-            f"holds {others[0].removeprefix(root + '/')} but no {file}. Name another folder."
+            f"store must be an empty folder or one that an earlier run made; got {shown(root)}, "
+            f"which holds {others[0].removeprefix(root + '/')} but no {file}. Name another folder."
         )
+
+
+@contextmanager
+def reading(location: str | Path) -> Iterator[None]:
+    """Refuse a store that cannot be read.
+
+    Args:
+        location: path or URL of the folder.
+
+    Yields:
+        Nothing; read inside the block.
+
+    Raises:
+        DataError: the file system refuses.
+        DatassayError: as raised inside.
+        FileNotFoundError: nothing is there.
+        NotADirectoryError: a file is in the way.
+    """
+    try:
+        yield
+    except (DatassayError, FileNotFoundError, NotADirectoryError):
+        raise
+    except FAILURES as error:
+        raise DataError(
+            f"store must be readable; {shown(location)} is not: {shown_error(error, location)}."
+        ) from None
 
 
 @contextmanager
@@ -216,11 +234,12 @@ def writing(location: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
+    except failures(location) as error:
         raise DataError(
-            f"store must be writable; {location} is not: {error}. Make room or allow writing "
-            "there, then run the same again (finished work is kept), or name another store."
-        ) from error
+            f"store must be writable; {shown(location)} is not: {shown_error(error, location)}. "
+            "Make room or allow writing there, then run the same again (finished work is kept), or "
+            "name another store."
+        ) from None
 
 
 def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
-import os
 import zipfile
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from datassay.collect.store.location import is_local, normal
-from datassay.collect.store.manifest import claim, writing
-from datassay.errors import DataError, SettingError
+from datassay.collect.store.fingerprint import digest_of_values
+from datassay.collect.store.location import is_local, normal, shown
+from datassay.collect.store.manifest import claim, sealed, unsealed, writing
+from datassay.collect.store.plain_files import OURS, hold, read_plain, write_whole
+from datassay.errors import SettingError
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "run.json"
-# Entry of each file that holds its own name, so that one moved to another's place is noticed.
-NAME = "__name__"
+FORMAT = 2
+# The comment at the end of each .npz, a zip file: SHA-256 over the manifest, the piece's name and
+# every byte before the comment. Nothing of a file is parsed unless it is right.
+MARK = b"datassay sha256 "
+COMMENT = len(MARK) + 64
 
 
 class ResultStore:
     """Named groups of arrays, in memory or in a folder of .npz files.
 
     A file is written beside its place and moved there, so a name stands for a whole piece or for
-    nothing; a file that does not read (its checksum differs) counts as missing and is logged.
+    nothing; a file whose digest differs counts as missing and is logged.
     """
 
     def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):
@@ -41,17 +46,20 @@ class ResultStore:
         Raises:
             SettingError: the folder holds the pieces of something else, is no store, or is not on
                 this machine.
+            ModelError: the pieces belong to this, but the model's code was another.
             DataError: its manifest is damaged, or it can be neither read nor written.
         """
         self._held: dict[str, dict[str, np.ndarray]] = {}
         self._folder = None if folder is None else _local_path(folder)
         if self._folder is not None:
-            create = partial(_create, self._folder, manifest)
-            claim(self._folder, manifest, MANIFEST, _unpacked, create)
+            run = {"format": FORMAT, **manifest}
+            claim(self._folder, run, MANIFEST, unsealed, lambda: _manifest(run))
+            self._key = digest_of_values(run)
+            hold(self, self._folder, _unfinished(self._folder))
 
     def __contains__(self, name: str) -> bool:
         if name not in self._held and self._folder is not None:
-            arrays = _read(self._folder / f"{name}.npz")
+            arrays = self._read(name)
             if arrays is not None:
                 self._held[name] = arrays
         return name in self._held
@@ -82,17 +90,8 @@ class ResultStore:
         self._held[name] = dict(arrays)
         if self._folder is None:
             return
-        part = self._folder / f".{name}.{os.getpid()}.part"
-        try:
-            with writing(self._folder):
-                with part.open("wb") as file:
-                    np.savez(file, **{NAME: np.array(name)}, **self._held[name])  # pyright: ignore[reportArgumentType]
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(part, self._folder / f"{name}.npz")
-        except DataError:
-            part.unlink(missing_ok=True)
-            raise
+        with writing(self._folder):
+            write_whole(self._folder / f"{name}.npz", self._packed(name, self._held[name]))
 
     def kept(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
@@ -110,34 +109,47 @@ class ResultStore:
             self.put(name, compute())
         return self.get(name)
 
+    def _packed(self, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
+        file = io.BytesIO()
+        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.comment = b" " * COMMENT  # its length is part of what the digest covers
+        body = file.getvalue()[:-COMMENT]
+        return body + self._comment(name, body)
+
+    def _comment(self, name: str, body: bytes) -> bytes:
+        sha = hashlib.sha256(f"{self._key} {name} ".encode())
+        sha.update(body)
+        return MARK + sha.hexdigest().encode()
+
+    def _read(self, name: str) -> dict[str, np.ndarray] | None:
+        assert self._folder is not None
+        path = self._folder / f"{name}.npz"
+        try:
+            content = read_plain(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            logger.warning("%s does not read (%s) and is computed again.", path, error)
+            return None
+        body = content[:-COMMENT]
+        if content[-COMMENT:] != self._comment(name, body):
+            logger.warning("%s is damaged (not what was written) and is computed again.", path)
+            return None
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {array: file[array] for array in file.files}
+
 
 def _local_path(folder: str | Path) -> Path:
     if not is_local(folder):
-        raise SettingError(f"store must be a folder on this machine; got {folder}.")
+        raise SettingError(f"store must be a folder on this machine; got {shown(folder)}.")
     return Path(normal(folder))
 
 
-def _unpacked(values: Any) -> dict[str, Any]:
-    return {"run": {**values}}
+def _manifest(run: Mapping[str, object]) -> bytes:
+    values = json.loads(json.dumps({"run": run, "versions": {"datassay": version("datassay")}}))
+    return json.dumps(sealed(values), indent=1, ensure_ascii=False).encode()
 
 
-def _create(folder: Path, run: Mapping[str, object]) -> dict[str, Any]:
-    part = folder / f".{MANIFEST}.part"
-    folder.mkdir(parents=True, exist_ok=True)
-    part.write_text(json.dumps(run, indent=1, ensure_ascii=False), encoding="utf-8")
-    os.replace(part, folder / MANIFEST)
-    return {"run": run}
-
-
-def _read(path: Path) -> dict[str, np.ndarray] | None:
-    if not path.exists():
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        if (written_as := str(arrays.pop(NAME, path.stem))) != path.stem:
-            raise ValueError(f"it was written as {written_as}.npz")
-        return arrays
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        logger.warning("%s is damaged (%s) and is computed again.", path, error)
-        return None
+def _unfinished(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if OURS.fullmatch(path.name) and path.is_file())

@@ -1,0 +1,114 @@
+"""Fingerprints: what results depend on, as plain JSON values that a manifest keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.store.source import source_fingerprint
+from datassay.data.samples import SampleSet
+
+# The entry of a manifest that names every piece of the model's code.
+CODE = "code"
+
+
+def digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of named arrays: names, types, shapes and every byte.
+
+    Args:
+        arrays: of numbers or fixed-width strings.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    sha = hashlib.sha256()
+    for name, array in arrays.items():
+        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return sha.hexdigest()
+
+
+def digest_of_values(values: Mapping[str, object]) -> str:
+    """SHA-256 of plain JSON values, whatever their order.
+
+    Args:
+        values: by name.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def model_fingerprint(model: nn.Module) -> dict[str, object]:
+    """A network's architecture as it prints, its weights and buffers, and its code.
+
+    Args:
+        model: at the weights that count.
+
+    Returns:
+        Plain JSON values, one entry a cause.
+    """
+    model = unwrapped(model)
+    state = {name: _values(t.detach().cpu()) for name, t in model.state_dict().items()}
+    # A function kept in a module prints with its place in memory.
+    printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
+    return {"model": printed, "weights": digest(state), CODE: source_fingerprint(model)}
+
+
+def _values(tensor: Tensor) -> np.ndarray:
+    """As NumPy holds them: bfloat16 it does not know, every value of it is one of float32."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
+    """Which of a network's parameters training leaves as they are.
+
+    Args:
+        model: with its requires_grad.
+
+    Returns:
+        Plain JSON values, one entry; none where all of them train.
+    """
+    named = unwrapped(model).named_parameters()
+    frozen = [name for name, p in named if not p.requires_grad]
+    return {"frozen tensors": frozen} if frozen else {}
+
+
+def machine_fingerprint(model: nn.Module) -> dict[str, object]:
+    """Library and machine facts that may change the last bits of a network's derivatives.
+
+    Args:
+        model: on its device.
+
+    Returns:
+        Plain JSON values, one entry a cause.
+    """
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    return {
+        "torch": torch.__version__,
+        "device": device.type,
+        "processor": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def samples_fingerprint(samples: SampleSet | None) -> str:
+    """Inputs, targets and ids of a set.
+
+    Args:
+        samples: the set, or None.
+
+    Returns:
+        64 hexadecimal digits, or "none".
+    """
+    if samples is None:
+        return "none"
+    ids = samples.ids if samples.ids.dtype.kind in "iuSU" else samples.ids.astype(str)
+    return digest({"x": samples.x, "y": samples.y, "ids": ids})

@@ -1,0 +1,169 @@
+"""Files of a store on this machine: written whole, read only where they are plain files.
+
+Names of unfinished files cannot be guessed, links are not followed, and what a killed process left
+is removed once no other process uses the store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from datassay.errors import DataError
+
+UNFINISHED = ".part"
+# `.name.32 digits.part`, as `write_whole` names them.
+OURS = re.compile(r"\..+\.[0-9a-f]{32}\.part")
+# Seconds until a process that removes what another left is told by name.
+PATIENCE = 30.0
+
+
+def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
+    """Write a file beside its place and move it there; it is on disk when this returns.
+
+    Args:
+        path: of the file; its folder is made where there is none. A link there is replaced.
+        content: all of it.
+        replace: False keeps what is there already.
+
+    Raises:
+        OSError: the file system refuses; nothing is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(16)}{UNFINISHED}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(part, path)
+        else:
+            _move_once(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _move_once(part: Path, path: Path) -> None:
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        pass  # another process was first
+    except OSError:  # no links on this file system
+        if not os.path.lexists(path):
+            os.replace(part, path)
+
+
+def read_plain(path: Path, most: int | None = None) -> bytes:
+    """The content of a plain file.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have; None is no limit.
+
+    Returns:
+        All of it.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it cannot be read.
+        DataError: it is a link, a folder, a pipe or a device, or has more bytes.
+    """
+    try:
+        # Opening a pipe would wait for its other end.
+        place = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise DataError(_not_plain(path)) from None
+        raise error
+    with os.fdopen(place, "rb") as file:
+        facts = os.fstat(place)
+        if not stat.S_ISREG(facts.st_mode):
+            raise DataError(_not_plain(path))
+        if most is not None and facts.st_size > most:
+            raise DataError(
+                f"store must hold its own files; {path} has {facts.st_size:,} bytes, more than "
+                f"{most:,}. Name another store, or delete that one."
+            )
+        return file.read()
+
+
+def check_plain(folder: Path) -> None:
+    """Refuse a folder that holds anything but folders and plain files, at any depth.
+
+    Args:
+        folder: of a store; may be missing.
+
+    Raises:
+        DataError: it, or something in it, is a link, a pipe or a device, or cannot be read.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DataError(_not_plain(folder))
+    waiting = [folder] if folder.exists() else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                elif not entry.is_file(follow_symlinks=False):
+                    raise DataError(_not_plain(Path(entry.path)))
+
+
+def _not_plain(path: Path) -> str:
+    kind = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
+    return (
+        f"store must hold plain files of its own; {path} is {kind}. Remove it, then run the same "
+        "again."
+    )
+
+
+def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
+    """Note that this process uses a store, and remove what killed ones left if no other does.
+
+    The note is a shared lock on the folder, which the system drops with the process: it keeps no
+    other process from reading or writing, and none that was killed is waited for.
+
+    Args:
+        owner: as long as it lives, the store is used.
+        folder: the store's.
+        unfinished: its unfinished files, looked for once no other process uses it.
+
+    Raises:
+        DataError: another process holds the store alone for half a minute.
+    """
+    try:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    weakref.finalize(owner, os.close, place)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # in use, or a file system without locks
+        pass
+    else:
+        for path in unfinished:
+            with suppress(OSError):  # a folder that is only to be read
+                path.unlink()
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(place, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise DataError(
+                    f"store must be free to use; another process holds the lock on {folder}. End "
+                    "that process, then run the same again."
+                ) from None
+            time.sleep(0.02)
+        except OSError:  # a file system without locks
+            return
