@@ -266,16 +266,16 @@ class FeatureStore:
         }
         made: dict[str, Any] = {}
         wanted = zarr.create_array(made, **settings).metadata
+        files, root = file_system(self.location)
+        with reading(self.location):  # before: another process may write it meanwhile
+            there = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
         try:
             array = zarr.open_array(self.location, path=name, mode="r+")
             if array.metadata == wanted:
                 return array
         except FAILURES as error:
             logger.debug("%s/%s: %s", shown(self.location), name, type(error).__name__)
-        files, root = file_system(self.location)
-        with reading(self.location):
-            damaged = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
-        if damaged:
+        if there:
             logger.warning(
                 "%s: the metadata of %s were missing or damaged and are written again; its chunks "
                 "are checked one by one.",
