@@ -186,7 +186,9 @@ def _check_empty(
             raise SettingError(f"store must be a folder; {shown(root)} is a file. Name another.")
         # A first attempt to write the manifest that was killed leaves only these.
         others = [f for f in files.find(root) if not OURS.fullmatch(f.rpartition("/")[2])]
-    if others:
+        files.invalidate_cache()
+        made = files.exists(f"{root}/{file}")  # by another process, meanwhile
+    if others and not made:
         raise SettingError(
             f"store must be an empty folder or one that an earlier run made; got {shown(root)}, "
             f"which holds {others[0].removeprefix(root + '/')} but no {file}. Name another folder."
