@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_float32_for_large_work():
         ({"projection": -3}, "projection must be at least 1 feature a tensor; got -3"),
         ({"projection": "all"}, "projection must be 'auto', None or a whole number; got 'all'"),
         ({"projection": True}, "projection must be 'auto', None or a whole number; got True"),
-        ({"outputs": "mean"}, "outputs must be one of auto, joint, averaged; got 'mean'"),
+        ({"outputs": "mean"}, "outputs must be one of auto, joint, averaged, mixed; got 'mean'"),
         (
             {"projection_kind": "gaussian"},
             "projection_kind must be one of coordinates, sparse_sign; got 'gaussian'",
@@ -170,3 +171,34 @@ def test_memory_is_predicted_within_half(n, m, score, settings):
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     measured, predicted = json.loads(done.stdout)
     assert measured / 1.5 <= predicted <= measured * 1.5
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "sparse_sign"])
+@pytest.mark.parametrize(
+    ("layers", "sizes"),
+    [
+        (Layers({}, {"conv.weight": 500_000}, 10), (2000, 500, 10)),
+        (Layers({}, {"conv.weight": 500_000}, 10), (6000, 500, 10)),
+        (mlp_layers(64, 512, 10), (1437, 360, 10)),
+        (mlp_layers(64, 512, 1), (5000, 360, 1)),
+        (mlp_layers(784, 512, 10), (60_000, 100, 10)),
+    ],
+)
+def test_what_the_memory_decided_is_said_and_its_options_give_it_again(layers, sizes, kind):
+    decided = 0
+    for memory in (1e6, 1e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10, 1e11, 1e13):
+        form = choose_form(layers, sizes, memory=memory, projection_kind=kind)
+        again = choose_form(layers, sizes, memory=1e13, projection_kind=kind, **form.options)
+        same = ("reason", "passed_over", "products")
+        names = [f.name for f in fields(form) if f.name not in same]
+        assert [getattr(form, n) for n in names] == [getattr(again, n) for n in names]
+        assert again.passed_over == ""
+        decided += bool(form.passed_over)
+        if not form.passed_over:
+            assert form.options == choose_form(layers, sizes, memory=1e13).options
+    assert 0 < decided < 10
+
+
+def test_mixed_outputs_need_a_projection():
+    with pytest.raises(SettingError, match="outputs 'mixed' needs projected features; got"):
+        choose_form(mlp_layers(4, 3, 2), (5, 2, 2), outputs="mixed", projection=None)

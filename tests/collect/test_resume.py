@@ -287,3 +287,19 @@ def test_a_killed_process_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     assert -(-17 // expected.form.chunk) > 4
     assert np.array_equal(found["features"], expected.features.numpy())
     assert np.array_equal(found["outputs"], expected.outputs.numpy())
+
+
+def test_a_form_that_memory_decided_is_a_warning_and_stays(tmp_path):
+    few = {"memory": 1e5}
+    first = collect(*problem(), **few, store=tmp_path)
+    (warning,) = [w for w in first.warnings if "the memory decided what is collected" in w]
+    assert f"{first.form.summary} instead of exact joint kernel" in warning
+    assert "; projection none, outputs averaged gives this form again." in warning
+    again = collect(*problem(), store=tmp_path)  # with all of the memory
+    assert again.form.summary == first.form.summary and warning in again.warnings
+    fixed = collect(*problem(), **first.form.options, store=tmp_path)
+    assert fixed.warnings == () and torch.equal(fixed.kernel, first.kernel)
+    alone = collect(*problem(), **first.form.options)
+    assert alone.warnings == () and torch.equal(alone.kernel, first.kernel)
+    with pytest.raises(SettingError, match="differs in: "):
+        collect(*problem(), outputs="joint", store=tmp_path)

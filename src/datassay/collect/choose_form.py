@@ -8,19 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-from datassay.collect.form import Form, ProductPrecision, ProductSettings
+from datassay.collect.form import (
+    LARGEST_EIGENPROBLEM,
+    Form,
+    ProductPrecision,
+    ProductSettings,
+)
 from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 
-# An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
-LARGEST_EIGENPROBLEM = 4096
 # Random coordinates a tensor that S1 found sufficient.
 S1_COORDINATES = 2000
 # Bytes that one Jacobian call, and one panel of a kernel, may take.
 WORKING_BYTES = 2**28
+# Of the memory, what a form may take.
+SHARE = 0.8
 # Beyond this many multiplications a product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
 # Below this many multiplications float64 Jacobians cost less than a second.
@@ -44,7 +49,8 @@ def choose_form(
         layers: the model's collected tensors.
         sizes: (n, m, k): training samples, validation samples, outputs.
         projection: "auto", None (exact) or features a tensor.
-        outputs: "auto", "joint" or "averaged".
+        outputs: "auto", "joint", "averaged", or "mixed": averaged, over projected features also
+            where n is small.
         projection_kind: of projection.
         memory: bytes to stay within; None takes what is available.
         products: "auto", "float64", "float32" or "bfloat16".
@@ -55,11 +61,12 @@ def choose_form(
         averaged (n ≤ 12288), averaged over 2000 coordinates a tensor (as far as n ≤ 12288 too),
         averaged over about 4096 coordinates in all, then over 4, 16 and 64 times fewer; outputs
         that must be joint over at most 4096 and so on. A projected or joint form is a kernel or
-        features, whichever is smaller.
+        features, whichever is smaller; "mixed" is a kernel only where that is smaller. Where the
+        memory decided, the form's `passed_over` says what it would have been.
 
     Raises:
         SettingError: projection or memory is not positive, or outputs, projection_kind or
-            products is unknown.
+            products is unknown, or mixed outputs are to be exact.
     """
     _check_settings(projection, outputs, projection_kind, memory, products)
     free = available_memory() if memory is None else memory
@@ -67,19 +74,21 @@ def choose_form(
         (_form(layers, sizes, candidate, cast(ProjectionKind, projection_kind)), candidate)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
-    fits = (
-        form
-        for form, of in forms
-        if form.eigenproblem <= of.limit
-        and form.n_rows <= of.rows
-        and form.peak_bytes <= 0.8 * free
-    )
+    allowed = [f for f, of in forms if f.eigenproblem <= of.limit and f.n_rows <= of.rows]
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
-    form = next(fits, forms[-1][0])
+    best, last = next(iter(allowed), forms[-1][0]), forms[-1][0]
+    form = next((form for form in allowed if form.peak_bytes <= SHARE * free), last)
+    if form is not best:
+        form = replace(form, passed_over=_passed_over(best, free))
     if products == "auto":
         work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
+
+
+def _passed_over(best: Form, free: float) -> str:
+    need, share = best.peak_bytes / 1e9, SHARE * free / 1e9
+    return f"{best.summary}, which needs {need:.3g} GB of {share:.3g} GB that may be taken"
 
 
 def _check_settings(projection, outputs, projection_kind, memory, products) -> None:
@@ -95,12 +104,17 @@ def _check_settings(projection, outputs, projection_kind, memory, products) -> N
     if memory is not None and not memory > 0:
         raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
     for name, value, allowed in (
-        ("outputs", outputs, ("auto", "joint", "averaged")),
+        ("outputs", outputs, ("auto", "joint", "averaged", "mixed")),
         ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
         ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
         if value not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    if outputs == "mixed" and projection is None:
+        raise SettingError(
+            "outputs 'mixed' needs projected features; got projection None. Set the projection to "
+            "a number, or outputs to 'averaged'."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +130,18 @@ class _Candidate:
 def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]:
     tensors = _tensors(layers)
     few = max(1, LARGEST_EIGENPROBLEM // len(tensors))
-    auto = projection == "auto"
+    auto, mixed = projection == "auto", outputs == "mixed"
+    if mixed and not auto:
+        return [_Candidate("averaged", projection, float("inf"), "projection was set", small=True)]
     exact = auto or projection is None
     small, medium, large = LARGEST_EIGENPROBLEM, 3 * LARGEST_EIGENPROBLEM, float("inf")
     candidates = []
-    if outputs != "averaged" and exact:
+    if outputs in {"auto", "joint"} and exact:
         candidates.append(_Candidate("joint", None, small, "n·k or the model is small"))
-    if outputs != "joint" and exact:
+    if outputs in {"auto", "averaged"} and exact:
         shared = "n·k is large, so the k outputs share one kernel"
         candidates.append(_Candidate("averaged", None, medium, shared))
-    if outputs != "joint" and auto:
+    if outputs in {"auto", "averaged"} and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         candidates.append(_Candidate("averaged", S1_COORDINATES, medium, too_big, rows=medium))
     if auto:

@@ -67,8 +67,8 @@ def collect(
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
-            features a sample among the k outputs (exact at infinite width); "auto" takes joint
-            where n k is small.
+            features a sample among the k outputs (exact at infinite width); "mixed" is that row of
+            features also where n is small; "auto" takes joint where n k is small.
         projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
         products: precision of the products over all rows of features that scoring does: "float64",
@@ -106,7 +106,7 @@ def collect(
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
-    notes = _memory_warning(form, memory)
+    notes = _form_warning(form) + _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
@@ -280,6 +280,19 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     if n_outputs == 1 and samples.n_classes == 2:
         return y.double()[:, None]
     return torch.nn.functional.one_hot(y, n_outputs).double()
+
+
+def _form_warning(form: Form) -> tuple[str, ...]:
+    if not form.passed_over:
+        return ()
+    settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
+    message = (
+        f"the memory decided what is collected: {form.summary} instead of {form.passed_over}. "
+        "Scores by another form rank samples otherwise, so a run with more or less memory free may "
+        f"differ; {settings} gives this form again."
+    )
+    logger.warning(message)
+    return (message,)
 
 
 def _memory_warning(form: Form, memory: float | None) -> tuple[str, ...]:

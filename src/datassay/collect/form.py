@@ -10,6 +10,8 @@ from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.projection import ProjectionKind
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
+# An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
+LARGEST_EIGENPROBLEM = 4096
 # Bytes of one panel of rows in float64; rows that take no more are kept whole.
 PANEL_BYTES = 2**28
 # Penalties among which label_issues chooses, each fitted from two offsets: 0 and f₀.
@@ -61,6 +63,8 @@ class Form:
         collect_bytes: most memory that collecting holds at once, results included.
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: how it is computed and scored; no part of what a store keeps.
+        passed_over: the form that more memory would have given, and its needs; empty where the
+            memory decided nothing.
     """
 
     representation: Literal["kernel", "features"]
@@ -80,6 +84,13 @@ class Form:
     collect_bytes: float = 0.0
     jacobian_flops: float = 0.0
     products: ProductSettings = ProductSettings()
+    passed_over: str = ""
+
+    @property
+    def options(self) -> dict[str, int | str | None]:
+        """The settings `projection` and `outputs` that give this form whatever the memory."""
+        mixed = self.mixes_outputs and self.n_rows <= LARGEST_EIGENPROBLEM
+        return {"projection": self.projection, "outputs": "mixed" if mixed else self.outputs}
 
     @property
     def mixes_outputs(self) -> bool:

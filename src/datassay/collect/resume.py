@@ -190,12 +190,12 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     if manifest is None or manifest["run"].get("format") != FORMAT:
         return None
     form = Form(**manifest["free"]["form"])
-    names = {"projection": "projection", "outputs": "outputs", "projection_kind": "kind"}
-    allowed = (
-        settings.get(name, "auto") in {"auto", getattr(form, field)}
-        for name, field in names.items()
-    )
-    return form if all(allowed) else None
+    given = {name: settings.get(name, "auto") for name in ("projection", "outputs")}
+    fixed = form.options
+    kind = settings.get("projection_kind", form.kind)
+    if any(v not in {"auto", fixed[name]} for name, v in given.items()) or kind != form.kind:
+        return None
+    return form if "auto" in given.values() else replace(form, passed_over="")
 
 
 def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:

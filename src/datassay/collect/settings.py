@@ -11,7 +11,7 @@ class Collection:
 
     Attributes:
         projection: "auto": exact where it fits; None: exact; int: features a parameter tensor.
-        outputs: "joint", "averaged" or "auto".
+        outputs: "joint", "averaged", "mixed" or "auto".
         memory: bytes to stay within; None: what is free.
         products: precision of products over all rows: "auto", "float64", "float32" or "bfloat16".
         device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".

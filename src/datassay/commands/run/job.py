@@ -15,7 +15,7 @@ from datassay.act.remove.removal_curve import train_all
 from datassay.collect.collection import collect
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
-from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
+from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.collect.store.results import ResultStore
 from datassay.commands.facts import data_facts, noise_facts, seed_facts
 from datassay.commands.run.findings import Findings
@@ -222,6 +222,7 @@ def _facts(
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
+        "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in lin.form.options.items()),
         "Scores": _precision(lin),
         **seed_facts(settings.seed),
     }
@@ -230,7 +231,7 @@ def _facts(
         noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
         facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
     if settings.store is not None:
-        facts["Store"] = settings.store
+        facts["Store"] = shown(settings.store)
     if settings.command:
         facts["Command"] = settings.command
     return facts

@@ -81,7 +81,9 @@ class RunSettings(TrainingSettings):
         "auto, none (exact), or features a tensor.",
         read=lambda text: whole_auto_or_none(text, "projection"),
     )
-    outputs: str = setting(Collection.outputs, "auto, joint or averaged kernel over the outputs.")
+    outputs: str = setting(
+        Collection.outputs, "auto, joint, averaged, or mixed (averaged features) over the outputs."
+    )
     rank_correlation: float | None = setting(
         None, "With exact scores; the smallest projection that reaches it is taken."
     )

@@ -6,6 +6,7 @@ import sys
 
 from datassay.collect.engine.choose import check_engine
 from datassay.collect.jacobian.device import check_device
+from datassay.collect.store.location import check_place
 from datassay.commands.run.settings import RunSettings
 from datassay.errors import SettingError
 from datassay.score.attribution import check_top
@@ -36,6 +37,8 @@ def check_settings(settings: RunSettings) -> None:
             f"subsets must be at least {FEWEST_DRAWS} a size, so that every sample is drawn twice, "
             f"or 0 for none; got {settings.subsets}."
         )
+    if settings.store is not None:
+        check_place(settings.store)
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
