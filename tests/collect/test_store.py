@@ -1,5 +1,6 @@
 """The store of chunks: what comes back is what was written, and whatever else is there is told."""
 
+import gc
 import json
 import logging
 import shutil
@@ -217,6 +218,7 @@ def test_what_a_killed_first_write_left_is_no_ones(tmp_path):
     check_all_there(opened(store.location))
     assert all(file.exists() for file in ours)  # the first store is still in use
     del store
+    gc.collect()
     check_all_there(opened(place))
     assert not any(file.exists() for file in ours) and all(file.exists() for file in theirs)
 

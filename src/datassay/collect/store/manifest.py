@@ -20,7 +20,7 @@ from datassay.collect.store.location import (
     shown,
     shown_error,
 )
-from datassay.collect.store.plain_files import OURS, read_plain, write_whole
+from datassay.collect.store.plain_files import OURS, opened_plain, write_whole
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 
 # Of values longer than this, messages give only the name.
@@ -135,7 +135,8 @@ def write_new(location: str | Path, file: str, content: bytes, *, replace: bool 
         OSError: the file system refuses.
     """
     if is_local(location):
-        write_whole(Path(normal(location), file), content, replace=replace)
+        path = Path(normal(location), file)
+        write_whole(path, lambda to: to.write(content), replace=replace)
     else:
         files, root = file_system(location)
         files.pipe_file(f"{root}/{file}", content)
@@ -163,7 +164,8 @@ def read_manifest(
     try:
         with reading(location):
             if is_local(location):
-                text = read_plain(Path(normal(location), file), LARGEST_MANIFEST)
+                with opened_plain(Path(normal(location), file), LARGEST_MANIFEST) as opened:
+                    text = opened.read()
             else:
                 text = files.cat_file(f"{root}/{file}")
     except NOT_THERE:

@@ -13,9 +13,10 @@ import secrets
 import stat
 import time
 import weakref
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from datassay.errors import DataError
 
@@ -26,12 +27,12 @@ OURS = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 PATIENCE = 30.0
 
 
-def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
+def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
     """Write a file beside its place and move it there; it is on disk when this returns.
 
     Args:
         path: of the file; its folder is made where there is none. A link there is replaced.
-        content: all of it.
+        write: writes all of it to a file open for reading, too.
         replace: False keeps what is there already.
 
     Raises:
@@ -39,10 +40,10 @@ def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{secrets.token_hex(16)}{UNFINISHED}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
-            file.write(content)
+        with os.fdopen(os.open(part, flags, 0o666), "w+b") as file:
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         if replace:
@@ -64,15 +65,16 @@ def _move_once(part: Path, path: Path) -> None:
             os.replace(part, path)
 
 
-def read_plain(path: Path, most: int | None = None) -> bytes:
-    """The content of a plain file.
+@contextmanager
+def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
+    """A plain file, open for reading.
 
     Args:
         path: of the file.
         most: bytes that it may have; None is no limit.
 
-    Returns:
-        All of it.
+    Yields:
+        The file.
 
     Raises:
         FileNotFoundError: there is none.
@@ -95,7 +97,7 @@ def read_plain(path: Path, most: int | None = None) -> bytes:
                 f"store must hold its own files; {path} has {facts.st_size:,} bytes, more than "
                 f"{most:,}. Name another store, or delete that one."
             )
-        return file.read()
+        yield file
 
 
 def check_plain(folder: Path) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import logging
+import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from datassay.collect.store.fingerprint import digest_of_values
 from datassay.collect.store.location import is_local, normal, shown
 from datassay.collect.store.manifest import claim, sealed, unsealed, writing
-from datassay.collect.store.plain_files import OURS, hold, read_plain, write_whole
+from datassay.collect.store.plain_files import OURS, hold, opened_plain, write_whole
 from datassay.errors import SettingError
 
 logger = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ FORMAT = 2
 # every byte before the comment. Nothing of a file is parsed unless it is right.
 MARK = b"datassay sha256 "
 COMMENT = len(MARK) + 64
+BLOCK = 2**24
 
 
 class ResultStore:
@@ -91,7 +94,7 @@ class ResultStore:
         if self._folder is None:
             return
         with writing(self._folder):
-            write_whole(self._folder / f"{name}.npz", self._packed(name, self._held[name]))
+            write_whole(self._folder / f"{name}.npz", partial(self._write, name))
 
     def kept(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
@@ -109,35 +112,40 @@ class ResultStore:
             self.put(name, compute())
         return self.get(name)
 
-    def _packed(self, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
-        file = io.BytesIO()
-        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
-        with zipfile.ZipFile(file, "a") as archive:
+    def _write(self, name: str, to: BinaryIO) -> None:
+        np.savez(to, **self._held[name])  # pyright: ignore[reportArgumentType]
+        with zipfile.ZipFile(to, "a") as archive:
             archive.comment = b" " * COMMENT  # its length is part of what the digest covers
-        body = file.getvalue()[:-COMMENT]
-        return body + self._comment(name, body)
+        comment = self._comment(name, to)
+        to.seek(-COMMENT, os.SEEK_END)
+        to.write(comment)
 
-    def _comment(self, name: str, body: bytes) -> bytes:
+    def _comment(self, name: str, file: BinaryIO) -> bytes:
+        """What the comment at the end of this file should be."""
+        left = file.seek(0, os.SEEK_END) - COMMENT
+        file.seek(0)
         sha = hashlib.sha256(f"{self._key} {name} ".encode())
-        sha.update(body)
+        while left > 0 and (block := file.read(min(left, BLOCK))):
+            sha.update(block)
+            left -= len(block)
         return MARK + sha.hexdigest().encode()
 
     def _read(self, name: str) -> dict[str, np.ndarray] | None:
         assert self._folder is not None
         path = self._folder / f"{name}.npz"
         try:
-            content = read_plain(path)
+            with opened_plain(path) as file:
+                if self._comment(name, file) == file.read():
+                    file.seek(0)
+                    with np.load(file, allow_pickle=False) as arrays:
+                        return {array: arrays[array] for array in arrays.files}
         except FileNotFoundError:
             return None
         except OSError as error:
             logger.warning("%s does not read (%s) and is computed again.", path, error)
             return None
-        body = content[:-COMMENT]
-        if content[-COMMENT:] != self._comment(name, body):
-            logger.warning("%s is damaged (not what was written) and is computed again.", path)
-            return None
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return {array: file[array] for array in file.files}
+        logger.warning("%s is damaged (not what was written) and is computed again.", path)
+        return None
 
 
 def _local_path(folder: str | Path) -> Path:

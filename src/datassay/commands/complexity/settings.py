@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP
 from datassay.complexity.settings import Curve, Recovery
@@ -47,7 +46,7 @@ class CurveSettings:
         show="eight, up to all",
     )
     repeats: int = setting(10, "Fits a size.")
-    store: Path | None = setting(Curve.store, STORE_HELP)
+    store: str | None = setting(Curve.store, STORE_HELP)
     seed: int = setting(Curve.seed, SEED_HELP)
     command: str = ""
 
@@ -71,6 +70,6 @@ class TeacherSettings:
     students: int = setting(20, "Students a teacher and sample size.")
     depth: int = setting(Recovery.depth, "Bisections after doubling.")
     max_samples: int = setting(Recovery.max_samples, "Largest sample size tried.")
-    store: Path | None = setting(Curve.store, STORE_HELP)
+    store: str | None = setting(Curve.store, STORE_HELP)
     seed: int = setting(Recovery.seed, SEED_HELP)
     command: str = ""

@@ -35,7 +35,7 @@ class PolynomialSettings:
     precision: str = setting(
         Regression.precision, "Of the sums: auto, float32, float64, or bfloat16 (exact fit only)."
     )
-    store: Path | None = setting(
+    store: str | None = setting(
         Regression.store, "Folder that lets an interrupted exact fit go on."
     )
     model: Path | None = setting(None, "polynomial.safetensors to score instead of fitting.")
