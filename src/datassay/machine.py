@@ -43,6 +43,19 @@ def available_memory() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be had.
+
+    Args:
+        error: of Python, NumPy or torch, which raises RuntimeError.
+
+    Returns:
+        True where it does.
+    """
+    text = str(error)
+    return isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text
+
+
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
     """Speed of a matrix product: the best of five timings after one warm-up call.
 

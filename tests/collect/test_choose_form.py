@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 
 from datassay.collect.choose_form import choose_form
+from datassay.collect.form import within_memory
 from datassay.collect.jacobian.per_sample import Layers
 from datassay.errors import SettingError
 
@@ -202,3 +203,54 @@ def test_what_the_memory_decided_is_said_and_its_options_give_it_again(layers, s
 def test_mixed_outputs_need_a_projection():
     with pytest.raises(SettingError, match="outputs 'mixed' needs projected features; got"):
         choose_form(mlp_layers(4, 3, 2), (5, 2, 2), outputs="mixed", projection=None)
+
+
+ALLOCATIONS = {
+    "of NumPy": MemoryError("Unable to allocate 7.45 GiB for an array"),
+    "of torch": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"),
+    "of a GPU": RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+}
+
+
+@pytest.mark.parametrize("error", ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_memory_that_runs_out_is_one_line_with_what_would_fit(error):
+    form = choose_form(mlp_layers(64, 512, 10), (1437, 360, 10))
+    with pytest.raises(SettingError) as refused, within_memory(form):
+        raise error
+    message = str(refused.value)
+    assert f"{form.summary} needs about {form.peak_bytes / 1e9:.3g} GB" in message
+    assert "samples would fit" in message and "\n" not in message
+    with pytest.raises(RuntimeError, match="other"), within_memory(form):
+        raise RuntimeError("other")
+
+
+LIMITED = """
+import resource
+import numpy as np, torch
+torch.set_num_threads(1)
+from datassay.collect.collection import collect
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.models.networks import mlp
+
+def samples(n):
+    x = np.random.default_rng(0).normal(size=(n, 8)).astype(np.float32)
+    return SampleSet(x=x, y=np.arange(n) % 2, ids=np.arange(n), class_names=("a", "b"))
+
+settings = {"projection": None, "outputs": "averaged"}
+collect(mlp((8,), 2, width=600), samples(20), **settings)
+train = samples(4000)
+held = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (held + 100_000_000,) * 2)
+try:
+    collect(mlp((8,), 2, width=600), train, **settings)
+except SettingError as error:
+    print(error)
+"""
+
+
+def test_an_allocation_that_fails_is_one_line():
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("memory must hold what is collected and scored; exact averaged")

@@ -16,7 +16,7 @@ from datassay.collect.choose_form import choose_form
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.form import Form
+from datassay.collect.form import Form, within_memory
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.kernel import kernel
@@ -92,11 +92,11 @@ def collect(
         DataError: fewer than 2 samples, one class only, shapes or classes that differ between the
             sets, or a store that is damaged at its head, full or not writable.
         ModelError: outputs do not fit the targets, are not finite or depend on the other samples,
-            a layer cannot be vectorised, or the weights were trained on these labels and
-            allow_trained is False.
+            a layer cannot be vectorised, the weights were trained on these labels and allow_trained
+            is False, or the model's code is not that which the store was made with.
         SettingError: an unknown or impossible projection, outputs, projection_kind, device or
-            engine, or a store of another model, other samples or settings; the message names what
-            differs.
+            engine, a store of another model, other samples or settings, each difference named, or
+            the memory does not hold the form.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
@@ -112,9 +112,11 @@ def collect(
     to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     work = JacobianPass(frozen, layers, sets, form, to)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
-    kept = None if store is None else _kept(store, work, model, all_targets, seed)
-    f0, blocks = _pass(work, kept, by, progress)
     n = len(train)
+    with within_memory(form):
+        kept = None if store is None else _kept(store, work, model, all_targets, seed)
+        f0, blocks = _pass(work, kept, by, progress)
+        collected = _kernel_or_features(blocks, n, form, val is not None)
     val_targets = all_targets.get("val")
     notes += probability_warning(f0[:n], train.is_classification)
     notes += check_initial_fit(
@@ -132,7 +134,7 @@ def collect(
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
         val_outputs=None if val is None else f0[n:],
-        **(_kernel_or_features(blocks, n, form, val is not None) | _left_in(kept, form)),
+        **(collected | _left_in(kept, form)),
         form=form,
         warnings=notes,
         val_targets=val_targets,

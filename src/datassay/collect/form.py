@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.projection import ProjectionKind
+from datassay.errors import ModelError, SettingError
+from datassay.machine import available_memory, out_of_memory
 
 ProductPrecision = Literal["float64", "float32", "bfloat16"]
 # An eigendecomposition of this size takes about ten seconds on two cores and 0.4 GB.
@@ -211,3 +214,37 @@ def removal_bytes(form: Form, values: int | None = None) -> float:
 
 def _rows_per_sample(form: Form) -> int:
     return form.n_outputs if form.outputs == "joint" else 1
+
+
+@contextmanager
+def within_memory(form: Form) -> Iterator[None]:
+    """Say in one line that collecting or scoring a form found no memory.
+
+    Args:
+        form: of the linearisation.
+
+    Yields:
+        Nothing; allocate inside the block.
+
+    Raises:
+        SettingError: memory ran out; names what is needed, what is free, and what would fit.
+        MemoryError: something else than memory failed: as raised inside.
+        RuntimeError: the same.
+        ModelError: the same.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError, ModelError) as error:
+        # A network that fails is a ModelError, whatever it failed of.
+        if not out_of_memory(error.__cause__ or error):
+            raise
+        free, need = available_memory(), form.peak_bytes
+        share = min(free / need, 0.5)
+        share = share**0.5 if form.representation == "kernel" else share
+        n = int(share * form.n_rows / _rows_per_sample(form))
+        raise SettingError(
+            f"memory must hold what is collected and scored; {form.summary} needs about "
+            f"{need / 1e9:.3g} GB ({need:,.0f} bytes) and {free / 1e9:.3g} GB are free, of which "
+            f"this process may take less. About {n:,} samples would fit, or set a smaller memory "
+            "or projection."
+        ) from error

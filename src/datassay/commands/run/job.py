@@ -14,6 +14,7 @@ import numpy as np
 from datassay.act.remove.removal_curve import train_all
 from datassay.collect.collection import collect
 from datassay.collect.engine.choose import engine_named
+from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.collect.store.results import ResultStore
@@ -82,11 +83,12 @@ def run(
     lin = collected(models[0], train, val, settings, progress)
     attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
     asked = replace(settings, attribution=attributed)
-    removed = removals_of(lin, asked, progress)
-    loo = removed.leave_one_out
-    information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-    issues = label_issues(lin, progress=progress)
-    influence = influence_of(lin, issues, settings.seed, progress)
+    with within_memory(lin.form):
+        removed = removals_of(lin, asked, progress)
+        loo = removed.leave_one_out
+        information = sample_information(lin, loo=loo, **settings.smoothing_settings)
+        issues = label_issues(lin, progress=progress)
+        influence = influence_of(lin, issues, settings.seed, progress)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
