@@ -292,3 +292,15 @@ def test_pictures_share_a_scale_or_fill_their_own():
     assert [t.zmax for t in own.data] == [1, 4]
     signed = pictures(-images, ["a", "b"], signed=True)
     assert (signed.data[0].zmin, signed.data[0].zmax) == (-4, 4)
+
+
+def test_a_changed_byte_is_never_shown_as_a_result(tmp_path):
+    made = ran(tmp_path)
+    assert kept(HALVES, {}, tmp_path).agreement == made.agreement
+    for name in ("summary.json", "figures.json"):
+        file = tmp_path / HALVES.name / name
+        whole = file.read_text()
+        for text in (whole.replace("1", "2"), whole[:-30], "[" * 100_000, "3"):
+            file.write_text(text)
+            assert kept(HALVES, {}, tmp_path) is None
+        file.write_text(whole)

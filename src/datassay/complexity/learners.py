@@ -14,7 +14,8 @@ from torch import nn
 
 from datassay.act.weigh.features import network_recipe
 from datassay.act.weigh.gain import sample_scores
-from datassay.collect.store.fingerprint import digest
+from datassay.collect.store.fingerprint import CODE, digest
+from datassay.collect.store.source import source_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
@@ -113,6 +114,7 @@ class Estimators:
         """Everything that determines the errors, as plain JSON values."""
         return {
             "model": repr(self.estimator),
+            CODE: source_fingerprint(self.estimator),
             "training samples": digest({"x": train.x, "y": train.y}),
             "validation inputs": digest({"x": val.x}),
             "scikit-learn": version("scikit-learn"),

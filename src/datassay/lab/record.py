@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from datassay.progress import Progress, silent
 from datassay.report.tables import standard_json
 from datassay.report.write import write_pages
 
+# Entry of the summary: digest of the others and of the figures.
+SEAL = "seal"
 # Arrays up to this size are in the summary too; all arrays are in result.npz.
 MOST_SHOWN = 12
 
@@ -113,10 +115,13 @@ def run_experiment(
         values=shown,
         plots=tuple(_kept_plot(p) for p in experiment.plots(result)),
     )
+    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in record.plots]
+    written = json.loads(standard_json(summary(record)))
+    sealed = written | {SEAL: _seal(written, drawn)}
     writers = {
         "result.npz": lambda to: np.savez(to, **arrays),
-        "figures.json": partial(_write_figures, record.plots),
-        "summary.json": lambda to: to.write_text(standard_json(summary(record)), "utf-8"),
+        "figures.json": lambda to: to.write_text(json.dumps(drawn), "utf-8"),
+        "summary.json": lambda to: to.write_text(standard_json(sealed), "utf-8"),
     }
     write_pages(writers, out / experiment.name)
     return record
@@ -131,12 +136,14 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
         out: as given to `run_experiment`.
 
     Returns:
-        The record; None where there is none, or one of other code, parameters or versions.
+        The record; None where there is none, one of other code, parameters or versions, or files
+        that are not what was written.
     """
     try:
         written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
         drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
-        if written["digest"] != digest(experiment, parameters):
+        seal = written.pop(SEAL)
+        if written["digest"] != digest(experiment, parameters) or seal != _seal(written, drawn):
             return None
         return Record(
             name=experiment.name,
@@ -147,7 +154,7 @@ def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Re
             values=written["result"],
             plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # missing or unreadable: run again
 
 
@@ -217,6 +224,6 @@ def _kept_plot(plot: Plot) -> KeptPlot:
     return KeptPlot(plot.title, plot.text, str(plot.figure.to_json()), plot.wide)
 
 
-def _write_figures(plots: tuple[KeptPlot, ...], to: Path) -> None:
-    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in plots]
-    to.write_text(json.dumps(drawn), "utf-8")
+def _seal(written: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
+    """Digest of both files' values, so that a changed byte is never shown as a result."""
+    return hashlib.sha256(json.dumps([written, drawn], sort_keys=True).encode()).hexdigest()

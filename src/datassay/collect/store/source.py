@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from datassay.collect.store.code import attributes_read, described, names_used, names_written
+from datassay.collect.store.location import FAILURES
 
 # Of these the version stands for the code.
 FRAMEWORKS = {"torch", "torchvision", "transformers", "numpy", "datassay", "builtins"}
@@ -58,7 +59,8 @@ def source_fingerprint(model: object) -> dict[str, str]:
         for name, module in model.named_modules():
             walk.module(name, module)
         for hooks in ("_global_forward_pre_hooks", "_global_forward_hooks"):
-            walk.note(f"torch's {hooks[8:]}", [*vars(nn.modules.module)[hooks].values()])
+            if of_all := [*vars(nn.modules.module)[hooks].values()]:
+                walk.note(f"torch's {hooks[8:]}", of_all)
     else:
         walk.note(f"attributes of {type(model).__name__}", model)
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -93,9 +95,8 @@ class _Walk:
         return self._written[cls]
 
     def note(self, name: str, value: object) -> None:
-        """An entry of this name; nothing for what is empty."""
-        if value:
-            self.digests[name] = _digest(self.described(value))
+        """An entry of this name."""
+        self.digests[name] = _digest(self.described(value))
 
     def described(self, value: Any, depth: int = 0) -> object:
         """A value as plain JSON values, the same in every process."""
@@ -111,7 +112,10 @@ class _Walk:
         if id(value) in self._names:
             return self._names[id(value)]
         self._alive.append(value)
-        return self._compound(value, depth + 1)
+        try:
+            return self._compound(value, depth + 1)
+        except FAILURES:  # of an object's own code
+            return kind.__name__
 
     def _compound(self, value: Any, depth: int) -> object:
         below = functools.partial(self.described, depth=depth)
