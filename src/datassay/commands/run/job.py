@@ -41,6 +41,7 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
+from datassay.score.influence.linear import SampleInfluence
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
@@ -83,12 +84,8 @@ def run(
     lin = collected(models[0], train, val, settings, progress)
     attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
     asked = replace(settings, attribution=attributed)
-    with within_memory(lin.form):
-        removed = removals_of(lin, asked, progress)
-        loo = removed.leave_one_out
-        information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-        issues = label_issues(lin, progress=progress)
-        influence = influence_of(lin, issues, settings.seed, progress)
+    removed, information, issues, influence = _scored(lin, asked, progress)
+    loo = removed.leave_one_out
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
@@ -116,6 +113,18 @@ def run(
         facts=facts,
         warnings=lin.warnings + chosen.warnings + check_warning(checked),
     )
+
+
+def _scored(
+    lin: Linearization, settings: RunSettings, progress: Progress
+) -> tuple[RemovalScores, SampleInformation, LabelIssues, SampleInfluence | None]:
+    """What the linearisation alone says of each sample."""
+    with within_memory(lin.form):
+        removed = removals_of(lin, settings, progress)
+        loo = removed.leave_one_out
+        information = sample_information(lin, loo=loo, **settings.smoothing_settings)
+        issues = label_issues(lin, progress=progress)
+        return removed, information, issues, influence_of(lin, issues, settings.seed, progress)
 
 
 def _explained(
