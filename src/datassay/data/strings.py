@@ -1,0 +1,133 @@
+"""Strings in memory as large as their UTF-8: never one fixed width for the longest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.errors import DataError
+
+# Up to this many characters, strings of one fixed width are the smallest that NumPy knows.
+SHORT = 16
+
+
+class Texts:
+    """[n] strings in one block of UTF-8; indexed as an array is.
+
+    Args:
+        values: [n], no nulls.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: pa.LargeStringArray):
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return (value.as_py() for value in self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One string for a number; the Texts of those samples for [m] numbers or an [n] mask."""
+        if np.ndim(index) == 0:
+            return self._values[int(index)].as_py()
+        index = np.asarray(index)
+        chosen = np.flatnonzero(index) if index.dtype == bool else index % max(1, len(self))
+        return Texts(self._values.take(pa.array(chosen, pa.int64())))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.tolist(), dtype=object)
+
+    def __repr__(self) -> str:
+        return f"Texts of {len(self)}"
+
+    def tolist(self) -> list[str]:
+        """The strings of all samples, a copy each."""
+        return self._values.to_pylist()
+
+
+def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
+    """Strings in one block of UTF-8.
+
+    Args:
+        values: [n] strings as an array of NumPy or of Arrow, nulls allowed in the latter.
+        name: what to call them in an error.
+
+    Returns:
+        [n]; what is one block already is not copied.
+
+    Raises:
+        DataError: some are no UTF-8 (bytes of another encoding, or half of a surrogate pair), which
+            no file could hold.
+    """
+    try:
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            values = pa.array(values, pa.large_string())
+        values = values.cast(pa.large_string())
+        values.validate(full=True)
+    except ValueError as error:  # of Python, or of Arrow
+        raise DataError(
+            f"{name} must be text that UTF-8 can hold; {_first_line(error)}. Correct those "
+            "strings, or decode them as what they are."
+        ) from error
+    if isinstance(values, pa.ChunkedArray):
+        one = values.num_chunks == 1
+        values = values.chunk(0) if one else values.combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # what combine_chunks gives of no chunk
+            values = pa.array([], pa.large_string())
+    return values
+
+
+def compact(words: pa.LargeStringArray) -> np.ndarray:
+    """Strings as NumPy holds them in the least memory.
+
+    Args:
+        words: [n], no nulls.
+
+    Returns:
+        [n] of one fixed width where none is longer than SHORT characters or where that takes less
+        than twice their UTF-8; else [n] objects, equal strings being one object.
+    """
+    if not len(words):
+        return np.array([], dtype=str)
+    coded = words.dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    longest, size = max(map(len, names)), words.nbytes
+    kind = str if longest <= SHORT or 4 * longest * len(words) <= 2 * size else object
+    return np.array(names, dtype=kind)[coded.indices.to_numpy()]
+
+
+def check_writable(name: str, values: Any) -> None:
+    """Refuse strings that no file can hold, before anything is computed with them.
+
+    Args:
+        name: what to call them in an error.
+        values: strings, as an array or another iterable.
+
+    Raises:
+        DataError: one holds half of a surrogate pair.
+    """
+    if isinstance(values, Texts):
+        return  # UTF-8 already
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U":
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        codes = np.ascontiguousarray(native).reshape(-1).view(np.uint32)
+        if not ((codes >= 0xD800) & (codes <= 0xDFFF)).any():
+            return
+    for value in values:
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{name} must be text that UTF-8 can hold; {ascii(str(value))[:80]} holds half of "
+                "a surrogate pair, which no file can hold. Rename it, or replace that character."
+            ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".")
