@@ -92,7 +92,13 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
     if all(isinstance(entry, str) for entry in entries):
         return array
     if all(isinstance(entry, bool | int | float | np.number | np.bool_) for entry in entries):
-        return np.array(entries).reshape(array.shape)
+        numbers = np.array(entries)
+        if numbers.dtype.kind != "O":
+            return numbers.reshape(array.shape)
+        raise DataError(
+            f"{name} must hold numbers of at most 64 bits; got {max(entries, key=abs)}. Pass such "
+            "numbers as strings or as floating point."
+        )
     kinds = sorted({type(entry).__name__ for entry in entries})
     raise DataError(
         f"{name} must hold only numbers or only strings; got a mix of {', '.join(kinds)}. "

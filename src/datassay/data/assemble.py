@@ -8,7 +8,7 @@ import numpy as np
 
 from datassay.data.arrays import to_numpy
 from datassay.data.float32 import check_differences
-from datassay.data.samples import Kind, SampleSet
+from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
 from datassay.data.strings import Texts, as_arrow, compact
@@ -47,6 +47,7 @@ def sample_sets(
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
+    source = replace(source, columns=_with_classes(source, len(names)))
     train = _samples(source, source.train, y, names)
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
@@ -97,6 +98,14 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
     if like is None:
         _check_differ(samples)
     return samples
+
+
+def _with_classes(source: Source, n_classes: int) -> tuple[Column, ...]:
+    """How the columns were read, the target's with its number of classes."""
+    return tuple(
+        replace(c, n_values=n_classes or None) if c.read_as == "target" else c
+        for c in source.columns
+    )
 
 
 def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:

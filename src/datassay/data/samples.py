@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -12,6 +13,7 @@ from datassay.errors import DataError
 from datassay.results import result
 
 Kind = Literal["image", "text", "row"]
+LONGEST_NAME = 1000  # characters of an id or of the name of a class
 
 
 @result
@@ -139,6 +141,9 @@ def _check_names(samples: SampleSet) -> None:
     check_writable("the name of the data", [samples.name])
     check_writable("class names", samples.class_names)
     check_writable("feature names", samples.feature_names)
+    _check_length("class names", samples.class_names)
+    if samples.ids.dtype.kind in "UO":
+        _check_length("ids", samples.ids)
     if samples.ids.dtype.kind == "u" and len(samples.ids) and samples.ids.max() >= 2**63:
         raise DataError(
             f"ids that are numbers must lie below 2^63, as files hold them; got "
@@ -148,6 +153,18 @@ def _check_names(samples: SampleSet) -> None:
         values = getattr(samples, name)
         if values is not None and (isinstance(values, Texts) or values.dtype.kind in "UO"):
             check_writable(name, values)
+
+
+def _check_length(name: str, values: Iterable[str]) -> None:
+    if isinstance(values, np.ndarray) and values.dtype.itemsize <= 4 * LONGEST_NAME:
+        if values.dtype.kind == "U":
+            return
+    longest = max(values, key=lambda value: len(str(value)), default="")
+    if len(str(longest)) > LONGEST_NAME:
+        raise DataError(
+            f"{name} must have at most {LONGEST_NAME} characters; one has {len(str(longest)):,}: "
+            f"{ascii(longest)[:40]}... Name another column, or shorten them."
+        )
 
 
 def _check_labels(labels: np.ndarray, n_classes: int) -> None:

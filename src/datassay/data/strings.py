@@ -67,10 +67,13 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
     """
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
+            check_writable(name, values)
             values = pa.array(values, pa.large_string())
         values = values.cast(pa.large_string())
         values.validate(full=True)
-    except ValueError as error:  # of Python, or of Arrow
+    except DataError:
+        raise
+    except ValueError as error:  # of Arrow
         raise DataError(
             f"{name} must be text that UTF-8 can hold; {_first_line(error)}. Correct those "
             "strings, or decode them as what they are."
@@ -125,9 +128,9 @@ def check_writable(name: str, values: Any) -> None:
         except UnicodeEncodeError:
             raise DataError(
                 f"{name} must be text that UTF-8 can hold; {ascii(str(value))[:80]} holds half of "
-                "a surrogate pair, which no file can hold. Rename it, or replace that character."
+                "a surrogate pair, which no file can hold. Replace that character, or rename it."
             ) from None
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".")
+    return str(error).splitlines()[0].rpartition("Invalid: ")[2].rstrip(".")

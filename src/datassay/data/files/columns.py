@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from datassay.data.float32 import MAX_LOSS, rounding_loss
-from datassay.data.number_words import NumberWords, number_words, stray_words
+from datassay.data.number_words import SHARE, NumberWords, number_words, stray_words
 from datassay.data.samples import Column
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow
@@ -19,6 +20,7 @@ from datassay.errors import DataError
 from datassay.results import result
 
 MAX_CATEGORIES = 20
+MAX_CATEGORY_LENGTH = 200  # characters; a longer one is a text
 SHOWN = 5
 # Float64 holds every whole number up to here.
 _EXACT = 2**53
@@ -77,7 +79,7 @@ def read_column(
         return ReadColumn(column, problem=problem, remedy=remedy)
     try:
         if _is_string(kind):
-            values = values.cast(kind) if pt.is_dictionary(values.type) else values
+            values = _decoded(values) if pt.is_dictionary(values.type) else values
             return _of_words(as_arrow(values, f"column {name!r}"), column, role, task)
     except DataError as error:
         problem, _, remedy = str(error).partition(". ")
@@ -85,6 +87,12 @@ def read_column(
     if pt.is_dictionary(values.type):
         values = values.cast(kind)
     return _of_numbers(values, column)
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Strings that are stored once each, each where it belongs."""
+    chunks = [c.dictionary.cast(pa.large_string()).take(c.indices) for c in values.chunks]
+    return pa.chunked_array(chunks, pa.large_string())
 
 
 def _of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
@@ -136,7 +144,7 @@ def _of_words(
         return _checked(read.values, replace(column, note="strings of numbers"))
     if is_missing.any():
         return _missing(column, is_missing)
-    note = "digits with leading zeros are a code" if read.is_code else ""
+    note = "digits with leading zeros are a code" if read.is_code else _share_note(read)
     if role == "target":
         note = note or _stray_labels(words, read)
         return ReadColumn(replace(column, note=note), None, words)
@@ -155,6 +163,12 @@ def _are_numbers(
         return task == "regression" and read.is_mostly
     is_plain = read.values is not None and not read.is_code
     return is_plain or len(words.unique()) > MAX_GUESSED_CLASSES
+
+
+def _share_note(read: NumberWords) -> str:
+    """That many of the words are numbers, where they are not most."""
+    share = float(read.is_number.mean())
+    return f"{share:.0%} of the values are numbers" if 0.5 <= share < SHARE else ""
 
 
 def _stray_labels(words: pa.LargeStringArray, read: NumberWords) -> str:
@@ -195,7 +209,10 @@ def _rows(mask: np.ndarray) -> str:
 
 
 def _n_distinct(words: pa.LargeStringArray) -> int | None:
-    """The number of distinct strings; None beyond MAX_CATEGORIES."""
+    """The number of distinct strings; None beyond MAX_CATEGORIES, or where one is long."""
+    lengths = pc.utf8_length(words)  # type: ignore[attr-defined]
+    if pc.max(lengths).as_py() > MAX_CATEGORY_LENGTH:  # type: ignore[attr-defined]
+        return None
     for part in (words[: 50 * MAX_CATEGORIES], words):  # a text is told by its first rows
         if (k := len(part.unique())) > MAX_CATEGORIES:
             return None

@@ -181,9 +181,11 @@ def _check_roles(
     names: list[str], name: str, target: str | None, ids: str | None, source: str | None
 ) -> None:
     for role, column in (("target", target), ("ids", ids), ("source", source)):
-        if column is not None and (not isinstance(column, str) or column not in names):
+        is_name = isinstance(column, str)
+        if column is not None and (not is_name or column not in names):
             raise DataError(
-                f"{role} must name a column of {name}; got {column!r}. Its columns are "
+                f"{role} must name a column of {name}; got "
+                f"{repr(column) if is_name else type(column).__name__}. Its columns are "
                 f"{_some(names)}."
             )
 
@@ -221,7 +223,8 @@ def _refuse(columns: list[ReadColumn], name: str) -> None:
         )
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
     counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
-    raise DataError(f"{counted}{problems}. {remedies}. Rows count from 0.")
+    rows = " Rows count from 0." if "(row" in problems else ""
+    raise DataError(f"{counted}{problems}. {remedies}.{rows}")
 
 
 def _some(names: list[str]) -> str:
