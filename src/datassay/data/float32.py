@@ -42,6 +42,32 @@ def rounding_loss(x: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(x).all(axis=0), loss, 0.0)
 
 
+def lost_features(x: np.ndarray) -> np.ndarray:
+    """The features that float32 makes other ones.
+
+    Args:
+        x: [n, m] numbers, n at least 1.
+
+    Returns:
+        Positions of those whose `rounding_loss` is above MAX_LOSS.
+
+    Cost: two passes over x where values are far from the limit; a dozen for features near it.
+    """
+    if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
+        return np.arange(0)
+    low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    # A standard deviation is at least the range over √(2 n), a rounding error at most half a step.
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = 2 * (largest * 2.0**-24 + 2.0**-149) * np.sqrt(2 * len(x))
+        is_safe = (bound <= MAX_LOSS * (high - low)) & (largest < np.finfo(np.float32).max)
+    near = np.flatnonzero(~is_safe)
+    width = max(1, _BLOCK // len(x))
+    blocks = [near[a : a + width] for a in range(0, len(near), width)]
+    lost = [block[rounding_loss(x[:, block]) > MAX_LOSS] for block in blocks]
+    return np.concatenate(lost) if lost else near
+
+
 def check_differences(x: np.ndarray, names: Sequence[str], what: str = "feature") -> None:
     """Refuse features that float32 makes other ones: its rounding hides what tells samples apart.
 
@@ -53,15 +79,9 @@ def check_differences(x: np.ndarray, names: Sequence[str], what: str = "feature"
     Raises:
         DataError: rounding changes a feature by more than MAX_LOSS of its standard deviation.
 
-    Cost: nothing for float32 and whole numbers up to 2^24; else a few passes over x.
+    Cost: as `lost_features`.
     """
-    if not (x.dtype.kind in "iu" or x.dtype.itemsize > 4) or not x.size:
-        return
-    rows = x.reshape(len(x), -1)
-    width = max(1, _BLOCK // len(rows))
-    blocks = range(0, rows.shape[1], width)
-    loss = np.concatenate([rounding_loss(rows[:, a : a + width]) for a in blocks])
-    lost = np.flatnonzero(loss > MAX_LOSS)
+    lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
     if len(lost):
         shown = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
         more = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)

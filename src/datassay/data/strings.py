@@ -15,40 +15,42 @@ SHORT = 16
 
 
 class Texts:
-    """[n] strings in one block of UTF-8; indexed as an array is.
+    """[n] strings in one block of UTF-8, which subsets share; indexed as an array is.
 
     Args:
-        values: [n], no nulls.
+        block: [m] strings, no nulls.
+        rows: [n], which of them; None: all.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_block", "_rows")
 
-    def __init__(self, values: pa.LargeStringArray):
-        self._values = values
+    def __init__(self, block: pa.LargeStringArray, rows: np.ndarray | None = None):
+        self._block = block
+        self._rows = np.arange(len(block)) if rows is None else rows
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[str]:
-        return (value.as_py() for value in self._values)
+        return (self._block[int(row)].as_py() for row in self._rows)
 
     def __getitem__(self, index: Any) -> Any:
         """One string for a number; the Texts of those samples for [m] numbers or an [n] mask."""
-        if np.ndim(index) == 0:
-            return self._values[int(index)].as_py()
-        index = np.asarray(index)
-        chosen = np.flatnonzero(index) if index.dtype == bool else index % max(1, len(self))
-        return Texts(self._values.take(pa.array(chosen, pa.int64())))
+        rows = self._rows[index]
+        return self._block[int(rows)].as_py() if np.ndim(rows) == 0 else Texts(self._block, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.tolist(), dtype=object)
+
+    def __reduce__(self) -> tuple[type, tuple[pa.LargeStringArray]]:
+        return Texts, (self._block.take(pa.array(self._rows)),)  # what is sent holds its own alone
 
     def __repr__(self) -> str:
         return f"Texts of {len(self)}"
 
     def tolist(self) -> list[str]:
         """The strings of all samples, a copy each."""
-        return self._values.to_pylist()
+        return list(self)
 
 
 def as_arrow(values: Any, name: str) -> pa.LargeStringArray:

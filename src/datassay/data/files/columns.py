@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from datassay.data.float32 import MAX_LOSS, rounding_loss
+from datassay.data.float32 import MAX_LOSS, lost_features
 from datassay.data.number_words import SHARE, NumberWords, number_words, stray_words
 from datassay.data.samples import Column
-from datassay.data.source import Task
+from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
@@ -22,8 +22,6 @@ from datassay.results import result
 MAX_CATEGORIES = 20
 MAX_CATEGORY_LENGTH = 200  # characters; a longer one is a text
 SHOWN = 5
-# Float64 holds every whole number up to here.
-_EXACT = 2**53
 Role = Literal["feature", "target", "ids", "source"]
 
 FILL = "Fill them in or drop those rows"
@@ -79,7 +77,7 @@ def read_column(
         return ReadColumn(column, problem=problem, remedy=remedy)
     try:
         if _is_string(kind):
-            values = _decoded(values) if pt.is_dictionary(values.type) else values
+            values = _decoded(values, name) if pt.is_dictionary(values.type) else values
             return _of_words(as_arrow(values, f"column {name!r}"), column, role, task)
     except DataError as error:
         problem, _, remedy = str(error).partition(". ")
@@ -89,10 +87,13 @@ def read_column(
     return _of_numbers(values, column)
 
 
-def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Strings that are stored once each, each where it belongs."""
-    chunks = [c.dictionary.cast(pa.large_string()).take(c.indices) for c in values.chunks]
-    return pa.chunked_array(chunks, pa.large_string())
+    parts = [(c.dictionary.cast(pa.large_string()), c.indices) for c in values.chunks]
+    lengths = (pc.binary_length(words).take(rows) for words, rows in parts)  # type: ignore[attr-defined]
+    size = sum(pc.sum(each).as_py() or 0 for each in lengths)  # type: ignore[attr-defined]
+    check_fits(2.0 * size, f"column {name!r}")
+    return pa.chunked_array([words.take(rows) for words, rows in parts], pa.large_string())
 
 
 def _of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
@@ -115,7 +116,7 @@ def _checked(numbers: np.ndarray, column: Column) -> ReadColumn:
             f"infinite ({_rows(is_infinite)})"
         )
         return ReadColumn(column, problem=problem, remedy="Replace them or drop those rows")
-    if column.read_as == "number" and _is_lost(numbers):
+    if column.read_as == "number" and len(lost_features(numbers[:, None])):
         problem = (
             f"column {name!r} must keep its differences in float32, in which networks compute; "
             f"rounding changes it by more than {MAX_LOSS:.0%} of its standard deviation"
@@ -123,12 +124,6 @@ def _checked(numbers: np.ndarray, column: Column) -> ReadColumn:
         remedy = "Subtract an offset (of a time, the first), or choose a unit near 1"
         return ReadColumn(column, problem=problem, remedy=remedy)
     return ReadColumn(column, numbers)
-
-
-def _is_lost(numbers: np.ndarray) -> bool:
-    if numbers.dtype.kind == "b" or numbers.dtype.itemsize < 4 or numbers.dtype == np.float32:
-        return False
-    return bool(rounding_loss(numbers[:, None])[0] > MAX_LOSS)
 
 
 def _of_words(

@@ -40,6 +40,7 @@ def read_delimited(path: Path, ids: str | None) -> pa.Table:
             f"{', '.join(table.column_names[:5])}. Add a header line."
         )
     _check_quotes(path, table)
+    pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if ids in table.column_names and _all_match(table[ids].drop_null(), _INTEGER):
         place = table.column_names.index(ids)
         return table.set_column(place, ids, table[ids].cast(pa.int64()))

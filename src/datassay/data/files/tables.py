@@ -53,7 +53,11 @@ def read_table(
         # No name for the table here: what `table_source` has read of it can then be let go.
         return table_source(
             read_parquet(path) if is_parquet else read_delimited(path, ids),
-            *(str(path), target, ids, source, task),
+            str(path),
+            target,
+            ids,
+            source,
+            task,
         )
 
 
@@ -99,6 +103,7 @@ def table_source(
     }
     _refuse(list(read.values()), name)
     del table  # what is text is in `read` alone from here on
+    pa.default_memory_pool().release_unused()
     x, feature_names, texts = features([c for n, c in read.items() if n not in roles])
     train = Part(
         x,
