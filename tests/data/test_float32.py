@@ -76,7 +76,7 @@ def test_columns_of_a_table_are_named(tmp_path):
 
 
 def test_samples_that_are_all_the_same():
-    with pytest.raises(DataError, match="samples must differ; all 160 rows of x are the same"):
+    with pytest.raises(DataError, match="inputs must differ; all 160 samples are the same"):
         da.load((X * 0 + 1, Y))
-    with pytest.raises(DataError, match="samples must differ"):
+    with pytest.raises(DataError, match="inputs must differ"):
         da.build_model("linear", (X * 0, Y))

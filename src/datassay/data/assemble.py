@@ -186,8 +186,7 @@ def _check_differ(train: SampleSet) -> None:
     """Refuse samples that are all the same: no label could be told from another."""
     if len(train) > 1 and all(np.array_equal(row, train.x[0]) for row in train.x[1:]):
         raise DataError(
-            f"samples must differ; all {len(train)} rows of x are the same. Check what was read "
-            "as x."
+            f"inputs must differ; all {len(train)} samples are the same. Check what was read as x."
         )
 
 

@@ -41,7 +41,7 @@ def read_delimited(path: Path, ids: str | None) -> pa.Table:
         )
     _check_quotes(path, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
-    if ids in table.column_names and _all_match(table[ids].drop_null(), _INTEGER):
+    if table.column_names.count(ids) == 1 and _all_match(table[ids].drop_null(), _INTEGER):
         place = table.column_names.index(ids)
         return table.set_column(place, ids, table[ids].cast(pa.int64()))
     return table
@@ -52,6 +52,8 @@ def _utf8(path: Path, ids: str | None) -> pa.Table:
     try:
         table = _parsed(path, as_words)
         columns = list(zip(table.column_names, table.schema.types, strict=True))
+        if len({name for name, _ in columns}) < len(columns):
+            return table  # which is refused for it: no column can be named
         is_text = not any(pa.types.is_binary(kind) for _, kind in columns)
         numbers = [name for name, kind in columns if _is_number(kind)]
         if is_text and numbers and _has_leading_zero(path):
