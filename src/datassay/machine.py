@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def held_bytes() -> float:
@@ -66,6 +68,8 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
     Returns:
         Operations (additions and multiplications) per second.
     """
+    import torch  # loading data asks for free memory, and needs no torch
+
     a = torch.ones(size, size, dtype=dtype)
     product = torch.empty_like(a)
     return 2 * size**3 / best_seconds(lambda: torch.matmul(a, a, out=product))

@@ -198,7 +198,7 @@ BAD = {
     "noise kind": ([*PURE, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
     "same inputs": (["purify", "same.npz"], r"inputs must differ; all 48 samples are the same"),
     "NaN": (["purify", "nan.npz"], r"x must be finite; 1 of 60 .* position 7"),
-    "same inputs, divided": (["partition", "same.npz"], r"inputs must differ between samples"),
+    "same inputs, divided": (["partition", "same.npz"], r"inputs must differ; all 48 samples"),
     "too many blocks": ([*MIXED, "--blocks", "50"], r"n_blocks must leave .*Take at most 6"),
     "negative blocks": ([*MIXED, "--blocks", "-1"], r"n_blocks must be at least 1; got -1"),
     "no blocks": ([*MIXED, "--blocks", "0"], r"n_blocks must be at least 1; got 0"),

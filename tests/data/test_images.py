@@ -184,7 +184,7 @@ def test_float_images_are_refused(tmp_path):
 
 @pytest.mark.parametrize("share", [0, 0.2, 0.6, 0.9])
 def test_truncated_png(tmp_path, share):
-    path = image_folder(tmp_path) / "dog" / "1.png"
+    path = image_folder(tmp_path, size=(30, 30)) / "dog" / "1.png"
     Image.fromarray(RNG.integers(0, 256, (30, 30), dtype=np.uint8)).save(path)
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])

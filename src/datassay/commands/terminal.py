@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from datassay.report import page as page_parts
+from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -93,7 +94,9 @@ def page_lines(page: Page) -> list[RenderableType]:
             shown.append(rows_table(block.columns, block.rows))
         elif isinstance(block, page_parts.Gallery):
             shown += _views(block)
-    return [*shown, *(plain_text(line) for line in page.answer), *warned(page.warnings)]
+    columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
+    lines = (plain_text(line) for line in (*columns, *page.answer))
+    return [*shown, *lines, *warned(page.warnings)]
 
 
 def _views(gallery: page_parts.Gallery) -> list[Table]:

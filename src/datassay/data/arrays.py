@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from datassay.data.source import Part, Source
+from datassay.data.strings import as_arrow
 from datassay.errors import DataError
 
 
@@ -47,14 +49,15 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
 
 
 def to_numpy(values: Any, name: str) -> np.ndarray:
-    """The values as a NumPy array of numbers, booleans or strings, never of objects.
+    """The values as a NumPy array of numbers, booleans or strings.
 
     Args:
         values: an array, a tensor on any device, a data frame or nested lists.
         name: what to call the values in an error.
 
     Returns:
-        The array; it shares memory with the argument where it can.
+        The array; it shares memory with the argument where it can. Strings that are not there in
+        one fixed width stay Python's own, in an array of objects.
 
     Raises:
         DataError: ragged, sparse, of mixed types, or with missing entries.
@@ -66,7 +69,7 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     if hasattr(values, "detach"):  # a torch tensor, without importing torch
         values = values.detach().cpu()
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=object if _is_words(values) else None)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{name} must be an array whose rows all have one shape; got {type(values).__name__}: "
@@ -76,15 +79,26 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
         return _without_objects(array, name)
     if array.dtype.kind == "S":
         return _decoded(array, name)
-    return array.astype(str) if array.dtype.kind == "T" else array
+    return array.astype(object) if array.dtype.kind == "T" else array
+
+
+def _is_words(values: Any) -> bool:
+    """Whether a list holds strings, which NumPy would make as wide as the longest of them."""
+    return isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
 
 
 def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
     entries = array.ravel().tolist()
     if all(isinstance(entry, str) for entry in entries):
-        return array.astype(str)
+        return array
     if all(isinstance(entry, bool | int | float | np.number | np.bool_) for entry in entries):
-        return np.array(entries).reshape(array.shape)
+        numbers = np.array(entries)
+        if numbers.dtype.kind != "O":
+            return numbers.reshape(array.shape)
+        raise DataError(
+            f"{name} must hold numbers of at most 64 bits; got {max(entries, key=abs)}. Pass such "
+            "numbers as strings or as floating point."
+        )
     kinds = sorted({type(entry).__name__ for entry in entries})
     raise DataError(
         f"{name} must hold only numbers or only strings; got a mix of {', '.join(kinds)}. "
@@ -93,9 +107,5 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def _decoded(array: np.ndarray, name: str) -> np.ndarray:
-    try:
-        return np.char.decode(array, "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} must be UTF-8 where it holds bytes; {error}. Pass strings."
-        ) from error
+    words = as_arrow(pa.array(array.ravel(), pa.large_binary()), name)
+    return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)

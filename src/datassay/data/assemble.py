@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from datassay.data.arrays import to_numpy
-from datassay.data.samples import Kind, SampleSet
+from datassay.data.float32 import check_differences
+from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
+from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.targets import encode_like, encode_targets
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
@@ -45,6 +47,7 @@ def sample_sets(
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
+    source = replace(source, columns=_with_classes(source, len(names)))
     train = _samples(source, source.train, y, names)
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
@@ -54,6 +57,7 @@ def sample_sets(
             is_classification=train.is_classification,
             val_fraction=val_fraction,
             seed=seed,
+            order=np.argsort(train.ids, kind="stable"),
         )
         train, val = (train.subset(i) for i in indices)
         val = replace(val, split_off=True)
@@ -65,6 +69,7 @@ def sample_sets(
     if train.texts is not None:
         train, val = with_tfidf(train, val)
     _check_pair(train, val)
+    _check_differ(train)
     return train, val
 
 
@@ -90,14 +95,26 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
         raise DataError(
             "x must hold numbers here; got texts. load((x, y)) turns texts into word weights."
         )
+    if like is None:
+        _check_differ(samples)
     return samples
+
+
+def _with_classes(source: Source, n_classes: int) -> tuple[Column, ...]:
+    """How the columns were read, the target's with its number of classes."""
+    return tuple(
+        replace(c, n_values=n_classes or None) if c.read_as == "target" else c
+        for c in source.columns
+    )
 
 
 def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
     x, texts = part.x, part.texts
-    if x.dtype.kind == "U" and x.ndim == 1:
-        x, texts = np.zeros((len(x), 0), dtype=np.float32), x
-    x = _inputs(x)
+    if x.dtype.kind in "UO" and x.ndim == 1:
+        x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
+    x = _inputs(x, () if source.columns else source.feature_names, is_read=bool(source.columns))
+    if not names:
+        check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
     width = x.shape[1] if x.ndim == 2 else -1
     return SampleSet(
         x=x,
@@ -109,13 +126,14 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         texts=texts,
         source=None if part.source is None else _origins(part.source),
         name=source.name,
+        columns=source.columns,
     )
 
 
-def _inputs(x: np.ndarray) -> np.ndarray:
+def _inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarray:
     if x.dtype.kind not in "biuf":
         raise DataError(
-            f"x must hold numbers, or be [n] strings; got {x.dtype} in shape {x.shape}. Encode "
+            f"x must hold numbers, or be [n] strings; got {_kind_of(x)} in shape {x.shape}. Encode "
             "categories as numbers, or save the table as .csv and load that."
         )
     if x.ndim < 2:
@@ -127,6 +145,8 @@ def _inputs(x: np.ndarray) -> np.ndarray:
         wide = x.dtype.itemsize > 4
     else:
         wide = x.size > 0 and max(-int(x.min()), int(x.max())) > _FLOAT32_INTEGERS
+    if wide and not is_read:  # of a table, each column was checked as it was read
+        check_differences(x, names)
     return np.ascontiguousarray(x, dtype=np.float64 if wide else np.float32)
 
 
@@ -135,23 +155,39 @@ def _kind(shape: tuple[int, ...]) -> Kind:
     return "image" if len(shape) == 3 or colours else "row"
 
 
+def _kind_of(values: np.ndarray) -> str:
+    return "strings" if values.dtype.kind in "UO" else str(values.dtype)
+
+
 def _ids(ids: np.ndarray) -> np.ndarray:
     ids = to_numpy(ids, "ids")
-    if ids.dtype.kind not in "iuU" or ids.ndim != 1:
+    if ids.dtype.kind not in "iuUO" or ids.ndim != 1:
         raise DataError(
-            f"ids must be [n] strings or integers; got {ids.dtype} in shape {ids.shape}. Name "
+            f"ids must be [n] strings or integers; got {_kind_of(ids)} in shape {ids.shape}. Name "
             "another id column, or leave ids out to number the rows."
         )
-    return ids
+    if ids.dtype.kind == "u" and len(ids) and ids.max() < 2**63:
+        return ids.astype(np.int64)
+    return compact(as_arrow(ids, "ids")) if ids.dtype.kind in "UO" else ids
 
 
 def _origins(source: np.ndarray) -> np.ndarray:
-    if source.dtype.kind not in "iuU" or source.ndim != 1:
+    if source.dtype.kind not in "iuUO" or source.ndim != 1:
         raise DataError(
-            f"source must be [n] strings or integers; got {source.dtype} in shape {source.shape}. "
-            "Name where each sample came from, or leave source out."
+            f"source must be [n] strings or integers; got {_kind_of(source)} in shape "
+            f"{source.shape}. Name where each sample came from, or leave source out."
         )
-    return source.astype(str)
+    if source.dtype.kind in "iu":
+        return source.astype(str)
+    return compact(as_arrow(source, "source"))
+
+
+def _check_differ(train: SampleSet) -> None:
+    """Refuse samples that are all the same: no label could be told from another."""
+    if len(train) > 1 and all(np.array_equal(row, train.x[0]) for row in train.x[1:]):
+        raise DataError(
+            f"inputs must differ; all {len(train)} samples are the same. Check what was read as x."
+        )
 
 
 def _check_pair(train: SampleSet, val: SampleSet) -> None:

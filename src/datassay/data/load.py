@@ -9,10 +9,11 @@ from typing import Any, cast
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import sample_sets
 from datassay.data.convert import read_in_memory
+from datassay.data.files.frames import frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
-from datassay.data.files.tables import frame_table, read_table, table_source
+from datassay.data.files.tables import read_table, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
@@ -76,15 +77,16 @@ def load(
             "all samples in training, give a validation part of your own."
         )
     check_seed(seed)
-    read = _read(data, target, ids, source)
-    return sample_sets(read, task=cast("Task | None", task), val_fraction=val_fraction, seed=seed)
+    known = cast("Task | None", task)
+    read = _read(data, target, ids, source, known)
+    return sample_sets(read, task=known, val_fraction=val_fraction, seed=seed)
 
 
-def _read(data: Any, target: str | None, ids: Any, source: Any) -> Source:
+def _read(data: Any, target: str | None, ids: Any, source: Any, task: Task | None) -> Source:
     if isinstance(data, str | Path):
-        return _read_named(data, target, ids, source)
+        return _read_named(data, target, ids, source, task)
     if (frame := frame_table(data)) is not None:
-        return table_source(frame, "data", target, ids, source)
+        return table_source(frame, "data", target, ids, source, task)
     if target is not None or isinstance(ids, str) or isinstance(source, str):
         raise DataError(
             "target, ids and source name columns of a table; got a "
@@ -100,8 +102,10 @@ def _read(data: Any, target: str | None, ids: Any, source: Any) -> Source:
     return read
 
 
-def _read_named(data: str | Path, target: str | None, ids: Any, source: Any) -> Source:
-    path = Path(data).expanduser()
+def _read_named(
+    data: str | Path, target: str | None, ids: Any, source: Any, task: Task | None
+) -> Source:
+    path = _expanded(data)
     is_table = str(data) not in BUILTINS and path.suffix.lower() in _TABLES
     if not is_table and not (target is None and ids is None and source is None):
         raise DataError(
@@ -118,13 +122,23 @@ def _read_named(data: str | Path, target: str | None, ids: Any, source: Any) -> 
     if path.is_dir():
         return _read_folder(path)
     if is_table:
-        return read_table(path, target, ids, source)
+        return read_table(path, target, ids, source, task)
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(
         f"a file must end in .npz, {', '.join(_TABLES)}; got {path}. Convert it, or pass its "
         "arrays as (x, y)."
     )
+
+
+def _expanded(data: str | Path) -> Path:
+    try:
+        return Path(data).expanduser()
+    except RuntimeError as error:
+        raise DataError(
+            f"data must be a built-in name or an existing path; {str(data)!r} names a home folder "
+            "that is not known. Write the path in full."
+        ) from error
 
 
 def _read_folder(folder: Path) -> Source:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from datassay.data.strings import Texts, check_writable
 from datassay.errors import DataError
 from datassay.results import result
 
 Kind = Literal["image", "text", "row"]
+LONGEST_NAME = 1000  # characters of an id or of the name of a class
+
+
+@result
+class Column:
+    """How one column of a table was read, as plain values.
+
+    Attributes:
+        name: of the column; of a folder, what was found there.
+        read_as: "number", "boolean", "category", "text", "target", "ids", "source" or "left out".
+        n_values: distinct values of a category, classes of a target; None of the others.
+        note: what is not as usual; may be empty.
+    """
+
+    name: str
+    read_as: str
+    n_values: int | None = None
+    note: str = ""
 
 
 @result
@@ -26,12 +46,15 @@ class SampleSet:
         class_names: one string a class, in index order; empty means regression.
         kind: how a sample is shown: drawn as an image, printed as text, listed as a row of values.
         feature_names: one string a column of a row; empty means x0, x1, ...
-        texts: [n] strings to show where kind is "text"; None otherwise.
+        texts: [n] strings to show where kind is "text", as `load` keeps them or in an array; None
+            otherwise.
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         name: what to call the set on a page.
         split_off: whether `load` took these samples from the training set, so that what is wrong
             there is wrong here too.
+        columns: how each column of a table was read, in the table's order; what was left out of a
+            folder; empty for arrays.
     """
 
     x: np.ndarray
@@ -40,11 +63,12 @@ class SampleSet:
     class_names: tuple[str, ...] = ()
     kind: Kind = "row"
     feature_names: tuple[str, ...] = ()
-    texts: np.ndarray | None = None
+    texts: np.ndarray | Texts | None = None
     true_y: np.ndarray | None = None
     source: np.ndarray | None = None
     name: str = "data"
     split_off: bool = False
+    columns: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         check_samples(self)
@@ -87,19 +111,21 @@ def check_samples(samples: SampleSet) -> None:
         samples: the set to check.
 
     Raises:
-        DataError: lengths differ, ids or class names repeat, x or y is not finite, or a label (or
-            a true label) is no class index.
+        DataError: lengths differ, ids or class names repeat, x or y is not finite, a label (or a
+            true label) is no class index, or ids or names are what no file can hold.
     """
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
     for name, column in (*columns, ("true_y", samples.true_y), ("source", samples.source)):
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")
+    _check_names(samples)
     unique, counts = np.unique(samples.ids, return_counts=True)
     if len(unique) != n:
+        most = str(unique[counts.argmax()])[:80]
         raise DataError(
-            f"ids must be unique; {unique[counts.argmax()]} occurs {counts.max()} times. Name "
-            "another id column or none."
+            f"ids must be unique; {most} occurs {counts.max()} times. Name another id column or "
+            "none."
         )
     _check_finite("x", samples.x)
     _check_finite("y", samples.y)
@@ -108,6 +134,37 @@ def check_samples(samples: SampleSet) -> None:
             raise DataError(f"class names must differ; got {', '.join(samples.class_names)}.")
         _check_labels(samples.y, samples.n_classes)
         _check_labels(samples.y if samples.true_y is None else samples.true_y, samples.n_classes)
+
+
+def _check_names(samples: SampleSet) -> None:
+    """What names samples, classes and features can be written to files, once all is computed."""
+    check_writable("the name of the data", [samples.name])
+    check_writable("class names", samples.class_names)
+    check_writable("feature names", samples.feature_names)
+    _check_length("class names", samples.class_names)
+    if samples.ids.dtype.kind in "UO":
+        _check_length("ids", samples.ids)
+    if samples.ids.dtype.kind == "u" and len(samples.ids) and samples.ids.max() >= 2**63:
+        raise DataError(
+            f"ids that are numbers must lie below 2^63, as files hold them; got "
+            f"{samples.ids.max()}. Pass them as strings."
+        )
+    for name in ("ids", "texts", "source"):
+        values = getattr(samples, name)
+        if values is not None and (isinstance(values, Texts) or values.dtype.kind in "UO"):
+            check_writable(name, values)
+
+
+def _check_length(name: str, values: Iterable[str]) -> None:
+    if isinstance(values, np.ndarray) and values.dtype.itemsize <= 4 * LONGEST_NAME:
+        if values.dtype.kind == "U":
+            return
+    longest = max(values, key=lambda value: len(str(value)), default="")
+    if len(str(longest)) > LONGEST_NAME:
+        raise DataError(
+            f"{name} must have at most {LONGEST_NAME} characters; one has {len(str(longest)):,}: "
+            f"{ascii(longest)[:40]}... Name another column, or shorten them."
+        )
 
 
 def _check_labels(labels: np.ndarray, n_classes: int) -> None:

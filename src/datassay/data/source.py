@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import struct
 import tokenize
 import zipfile
@@ -13,8 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from datassay.data.samples import Kind
+from datassay.data.samples import Column, Kind
+from datassay.data.strings import Texts
 from datassay.errors import DataError
+from datassay.machine import available_memory
 from datassay.results import result
 
 Task = Literal["classification", "regression"]
@@ -50,7 +54,7 @@ class Part:
     x: np.ndarray
     y: np.ndarray
     ids: np.ndarray | None = None
-    texts: np.ndarray | None = None
+    texts: Texts | None = None
     source: np.ndarray | None = None
 
 
@@ -66,6 +70,7 @@ class Source:
         class_names: where the source names its classes; labels are then names or indices of them.
         kind: how a sample is shown; None: the shape of x decides.
         feature_names: one string a column of x; empty means x0, x1, ...
+        columns: how each column of a table was read, or what of a folder was left out.
     """
 
     name: str
@@ -75,6 +80,7 @@ class Source:
     class_names: tuple[str, ...] = ()
     kind: Kind | None = None
     feature_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
 
 
 @contextmanager
@@ -88,9 +94,15 @@ def reading(path: Path) -> Iterator[None]:
         Nothing; the file is read inside the with block.
 
     Raises:
-        DataError: the file is truncated, unreadable or not of its format.
+        DataError: the file is truncated, unreadable or not of its format, or it is none: to open a
+            pipe waits for ever, and a device may never end.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(
+                f"{path} must be a file; it is a pipe, a socket, a device or a folder. Copy what "
+                "it holds into a file."
+            )
         yield
     except DataError:
         raise
@@ -100,3 +112,43 @@ def reading(path: Path) -> Iterator[None]:
             f"{path} cannot be read: {reason}. It is truncated, damaged or not of the format its "
             "name says; fetch or write it again."
         ) from error
+
+
+def listed(folder: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds.
+
+    Args:
+        folder: to look into.
+
+    Returns:
+        Its entries by name.
+
+    Raises:
+        DataError: it cannot be listed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(
+            f"{folder} cannot be read: {error.strerror or error}. Allow reading it, or name "
+            "another folder."
+        ) from error
+
+
+def check_fits(n_bytes: float, what: str) -> None:
+    """Refuse before allocating what this machine cannot hold.
+
+    Args:
+        n_bytes: that are needed.
+        what: needs them, for the error.
+
+    Raises:
+        DataError: less memory is free.
+    """
+    free = available_memory()
+    if n_bytes > free:
+        raise DataError(
+            f"{what} would take {n_bytes / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free, "
+            f"{free / n_bytes:.2g} of it. Take fewer samples or columns, or a larger machine."
+        )

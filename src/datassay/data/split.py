@@ -10,7 +10,12 @@ from datassay.errors import DataError
 
 
 def split_indices(
-    y: np.ndarray, *, is_classification: bool, val_fraction: float, seed: int
+    y: np.ndarray,
+    *,
+    is_classification: bool,
+    val_fraction: float,
+    seed: int,
+    order: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
     """Positions of the training and of the validation samples, each ascending.
 
@@ -22,6 +27,8 @@ def split_indices(
         is_classification: whether to stratify by y.
         val_fraction: in (0, 1).
         seed: of the draw; the same seed gives the same split.
+        order: [n], in which samples are drawn from; by ascending id, the same samples are held out
+            however the rows are ordered. None: as they stand.
 
     Returns:
         The two index arrays; together they hold 0..n−1 once each.
@@ -37,7 +44,8 @@ def split_indices(
             f"at least 2 training samples must remain; val_fraction {val_fraction} of {n} samples "
             f"leaves {n - n_val}. Add samples or lower val_fraction."
         )
-    candidates = _repeated(y) if is_classification else np.arange(n)
+    order = np.arange(n) if order is None else order
+    candidates = order[_is_repeated(y)[order]] if is_classification else order
     strata = y[candidates] if is_classification else None
     if strata is not None:
         _check_room(strata, n_val, val_fraction)
@@ -46,8 +54,8 @@ def split_indices(
     return np.setdiff1d(np.arange(n), val), val
 
 
-def _repeated(y: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(np.bincount(y)[y] > 1)
+def _is_repeated(y: np.ndarray) -> np.ndarray:
+    return np.bincount(y)[y] > 1
 
 
 def _check_room(strata: np.ndarray, n_val: int, val_fraction: float) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from datassay.data.number_words import number_words, stray_words
 from datassay.data.source import Task
+from datassay.data.strings import as_arrow, compact
 from datassay.errors import DataError
 
 MAX_GUESSED_CLASSES = 20
@@ -27,11 +29,13 @@ def encode_targets(
 
     Raises:
         DataError: targets of a wrong shape or type, missing or infinite ones, fewer than two
-            classes, numbers that are all the same, or validation labels that no training sample
-            has.
+            classes, numbers that are all the same, many strings of which nearly all are numbers, or
+            validation labels that no training sample has.
     """
     y = _column(y, "y")
     y_val = None if y_val is None else _column(y_val, "y_val")
+    if task is None and not class_names:
+        _check_words(y)
     if task is None:
         task = "classification" if class_names else guess_task(y)
     if task == "regression":
@@ -73,7 +77,7 @@ def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
     if y.ndim > 1:
         raise DataError(f"classification needs one label a sample; y has shape {y.shape}.")
     if y.dtype.kind == "b" or all(map(_is_number, class_names)):
-        y = np.array([_label_name(value) for value in y])
+        y = np.array([_label_name(value) for value in y])  # numbers: short
     return _indices(y, np.arange(len(class_names)), class_names, "y")
 
 
@@ -93,7 +97,7 @@ def guess_task(y: np.ndarray) -> Task:
     Raises:
         DataError: rows that look one-hot, which could be meant either way.
     """
-    if y.dtype.kind in "Ub":
+    if y.dtype.kind in "UOb":
         return "classification"
     if y.ndim > 1:
         if np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all():
@@ -117,10 +121,12 @@ def _column(y: np.ndarray, name: str) -> np.ndarray:
         raise DataError(
             f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
         )
-    if y.dtype.kind not in "biufU":
+    if y.dtype.kind not in "biufUO":
         raise DataError(
             f"{name} must hold numbers, booleans or strings; got {y.dtype}. Convert it."
         )
+    if y.dtype.kind in "UO" and y.size == len(y):
+        return compact(as_arrow(y.reshape(-1), name))
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         bad = np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))
         raise DataError(
@@ -128,6 +134,23 @@ def _column(y: np.ndarray, name: str) -> np.ndarray:
             f"first at position {bad[0]}. Remove those samples."
         )
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
+def _check_words(y: np.ndarray) -> None:
+    """Refuse a quantity with stray words, which would else be a class a value."""
+    if y.dtype.kind not in "UO" or y.ndim > 1:
+        return
+    words = as_arrow(y, "y")
+    read = number_words(words)
+    if read.is_mostly and len(words.unique()) > MAX_GUESSED_CLASSES:
+        count, shown = stray_words(words, read.is_number)
+        strays = (
+            f", but {count} {'is none' if count == 1 else 'are none'}: {shown}" if count else ""
+        )
+        raise DataError(
+            f"y must be labels or numbers; {read.is_number.sum()} of its {len(y)} strings are "
+            f"numbers{strays}. Pass numbers, or set task='classification' if they name classes."
+        )
 
 
 def _varied(y: np.ndarray) -> np.ndarray:
@@ -139,7 +162,7 @@ def _varied(y: np.ndarray) -> np.ndarray:
 
 
 def _numbers(y: np.ndarray, name: str) -> np.ndarray:
-    if y.dtype.kind == "U":
+    if y.dtype.kind in "UO":
         raise DataError(
             f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
             "task='classification' or name another target."
@@ -155,16 +178,18 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _label_name(value: np.generic) -> str:
+def _label_name(value: np.generic | str) -> str:
+    if isinstance(value, str):
+        return str(value)
     if value.dtype.kind == "f" and value == np.floor(value):
         return str(int(value))
     return str(value)
 
 
 def _indices(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
-    if y.dtype.kind == "U" and classes.dtype.kind != "U":
-        classes = np.array(names)
-    if (y.dtype.kind == "U") != (classes.dtype.kind == "U"):
+    if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
+        classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
+    if (y.dtype.kind in "UO") != (classes.dtype.kind in "UO"):
         raise DataError(
             f"{name} must name its classes as y does, by strings; got {y.dtype}. Use one type."
         )

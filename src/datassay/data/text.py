@@ -2,49 +2,108 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
+from jaxtyping import Float
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.preprocessing import normalize
 
 from datassay.data.samples import SampleSet
+from datassay.data.source import check_fits
 from datassay.errors import DataError
 
 MAX_WORDS = 2000
+# Texts are taken apart in pieces of about so many characters, and weighed so many at a time.
+PIECE = 2**16
+CHUNK = 256
+_WORD = re.compile(r"\b\w\w+\b")
+_SPACE = re.compile(r"\s")
 
 
 def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
     """The same samples with word weights appended to x, kind "text".
 
+    weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length
+
     Args:
-        train: its texts give the words (the MAX_WORDS most frequent) and their weights.
+        train: its texts give the words (the MAX_WORDS most frequent, of equally frequent ones the
+            first by alphabet) and their weights, whatever the order of the samples.
         val: transformed with the training words and weights; words not among them are dropped.
 
     Returns:
         Both sets; x [n, m + words] float32, each sample's word part of unit length or zero.
 
     Raises:
-        DataError: the training texts hold no word.
+        DataError: the training texts hold no word, or the weights would not fit into memory.
+
+    Cost: two passes over the texts; beyond them, memory for each different word once.
+    Source: scikit-learn's TfidfVectorizer; deviates where words at the limit are equally frequent.
     """
-    vectorizer: Any = TfidfVectorizer(max_features=MAX_WORDS)
     assert train.texts is not None and val.texts is not None
-    try:
-        words = vectorizer.fit_transform(train.texts)
-    except ValueError as error:
+    words, idf = _words_and_idf(train.texts)
+    if not words:
         raise DataError(
             "the training texts must hold words of 2 letters or more; none does. Check which "
             "column is the text."
-        ) from error
-    names = (*train.feature_names, *(str(w) for w in vectorizer.get_feature_names_out()))
-    pairs = ((train, words), (val, vectorizer.transform(val.texts)))
-    first, second = (
-        replace(
-            samples,
-            x=np.hstack([samples.x.astype(np.float32), weights.astype(np.float32).toarray()]),
-            kind="text",
-            feature_names=names,
         )
-        for samples, weights in pairs
+    names = (*train.feature_names, *words)
+    check_fits(4.0 * (len(train) + len(val)) * len(names), f"weights of {len(words):,} words")
+    first, second = (
+        replace(samples, x=_weighed(samples, words, idf), kind="text", feature_names=names)
+        for samples in (train, val)
     )
     return first, second
+
+
+def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
+    times, samples, n = Counter(), Counter(), 0
+    for text in texts:
+        counts = Counter(words_of(str(text)))
+        times.update(counts)
+        samples.update(counts.keys())
+        n += 1
+    chosen = sorted(sorted(times), key=lambda word: -times[word])[:MAX_WORDS]
+    words = sorted(chosen)
+    within = np.array([samples[word] for word in words], dtype=np.float64)
+    return words, np.log((1 + n) / (1 + within)) + 1
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Its words of two letters or more, in small letters.
+
+    Args:
+        text: of any length; a long one is taken apart piece by piece.
+
+    Yields:
+        One word at a time.
+    """
+    start = 0
+    while start < len(text):
+        space = _SPACE.search(text, start + PIECE)
+        end = space.start() if space else len(text)
+        for match in _WORD.finditer(text[start:end].lower()):
+            yield match.group()
+        start = end
+
+
+def _weighed(
+    samples: SampleSet, words: list[str], idf: Float[np.ndarray, " words"]
+) -> Float[np.ndarray, "n features"]:
+    """The numbers and the word weights of each sample."""
+    vectorizer: Any = CountVectorizer  # its own hints know no analyzer but by name
+    counter = vectorizer(vocabulary=words, analyzer=words_of)
+    n, width = samples.x.shape
+    x = np.empty((n, width + len(words)), dtype=np.float32)
+    x[:, :width] = samples.x
+    assert samples.texts is not None
+    for start in range(0, n, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, n))
+        counts = counter.transform(str(text) for text in samples.texts[rows]).astype(np.float64)
+        counts.data *= idf[counts.indices]
+        x[rows, width:] = normalize(counts, copy=False).toarray()
+    return x

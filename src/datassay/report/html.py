@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from datassay.report.advice import Advice
+from datassay.report.columns import columns_section
 from datassay.report.page import Gallery, Page, Partial
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -35,6 +37,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    page = replace(page, sections=(*page.sections, *columns_section(page.columns)))
     environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     html = environment.get_template("page.html").render(

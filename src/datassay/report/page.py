@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from datassay.data.samples import Column
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
@@ -257,6 +258,7 @@ class Page:
         method: (term, meaning) pairs.
         files: file name → what it holds, of the files beside the page.
         answer: lines that the terminal prints below the tables.
+        columns: how each column of the data was read; empty where it had none.
     """
 
     brand: str
@@ -269,12 +271,19 @@ class Page:
     method: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     answer: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     @property
     def head(self) -> dict[str, object]:
         """What every summary.json begins with."""
         advice = [asdict(one) for one in self.advice]
-        return {"facts": self.facts, "warnings": self.warnings, "advice": advice}
+        columns = [asdict(one) for one in self.columns]
+        return {
+            "facts": self.facts,
+            "warnings": self.warnings,
+            "advice": advice,
+            "columns": columns,
+        }
 
     @property
     def blocks(self) -> Iterator[Block]:

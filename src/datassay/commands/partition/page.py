@@ -40,6 +40,7 @@ def page(findings: PartitionFindings) -> Page:
         ),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
     )
 
 

@@ -59,6 +59,7 @@ def page(findings: PolynomialFindings) -> Page:
         sections=tuple(section for section in sections if section is not None),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
         answer=(
             f"{facts['Features']}; {facts['Fit']}.",
             *(f"{piece.headline}." for piece in pieces),

@@ -35,6 +35,7 @@ def page(findings: PurifyFindings) -> Page:
         sections=tuple(sections),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
         answer=(
             f"Leave out {gone:,} of {count(n, 'sample')} (order {ours.order}, rule {ours.rule}, "
             f"{count(ours.steps, 'step')}).",

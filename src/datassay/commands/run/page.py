@@ -53,6 +53,7 @@ def page(findings: Findings) -> Page:
         ),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
         answer=(
             f"{labels.headline}.",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),

@@ -57,6 +57,7 @@ def page(findings: WeighFindings) -> Page:
         sections=tuple(sections),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
         answer=tuple(f"{one.headline}." for one in pieces if one.kind != "contest"),
     )
 

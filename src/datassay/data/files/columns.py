@@ -1,92 +1,222 @@
-"""Columns of a table as numbers: numeric ones stay, categories become one-hot, texts stay text."""
+"""Columns of a table: what each is (numbers, a category, text, ...), and what is wrong with it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from datassay.data.float32 import MAX_LOSS, lost_features
+from datassay.data.number_words import SHARE, NumberWords, number_words, stray_words
+from datassay.data.samples import Column
+from datassay.data.source import Task, check_fits
+from datassay.data.strings import as_arrow
+from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
+from datassay.results import result
 
 MAX_CATEGORIES = 20
+MAX_CATEGORY_LENGTH = 200  # characters; a longer one is a text
+SHOWN = 5
+Role = Literal["feature", "target", "ids", "source"]
+
+FILL = "Fill them in or drop those rows"
+QUOTE = 'in .csv, quote a text that reads as missing: "NA"'
+STRAY = (
+    "Correct those values or drop their rows; if the column holds names made of digits, write a "
+    "letter before each"
+)
 
 
-def plain(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    """One column as a NumPy array.
+@result
+class ReadColumn:
+    """One column as read, and what is wrong with it.
+
+    Attributes:
+        column: how it was read.
+        values: [n] numbers or booleans; None where it holds words, or something is wrong.
+        words: [n] strings; None where it holds numbers, or something is wrong.
+        problem: what is wrong; empty: nothing.
+        remedy: what to do about it.
+    """
+
+    column: Column
+    values: np.ndarray | None = None
+    words: pa.LargeStringArray | None = None
+    problem: str = ""
+    remedy: str = ""
+
+
+def read_column(
+    values: pa.ChunkedArray, name: str, role: Role = "feature", task: Task | None = None
+) -> ReadColumn:
+    """Decide what a column is.
+
+    Strings of which 90 % read as numbers are numbers, and the others of them in error; unless one
+    starts with a zero (a code), the column names rows or sources, or it is a target of labels.
 
     Args:
-        column: [n].
-        name: its name, for errors.
+        values: [n].
+        name: its name.
+        role: what it is for.
+        task: of a target, where the user names it.
 
     Returns:
-        [n] booleans, integers, floats or strings; decimals become float64.
-
-    Raises:
-        DataError: missing or infinite values, or dates, lists and other types that are neither
-            numbers nor strings.
+        The column; with a problem where values are missing, not finite, stray words, of a type
+        that is neither number nor string, or lost in float64 or float32.
     """
-    if pt.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if pt.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif _is_string(kind):
-        column = column.cast(pa.string())
-    elif not (
-        pt.is_null(kind) or pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
-    ):
-        raise DataError(
-            f"column {name!r} must hold numbers, booleans or strings; got {kind}. Convert it to a "
-            "number (text to UTF-8) or drop it."
+    column = Column(name, "number" if role == "feature" else role)
+    kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
+    if not _is_taken(kind):
+        problem = f"column {name!r} must hold numbers, booleans or strings; got {kind}"
+        remedy = "Convert it to a number (text to UTF-8) or drop it"
+        return ReadColumn(column, problem=problem, remedy=remedy)
+    try:
+        if _is_string(kind):
+            values = _decoded(values, name) if pt.is_dictionary(values.type) else values
+            return _of_words(as_arrow(values, f"column {name!r}"), column, role, task)
+    except DataError as error:
+        problem, _, remedy = str(error).partition(". ")
+        return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
+    if pt.is_dictionary(values.type):
+        values = values.cast(kind)
+    return _of_numbers(values, column)
+
+
+def _decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Strings that are stored once each, each where it belongs."""
+    parts = [(c.dictionary.cast(pa.large_string()), c.indices) for c in values.chunks]
+    lengths = (pc.binary_length(words).take(rows) for words, rows in parts)  # type: ignore[attr-defined]
+    size = sum(pc.sum(each).as_py() or 0 for each in lengths)  # type: ignore[attr-defined]
+    check_fits(2.0 * size, f"column {name!r}")
+    return pa.chunked_array([words.take(rows) for words, rows in parts], pa.large_string())
+
+
+def _of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
+    if pt.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    is_missing = values.is_null(nan_is_null=True).to_numpy()
+    if is_missing.any():
+        return _missing(column, is_missing)
+    return _checked(values.to_numpy(), column)
+
+
+def _checked(numbers: np.ndarray, column: Column) -> ReadColumn:
+    name = column.name
+    if numbers.dtype.kind == "b" and column.read_as == "number":
+        column = replace(column, read_as="boolean")
+    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+        is_infinite = ~np.isfinite(numbers)
+        problem = (
+            f"column {name!r} must be finite; {is_infinite.sum()} of {len(numbers)} values are "
+            f"infinite ({_rows(is_infinite)})"
         )
-    missing = pc.sum(column.is_null(nan_is_null=True)).as_py() or 0  # type: ignore[attr-defined]
-    if missing:
-        raise DataError(
-            f"column {name!r} must have no missing values; {missing} of {len(column)} are missing. "
-            'Fill them in or drop those rows (in .csv, quote a text that reads as missing: "NA").'
+        return ReadColumn(column, problem=problem, remedy="Replace them or drop those rows")
+    if column.read_as == "number" and len(lost_features(numbers[:, None])):
+        problem = (
+            f"column {name!r} must keep its differences in float32, in which networks compute; "
+            f"rounding changes it by more than {MAX_LOSS:.0%} of its standard deviation"
         )
-    values = column.to_numpy()
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        n_infinite = int((~np.isfinite(values)).sum())
-        raise DataError(
-            f"column {name!r} must be finite; {n_infinite} of {len(values)} values are infinite. "
-            "Replace them or drop those rows."
-        )
-    return values.astype(str) if values.dtype.kind == "O" else values
+        remedy = "Subtract an offset (of a time, the first), or choose a unit near 1"
+        return ReadColumn(column, problem=problem, remedy=remedy)
+    return ReadColumn(column, numbers)
 
 
-def features(
-    columns: dict[str, np.ndarray],
-) -> tuple[np.ndarray, tuple[str, ...], np.ndarray | None]:
-    """All feature columns side by side.
+def _of_words(
+    words: pa.LargeStringArray, column: Column, role: Role, task: Task | None
+) -> ReadColumn:
+    is_missing = words.is_null().to_numpy(zero_copy_only=False)
+    if role in {"ids", "source"}:
+        return _missing(column, is_missing) if is_missing.any() else ReadColumn(column, None, words)
+    read = number_words(words)
+    if _are_numbers(words, read, role, task):
+        if read.values is None:
+            return _with_strays(words, column, read, is_missing)
+        return _checked(read.values, replace(column, note="strings of numbers"))
+    if is_missing.any():
+        return _missing(column, is_missing)
+    note = "digits with leading zeros are a code" if read.is_code else _share_note(read)
+    if role == "target":
+        note = note or _stray_labels(words, read)
+        return ReadColumn(replace(column, note=note), None, words)
+    k = _n_distinct(words)
+    column = replace(column, read_as="category" if k else "text", n_values=k, note=note)
+    return ReadColumn(column, None, words)
 
-    Args:
-        columns: name → [n] booleans, numbers or strings.
 
-    Returns:
-        x [n, m] float64: numbers as they are, booleans 0 or 1, and for a string column of at most
-        MAX_CATEGORIES distinct values one 0/1 column a value, named "column=value"; the m names;
-        and the remaining string columns joined by line breaks, [n], or None where there are none.
-    """
-    parts: list[np.ndarray] = []
-    names: list[str] = []
-    texts: list[np.ndarray] = []
-    for name, values in columns.items():
-        if values.dtype.kind != "U":
-            parts.append(values[:, None])
-            names.append(name)
-            continue
-        categories = np.unique(values)
-        if len(categories) > MAX_CATEGORIES:
-            texts.append(values)
-        else:
-            parts.append(values[:, None] == categories)
-            names += [f"{name}={category}" for category in categories]
-    n = len(next(iter(columns.values())))
-    x = np.hstack([np.zeros((n, 0)), *parts])
-    joined = np.array(["\n".join(row) for row in zip(*texts, strict=True)]) if texts else None
-    return x, tuple(names), joined
+def _are_numbers(
+    words: pa.LargeStringArray, read: NumberWords, role: Role, task: Task | None
+) -> bool:
+    """Whether words are a column of numbers; a target of few distinct words names classes."""
+    if role != "target":
+        return read.is_mostly and not read.is_code
+    if task is not None or not read.is_mostly:
+        return task == "regression" and read.is_mostly
+    is_plain = read.values is not None and not read.is_code
+    return is_plain or len(words.unique()) > MAX_GUESSED_CLASSES
+
+
+def _share_note(read: NumberWords) -> str:
+    """That many of the words are numbers, where they are not most."""
+    share = float(read.is_number.mean())
+    return f"{share:.0%} of the values are numbers" if 0.5 <= share < SHARE else ""
+
+
+def _stray_labels(words: pa.LargeStringArray, read: NumberWords) -> str:
+    """Labels of which most are numbers: the ones that are not may be mistakes."""
+    if not read.is_mostly or read.values is not None:
+        return ""
+    count, shown = stray_words(words, read.is_number)
+    return f"labels; {count} {'is no number' if count == 1 else 'are no numbers'}: {shown}"
+
+
+def _with_strays(
+    words: pa.LargeStringArray, column: Column, read: NumberWords, is_missing: np.ndarray
+) -> ReadColumn:
+    count, shown = stray_words(words, read.is_number)
+    missing = int(is_missing.sum())
+    if not count:
+        return _missing(column, is_missing)
+    problem = (
+        f"column {column.name!r} is one of numbers ({read.is_number.sum()} of {len(words)} values "
+        f"are), but {count} {'is none' if count == 1 else 'are none'}: {shown}"
+    )
+    problem += f", and {missing} are missing ({_rows(is_missing)})" if missing else ""
+    return ReadColumn(column, problem=problem, remedy=STRAY)
+
+
+def _missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
+    problem = (
+        f"column {column.name!r} must have no missing values; {is_missing.sum()} of "
+        f"{len(is_missing)} are missing ({_rows(is_missing)})"
+    )
+    return ReadColumn(column, problem=problem, remedy=f"{FILL} ({QUOTE})")
+
+
+def _rows(mask: np.ndarray) -> str:
+    rows = np.flatnonzero(mask)
+    word = "row" if len(rows) == 1 else "rows"
+    return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"
+
+
+def _n_distinct(words: pa.LargeStringArray) -> int | None:
+    """The number of distinct strings; None beyond MAX_CATEGORIES, or where one is long."""
+    lengths = pc.utf8_length(words)  # type: ignore[attr-defined]
+    if pc.max(lengths).as_py() > MAX_CATEGORY_LENGTH:  # type: ignore[attr-defined]
+        return None
+    for part in (words[: 50 * MAX_CATEGORIES], words):  # a text is told by its first rows
+        if (k := len(part.unique())) > MAX_CATEGORIES:
+            return None
+    return k
+
+
+def _is_taken(kind: pa.DataType) -> bool:
+    plain = pt.is_null(kind) or pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
+    return plain or pt.is_decimal(kind) or _is_string(kind)
 
 
 def _is_string(kind: pa.DataType) -> bool:

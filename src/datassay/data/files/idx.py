@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import gzip
 import re
+from io import BufferedIOBase
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from datassay.data.source import Part, Source, reading
+from datassay.data.source import Part, Source, check_fits, listed, reading
 from datassay.errors import DataError
 
 # IDX type codes → big-endian NumPy types.
 _TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_PIECE = 2**24  # bytes
 _NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
 
 
 def idx_files(folder: Path) -> list[Path]:
-    """The files in the folder whose names say IDX images or labels, sorted."""
-    return sorted(p for p in folder.iterdir() if p.is_file() and _NAME.search(p.name))
+    """The files in the folder whose names say IDX images or labels, sorted.
+
+    Args:
+        folder: to look into.
+
+    Returns:
+        Paths.
+
+    Raises:
+        DataError: the folder cannot be listed.
+    """
+    return [folder / e.name for e in listed(folder) if e.is_file() and _NAME.search(e.name)]
 
 
 def read_idx_folder(folder: Path) -> Source:
@@ -89,23 +101,42 @@ def read_idx(path: Path) -> np.ndarray:
         The array, in the shape and type that the file states, native byte order.
 
     Raises:
-        DataError: not an IDX file, or shorter or longer than it states.
+        DataError: not an IDX file, shorter or longer than it states, or too large for memory.
     """
-    with reading(path):
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
+    with reading(path), _opened(path) as file:
+        start = file.read(4)
+        if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
+            raise DataError(
+                f"{path} must start as an IDX file (0, 0, type, dimensions); got {start!r}. "
+                "Fetch it again."
+            )
+        sizes = file.read(4 * start[3])
+        shape = tuple(int.from_bytes(sizes[i : i + 4], "big") for i in range(0, len(sizes), 4))
+        dtype = np.dtype(_TYPES[start[2]])
+        expected = prod(shape) * dtype.itemsize
+        check_fits(expected, f"the array in {path}")
+        # One byte more than is stated tells of a longer file, and no more is unpacked.
+        content = _read(file, expected + 1)
+    if len(sizes) < 4 * start[3] or len(content) != expected:
+        head = len(start) + len(sizes)
+        more = "or more" if len(content) > expected else ""
         raise DataError(
-            f"{path} must start as an IDX file (0, 0, type, dimensions); got {content[:4]!r}. "
-            "Fetch it again."
+            f"{path} must hold {head + expected} bytes for its shape {shape}; got "
+            f"{head + len(content)}{more and ' ' + more}. It is truncated or damaged; fetch it "
+            "again."
         )
-    start = 4 + 4 * content[3]
-    shape = [int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4)]
-    dtype = np.dtype(_TYPES[content[2]])
-    expected = start + prod(shape) * dtype.itemsize
-    if len(content) != expected:
-        raise DataError(
-            f"{path} must hold {expected} bytes for its shape {tuple(shape)}; got {len(content)}. "
-            "It is truncated or damaged; fetch it again."
-        )
-    values = np.frombuffer(content, dtype, offset=start).reshape(shape)
+    values = np.frombuffer(content, dtype).reshape(shape)
     return values.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _opened(path: Path) -> BufferedIOBase:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
+
+
+def _read(file: BufferedIOBase, limit: int) -> bytes:
+    """Up to so many bytes, taken as they come: the stated number may be far beyond the file's."""
+    parts, left = [], limit
+    while left and (part := file.read(min(left, _PIECE))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

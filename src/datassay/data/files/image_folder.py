@@ -2,90 +2,94 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from datassay.data.source import Part, Source, reading
+from datassay.data.files.image import SUFFIXES, ImageSize, image_size, read_image
+from datassay.data.samples import Column
+from datassay.data.source import Part, Source, check_fits, listed
 from datassay.errors import DataError
 
-SUFFIXES = frozenset({
-    ".bmp",
-    ".gif",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-})
 _VALIDATION = ("val", "validation", "test")
+SHOWN = 5
+# By this a page of ours is known; a folder that holds one is no class.
+_PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 
 def read_image_folder(folder: Path) -> Source:
     """Images as x, the names of their folders as y, their paths within `folder` as ids.
 
     With a folder `train` inside, that is the training part, and the first of `val`, `validation`
-    and `test` that is there is the validation part. Files that are no images are passed over.
+    and `test` that is there is the validation part. Files that are no images, and folders with a
+    page of ours, are passed over; the source's columns say so.
 
     Args:
         folder: holds one folder a class, or `train` and the like above them.
 
     Returns:
         The source; x [n, channels, height, width] float32 in [0, 1], 1 channel where all are grey.
+
+    Raises:
+        DataError: a folder or an image cannot be read, or images differ in size.
     """
+    passed: list[str] = []
     if not (folder / "train").is_dir():
-        return Source(folder.name, _part(folder, folder), None, "classification", kind="image")
-    held_out = [folder / name for name in _VALIDATION if (folder / name).is_dir()]
-    return Source(
-        folder.name,
-        train=_part(folder / "train", folder),
-        val=_part(held_out[0], folder) if held_out else None,
-        task="classification",
-        kind="image",
-    )
+        train, val = _part(folder, folder, passed), None
+    else:
+        held_out = [folder / name for name in _VALIDATION if (folder / name).is_dir()]
+        train = _part(folder / "train", folder, passed)
+        val = _part(held_out[0], folder, passed) if held_out else None
+        used = {"train", *(path.name for path in held_out[:1])}
+        passed += [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
+    return Source(folder.name, train, val, "classification", kind="image", columns=_note(passed))
 
 
 def class_folders(folder: Path) -> list[Path]:
-    """The folders in it that name classes, sorted; hidden ones and __MACOSX are none."""
-    inside = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
-    return sorted(inside)
-
-
-def pixels(image: Any) -> np.ndarray:
-    """A Pillow image as numbers.
+    """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none.
 
     Args:
-        image: any mode but 32-bit; transparency is dropped, palettes become colours.
+        folder: to look into.
 
     Returns:
-        [channels, height, width] float32 in [0, 1], 1 channel for a grey image and else 3.
+        Paths by name.
 
     Raises:
-        DataError: 32 bits a pixel, whose white is not known.
+        DataError: the folder cannot be listed.
     """
-    if image.mode.startswith("I"):
-        values = np.asarray(image)
-        if values.min() >= 0 and values.max() <= 65535:  # 16-bit grey; older Pillow calls it "I"
-            return (values[None] / np.float32(65535)).astype(np.float32)
-    if image.mode[0] in "IF":
-        raise DataError(
-            f"images must have 8 or 16 bits a channel; got mode {image.mode}. Save them as 8-bit."
-        )
-    if image.mode in {"1", "L", "LA"}:
-        return np.asarray(image.convert("L"), dtype=np.float32)[None] / 255
-    colours = np.asarray(image.convert("RGB"), dtype=np.float32)  # [h, w, 3]
-    return np.ascontiguousarray(colours.transpose(2, 0, 1)) / 255
+    inside = [folder / e.name for e in listed(folder) if e.is_dir() and not _is_hidden(e.name)]
+    return [path for path in inside if not _is_ours(path)]
 
 
-def _part(folder: Path, root: Path) -> Part:
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "__"))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds results of an earlier run."""
+    try:
+        with (folder / _PAGE).open("rb") as file:
+            return _MARK in file.read(4096)
+    except OSError:
+        return False
+
+
+def _note(passed: Sequence[str]) -> tuple[Column, ...]:
+    if not passed:
+        return ()
+    shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
+    text = f"{len(passed):,} files or folders that are no images: {shown}"
+    return (Column("beside the images", "left out", None, text),)
+
+
+def _part(folder: Path, root: Path, passed: list[str]) -> Part:
     files, labels = [], []
-    for class_folder in class_folders(folder):
-        images = sorted(p for p in class_folder.rglob("*") if p.suffix.lower() in SUFFIXES)
+    folders = class_folders(folder)
+    for class_folder in folders:
+        images, others = _images(class_folder, root)
+        passed += others
         if not images:
             raise DataError(
                 f"every class folder must hold images; {class_folder} holds none of "
@@ -98,8 +102,37 @@ def _part(folder: Path, root: Path) -> Part:
             f"an image folder must hold one folder a class; {folder} holds none. Sort the images "
             "into folders named after their classes."
         )
+    names = {path.name for path in folders}
+    if folder == root:
+        passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
     ids = [_id(p, root) for p in files]
-    return Part(_stacked([_read(p) for p in files], ids), np.array(labels), np.array(ids))
+    return Part(_stacked(files, ids), np.array(labels, object), np.array(ids, object))
+
+
+def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
+    """The images in a folder and the folders in it, sorted, and the names of all other files."""
+    failed: list[OSError] = []
+    images, others = [], []
+    for place, inside, names in os.walk(folder, onerror=failed.append):
+        links = [name for name in inside if os.path.islink(os.path.join(place, name))]
+        if links:
+            raise DataError(
+                f"class folders must hold images and folders; {os.path.join(place, links[0])} is a "
+                "link to a folder, which is not followed. Move the images, or remove the link."
+            )
+        for path in (Path(place, name) for name in names):
+            if path.suffix.lower() in SUFFIXES:
+                images.append(path)
+            elif not _is_hidden(path.name):
+                others.append(path.relative_to(root).as_posix())
+    if failed:
+        shown = ", ".join(f"{e.filename}: {e.strerror}" for e in failed[:SHOWN])
+        more = f" and {len(failed) - SHOWN} more" * (len(failed) > SHOWN)
+        raise DataError(
+            f"every folder in {root} must be readable; {shown}{more}. Allow reading them, or move "
+            "them away."
+        )
+    return sorted(images), sorted(others)
 
 
 def _id(path: Path, root: Path) -> str:
@@ -111,23 +144,21 @@ def _id(path: Path, root: Path) -> str:
     return name
 
 
-def _read(path: Path) -> np.ndarray:
-    try:
-        with reading(path), Image.open(path) as image:
-            return pixels(image)
-    except Image.DecompressionBombError as error:
-        raise DataError(f"{path} is too large: {error}. Resize it before loading.") from error
-
-
-def _stacked(images: list[np.ndarray], ids: list[str]) -> np.ndarray:
-    size = images[0].shape[1:]
-    odd = [i for i, image in enumerate(images) if image.shape[1:] != size]
+def _stacked(files: list[Path], ids: list[str]) -> np.ndarray:
+    """All images side by side; their sizes are compared before any of them is unpacked."""
+    sizes = [image_size(path) for path in files]
+    height, width = sizes[0].height, sizes[0].width
+    odd = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
     if odd:
-        height, width = images[odd[0]].shape[1:]
+        other: ImageSize = sizes[odd[0]]
         raise DataError(
-            f"images must all have one size; {ids[0]} is {size[1]}×{size[0]}, but {len(odd)} of "
-            f"{len(ids)} differ, the first {ids[odd[0]]} with {width}×{height}. Resize or crop "
-            "them to one size, for example with Pillow's ImageOps.fit."
+            f"images must all have one size; {ids[0]} is {width}×{height}, but {len(odd)} of "
+            f"{len(ids)} differ, the first {ids[odd[0]]} with {other.width}×{other.height}. Resize "
+            "or crop them to one size, for example with Pillow's ImageOps.fit."
         )
-    channels = max(len(image) for image in images)  # a grey image among coloured ones gets 3
-    return np.stack([np.broadcast_to(image, (channels, *size)) for image in images])
+    channels = max(s.channels for s in sizes)  # a grey image among coloured ones gets 3
+    check_fits(4.0 * len(files) * channels * height * width, f"{len(files):,} images")
+    x = np.empty((len(files), channels, height, width), dtype=np.float32)
+    for i, path in enumerate(files):
+        x[i] = read_image(path)
+    return x

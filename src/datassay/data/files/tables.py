@@ -1,27 +1,33 @@
-"""Tables: CSV, TSV and Parquet files with one row a sample and one column the target."""
+"""Tables: CSV, TSV, Parquet and data frames with one row a sample and one column the target."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.parquet as parquet
-from pyarrow.interchange import from_dataframe
+import pyarrow.compute as pc
 
-from datassay.data.files.columns import features, plain
-from datassay.data.source import Part, Source, reading
+from datassay.data.files.columns import ReadColumn, Role, read_column
+from datassay.data.files.delimited import read_delimited
+from datassay.data.files.frames import row_labels
+from datassay.data.files.parquet import read_parquet
+from datassay.data.samples import Column
+from datassay.data.source import Part, Source, Task, check_fits, reading
+from datassay.data.strings import Texts, compact
 from datassay.errors import DataError
 
-# Where pandas keeps its row index in Parquet; it would otherwise be taken for the target.
-_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# Columns that an error names one by one.
+SHOWN = 20
 
 
 def read_table(
-    path: Path, target: str | None = None, ids: str | None = None, source: str | None = None
+    path: Path,
+    target: str | None = None,
+    ids: str | None = None,
+    source: str | None = None,
+    task: Task | None = None,
 ) -> Source:
     """A source from a table.
 
@@ -32,48 +38,46 @@ def read_table(
             numbered from 0.
         source: the column that names where each row came from, which is no feature; None: there
             is none.
+        task: what to predict; None: the target says.
 
     Returns:
         The source; every other column is a feature.
 
     Raises:
-        DataError: a column is not there, named twice, or no feature or row is left; the first line
-            of a .csv or .tsv is a sample, or its text no UTF-8.
+        DataError: a column is not there, named twice, or no feature or row is left; columns cannot
+            be used, each of them named; the first line of a .csv or .tsv is a sample, or its text
+            no UTF-8.
     """
     with reading(path):
-        table = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path, ids)
-    return table_source(table, str(path), target, ids, source)
-
-
-def frame_table(data: object) -> pa.Table | None:
-    """A data frame of any library as an Arrow table, without its row labels.
-
-    Args:
-        data: maybe a data frame, by the Arrow or the data frame interchange protocol.
-
-    Returns:
-        The table; None where it is no data frame.
-    """
-    if isinstance(data, pa.Table):
-        return data
-    if not hasattr(data, "columns"):
-        return None
-    if hasattr(data, "__arrow_c_stream__"):
-        return _without_row_labels(pa.table(data))
-    return _without_row_labels(from_dataframe(data)) if hasattr(data, "__dataframe__") else None
+        is_parquet = path.suffix.lower() == ".parquet"
+        # No name for the table here: what `table_source` has read of it can then be let go.
+        return table_source(
+            read_parquet(path) if is_parquet else read_delimited(path, ids),
+            str(path),
+            target,
+            ids,
+            source,
+            task,
+        )
 
 
 def table_source(
-    table: pa.Table, name: str, target: str | None, ids: str | None, source: str | None
+    table: pa.Table,
+    name: str,
+    target: str | None,
+    ids: str | None,
+    source: str | None,
+    task: Task | None = None,
 ) -> Source:
     """A source from a table in memory.
 
     Args:
-        table: one row a sample.
+        table: one row a sample; row labels of pandas are left out unless they are named.
         name: the file's path, or what to call the table.
         target: as for `read_table`, and so for the rest.
         ids: the column that names the rows.
         source: the column that names where each row came from.
+        task: what to predict.
 
     Returns:
         The source.
@@ -81,26 +85,124 @@ def table_source(
     Raises:
         DataError: as `read_table`.
     """
-    names = table.column_names
+    names = _names(table, name)
     if not table.num_rows:
         raise DataError(
             f"{name} must hold one sample a row; it holds column names alone. Add its rows."
         )
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
+    _check_roles(names, name, target, ids, source)
+    left_out = row_labels(table) - {target, ids, source}
+    inputs = [n for n in names if n not in {ids, source} and n not in left_out]
+    target = inputs[-1] if target is None and inputs else target
+    _check_inputs([n for n in inputs if n != target], names, name, target, ids, source)
+    roles: dict[str | None, Role] = {target: "target", ids: "ids", source: "source"}
+    read = {
+        column: read_column(values, column, roles.get(column, "feature"), task)
+        for column, values in zip(names, table.itercolumns(), strict=True)
+        if column not in left_out
+    }
+    _refuse(list(read.values()), name)
+    del table  # what is text is in `read` alone from here on
+    pa.default_memory_pool().release_unused()
+    x, feature_names, texts = features([c for n, c in read.items() if n not in roles])
+    train = Part(
+        x,
+        _plain(read[target]),  # pyright: ignore[reportArgumentType]
+        None if ids is None else _plain(read[ids]),
+        texts,
+        None if source is None else _plain(read[source]),
+    )
+    columns = tuple(
+        Column(n, "left out", None, "row labels of pandas") if n in left_out else read[n].column
+        for n in names
+    )
+    return Source(Path(name).stem, train, feature_names=feature_names, columns=columns)
+
+
+def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Texts | None]:
+    """All feature columns side by side.
+
+    Args:
+        columns: as read, without a problem.
+
+    Returns:
+        x [n, m] float64: numbers as they are, booleans 0 or 1, and for a category one 0/1 column a
+        value, named "column=value"; the m names; and the text columns joined by line breaks, [n],
+        or None where there are none.
+    """
+    first = columns[0].values if columns[0].values is not None else columns[0].words
+    n = len(first)  # pyright: ignore[reportArgumentType]
+    width = sum(1 if c.values is not None else c.column.n_values or 0 for c in columns)
+    check_fits(8.0 * n * width, f"{width:,} features of {n:,} samples")
+    x, names, texts = np.empty((n, width)), [], []
+    for column in columns:
+        name, start = column.column.name, len(names)
+        if column.values is not None:
+            x[:, start] = column.values
+            names.append(name)
+        elif column.column.read_as == "text":
+            texts.append(column.words)
+        else:
+            categories = sorted(column.words.unique().to_pylist())  # pyright: ignore[reportOptionalMemberAccess]
+            index = column.words.dictionary_encode()  # pyright: ignore[reportOptionalMemberAccess]
+            place = np.array([categories.index(c) for c in index.dictionary.to_pylist()])
+            x[:, start : start + len(categories)] = place[index.indices.to_numpy()][
+                :, None
+            ] == np.arange(len(categories))
+            names += [f"{name}={category}" for category in categories]
+    return x, tuple(names), _joined(texts)
+
+
+def _joined(texts: list[pa.LargeStringArray]) -> Texts | None:
+    if len(texts) > 1:
+        line_break = pa.scalar("\n", pa.large_string())
+        return Texts(pc.binary_join_element_wise(*texts, line_break))  # type: ignore[attr-defined]
+    return Texts(texts[0]) if texts else None
+
+
+def _plain(column: ReadColumn) -> np.ndarray:
+    if column.values is not None:
+        return column.values
+    assert column.words is not None
+    return compact(column.words)
+
+
+def _names(table: pa.Table, name: str) -> list[str]:
+    try:
+        names = table.column_names
+    except UnicodeDecodeError as error:
         raise DataError(
-            f"column names must differ; {', '.join(repeated)} occur more than once in {name}. "
+            f"{name} must name its columns in UTF-8; one name is none. Rename it."
+        ) from error
+    if repeated := sorted(n for n, count in Counter(names).items() if count > 1):
+        raise DataError(
+            f"column names must differ; {_some(repeated)} occur more than once in {name}. "
             "Rename them."
         )
+    return names
+
+
+def _check_roles(
+    names: list[str], name: str, target: str | None, ids: str | None, source: str | None
+) -> None:
     for role, column in (("target", target), ("ids", ids), ("source", source)):
-        if column is not None and column not in names:
+        is_name = isinstance(column, str)
+        if column is not None and (not is_name or column not in names):
             raise DataError(
-                f"{role} must name a column of {name}; got {column!r}. Its columns are "
-                f"{', '.join(names)}."
+                f"{role} must name a column of {name}; got "
+                f"{repr(column) if is_name else type(column).__name__}. Its columns are "
+                f"{_some(names)}."
             )
-    inputs = [name for name in names if name not in {ids, source}]
-    target = inputs[-1] if target is None and inputs else target
-    inputs = [name for name in inputs if name != target]
+
+
+def _check_inputs(
+    inputs: list[str],
+    names: list[str],
+    name: str,
+    target: str | None,
+    ids: str | None,
+    source: str | None,
+) -> None:
     if "" in inputs:
         raise DataError(
             f"every feature column must have a name; one of {name} has none. If it numbers the "
@@ -109,75 +211,26 @@ def table_source(
     if target is None or not inputs or target in {ids, source}:
         raise DataError(
             f"{name} must hold a target column and at least one feature beside ids and source; "
-            "got "
-            f"{', '.join(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
+            f"got {_some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
         )
-    x, feature_names, texts = features({column: plain(table[column], column) for column in inputs})
-    row_ids = None if ids is None else plain(table[ids], ids)
-    origins = None if source is None else plain(table[source], source)
-    train = Part(x, plain(table[target], target), row_ids, texts, origins)
-    return Source(Path(name).stem, train, feature_names=feature_names)
 
 
-def _parquet(path: Path) -> pa.Table:
-    with parquet.ParquetFile(path) as file:
-        table = file.read()
-    return _without_row_labels(table)
-
-
-def _without_row_labels(table: pa.Table) -> pa.Table:
-    return table.drop_columns([c for c in table.column_names if _PANDAS_INDEX.fullmatch(c)])
-
-
-def _csv(path: Path, ids: str | None) -> pa.Table:
-    table = _utf8_csv(path, ids)
-    if table.num_rows and _header_is_data(table):
-        raise DataError(
-            f"{path} must start with a line of column names; its first line looks like a sample: "
-            f"{', '.join(table.column_names[:5])}. Add a header line."
+def _refuse(columns: list[ReadColumn], name: str) -> None:
+    """All columns that cannot be used in one error."""
+    bad = [c for c in columns if c.problem]
+    if not bad:
+        return
+    problems = "; ".join(c.problem for c in bad[:SHOWN])
+    if len(bad) > SHOWN:
+        problems += (
+            f"; and {len(bad) - SHOWN:,} more: {_some([c.column.name for c in bad[SHOWN:]])}"
         )
-    if ids in table.column_names and all(
-        map(_INTEGER.fullmatch, table[ids].drop_null().to_pylist())
-    ):
-        place = table.column_names.index(ids)
-        return table.set_column(place, ids, table[ids].cast(pa.int64()))
-    return table
+    remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
+    counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
+    rows = " Rows count from 0." if "(row" in problems else ""
+    raise DataError(f"{counted}{problems}. {remedies}.{rows}")
 
 
-def _utf8_csv(path: Path, ids: str | None) -> pa.Table:
-    try:
-        table = csv.read_csv(
-            path,
-            parse_options=csv.ParseOptions(
-                delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
-            ),
-            convert_options=csv.ConvertOptions(
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                # Read as a number, "00123" would no longer join to the user's table.
-                column_types={} if ids is None else {ids: pa.string()},
-            ),
-        )
-        columns = zip(table.column_names, table.schema.types, strict=True)
-        is_text = not any(pa.types.is_binary(kind) for _, kind in columns)
-    except ValueError as error:  # names are decoded by Python when they are read, ids by Arrow
-        if not isinstance(error, UnicodeDecodeError) and "UTF8" not in str(error):
-            raise
-        is_text = False
-    if not is_text:
-        raise DataError(
-            f"{path} must be UTF-8 text; it holds bytes that are none, as Latin-1 or Excel's plain "
-            "CSV does. Save it as UTF-8."
-        )
-    return table
-
-
-def _header_is_data(table: pa.Table) -> bool:
-    # pandas names nameless columns 0, 1, ...; such a header is one.
-    names = table.column_names
-    numbers = [name for name in names if _NUMBER.fullmatch(name)]
-    if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
-        return False
-    values = table.column(table.num_columns - 1).cast(pa.string()).to_pylist()
-    return len(numbers) == len(names) or names[-1] in values
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + f", ... ({len(names):,} in all)" * (len(names) > SHOWN)

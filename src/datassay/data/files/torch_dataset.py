@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from datassay.data.arrays import to_numpy
-from datassay.data.files.image_folder import pixels
+from datassay.data.files.image import pixels
 from datassay.data.source import Part, Source
 from datassay.errors import DataError
 
@@ -65,4 +65,6 @@ def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:
                 f"every {name} of a Dataset must have one shape; item 0 has {arrays[0].shape}, "
                 f"item {i} has {array.shape}. Resize, crop or pad in the Dataset's transform."
             )
+    if arrays[0].ndim == 0 and arrays[0].dtype.kind in "UO":
+        return np.array([str(array) for array in arrays], dtype=object)  # each as long as it is
     return np.stack(arrays)

@@ -36,6 +36,7 @@ def page(findings: CurveFindings) -> Page:
         ),
         method=notes(findings),
         files=FILES,
+        columns=findings.samples.columns,
         answer=tuple(f"{one.headline}." for one in advices),
     )  # fmt: skip
 

@@ -1,0 +1,211 @@
+"""How columns are read: stray words among numbers, codes, all that is wrong in one error."""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+import pytest
+
+import datassay as da
+from datassay.errors import DataError
+
+N = 100
+RNG = np.random.default_rng(0)
+VALUES = [f"{value:.4f}" for value in RNG.normal(size=N)]
+LABELS = ["yes", "no"] * (N // 2)
+
+
+def with_strays(*words):
+    return [*words, *VALUES[len(words) :]]
+
+
+def written(tmp_path, suffix, **columns):
+    path, table = tmp_path / f"t.{suffix}", pa.table(columns)
+    parquet.write_table(table, path) if suffix == "parquet" else csv.write_csv(table, path)
+    return path
+
+
+def read_as(samples):
+    return {c.name: (c.read_as, c.n_values) for c in samples.columns}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("word", ["?", "-", "None", "1,5", "12%", " ", "n.a."])
+def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
+    path = written(tmp_path, suffix, u=with_strays(word), y=LABELS)
+    with pytest.raises(DataError, match=r"'u' is one of numbers \(99 of 100 .* 1 is none: .*row 0"):
+        da.load(path)
+
+
+def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
+    path = written(
+        tmp_path,
+        "parquet",
+        u=with_strays("?", "-"),
+        v=[None, *map(float, VALUES[1:])],
+        w=[np.inf, *map(float, VALUES[1:])],
+        t=pa.array(range(N), pa.timestamp("s")),
+        y=LABELS,
+    )
+    with pytest.raises(DataError) as error:
+        da.load(path)
+    text = str(error.value)
+    assert "4 columns" in text and "\n" not in text
+    for part in (
+        "'?' (row 0), '-' (row 1)",
+        "'v' must have no missing",
+        "'w' must be finite",
+        "'t'",
+    ):
+        assert part in text
+
+
+def test_below_nine_tenths_words_stay_words_and_it_is_said(tmp_path):
+    words = [f"a{i}" if i % 5 == 0 else str(i) for i in range(N)]
+    train, _ = da.load(written(tmp_path, "parquet", u=words, v=map_floats(), y=LABELS))
+    assert read_as(train)["u"] == ("text", None)
+    assert next(c.note for c in train.columns if c.name == "u") == "80% of the values are numbers"
+
+
+def map_floats():
+    return [float(value) for value in VALUES]
+
+
+def test_strings_of_numbers_are_numbers_and_it_is_said(tmp_path):
+    train, _ = da.load(written(tmp_path, "parquet", u=[f" {v} " for v in VALUES], y=LABELS))
+    assert train.feature_names == ("u",) and train.columns[0].note == "strings of numbers"
+    assert np.array_equal(train.x[:, 0], np.array(map_floats())[train.ids])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_leading_zeros_make_a_code(tmp_path, suffix):
+    codes = [f"{i % 4:03}" for i in range(N)]
+    train, _ = da.load(written(tmp_path, suffix, code=codes, v=map_floats(), y=LABELS))
+    assert read_as(train)["code"] == ("category", 4)
+    assert "code=003" in train.feature_names
+
+
+def test_how_each_column_was_read(tmp_path):
+    path = written(
+        tmp_path,
+        "parquet",
+        key=[f"k{i}" for i in range(N)],
+        lab=["north", "south"] * (N // 2),
+        on=[i % 3 == 0 for i in range(N)],
+        colour=[("red", "blue", "green")[i % 3] for i in range(N)],
+        note=[f"word{i} more" for i in range(N)],
+        size=map_floats(),
+        y=LABELS,
+    )
+    train, val = da.load(path, ids="key", source="lab")
+    assert read_as(train) == {
+        "key": ("ids", None),
+        "lab": ("source", None),
+        "on": ("boolean", None),
+        "colour": ("category", 3),
+        "note": ("text", None),
+        "size": ("number", None),
+        "y": ("target", 2),
+    }
+    assert val.columns == train.columns == train.subset(np.arange(3)).columns
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_target_with_a_stray_word_is_no_classification(tmp_path, suffix):
+    path = written(tmp_path, suffix, u=map_floats(), y=with_strays("?"))
+    with pytest.raises(DataError, match=r"'y' is one of numbers .* '\?' \(row 0\)"):
+        da.load(path)
+
+
+def test_few_labels_and_a_named_task_stay_labels(tmp_path):
+    labels = ["?", "?", *(str(i % 3) for i in range(N - 2))]
+    train, _ = da.load(written(tmp_path, "csv", u=map_floats(), y=labels))
+    assert train.class_names == ("0", "1", "2", "?")
+    assert train.columns[1].note == "labels; 2 are no numbers: '?' (row 0), '?' (row 1)"
+    many = [f"{i % 25}" for i in range(N - 2)] + ["x"] * 2
+    path = written(tmp_path, "csv", u=map_floats(), y=many)
+    assert da.load(path, task="classification", val_fraction=0.4)[0].n_classes == 26
+    with pytest.raises(DataError, match="'y' is one of numbers"):
+        da.load(path, task="regression")
+
+
+def test_strings_given_as_targets_follow_the_same_rule():
+    x = RNG.normal(size=(N, 2))
+    with pytest.raises(DataError, match=r"99 of its 100 strings are numbers, but 1 is none: '\?'"):
+        da.load((x, np.array(with_strays("?"))))
+
+
+def test_ids_are_never_turned(tmp_path):
+    key = [f"{i:05}" for i in range(N)]
+    train, _ = da.load(written(tmp_path, "csv", key=key, u=map_floats(), y=LABELS), ids="key")
+    assert set(train.ids) <= set(key)
+
+
+def test_row_labels_of_pandas_are_neither_target_nor_feature():
+    table = pa.table({"u": map_floats(), "y": LABELS, "key": [f"k{i}" for i in range(N)]})
+    table = table.replace_schema_metadata({"pandas": '{"index_columns": ["key"]}'})
+    train, _ = da.load(table)
+    assert train.feature_names == ("u",) and train.class_names == ("no", "yes")
+    assert read_as(train)["key"] == ("left out", None)
+    assert da.load(table, ids="key")[0].ids[0].startswith("k")
+
+
+class Mixed:
+    """A frame of Python objects, which Arrow does not take as it is."""
+
+    def __init__(self, columns):
+        self.columns, self._values = list(columns), columns
+
+    def __arrow_c_stream__(self, schema=None):
+        raise pa.ArrowTypeError("Expected bytes, got a 'float' object")
+
+    def __getitem__(self, name):
+        return np.array(self._values[name], dtype=object)
+
+
+def test_columns_of_mixed_objects():
+    strays = Mixed({"u": ["?", *map_floats()[1:]], "y": LABELS})
+    with pytest.raises(DataError, match="'u' is one of numbers"):
+        da.load(strays)
+    with pytest.raises(DataError, match="'u' must hold numbers, booleans or strings; got"):
+        da.load(Mixed({"u": [1.0, "a", {2}] + [1.0] * (N - 3), "y": LABELS}))
+    assert da.load(Mixed({"u": map_floats(), "y": LABELS}))[0].feature_names == ("u",)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_bad_utf8_is_one_line(tmp_path, suffix):
+    offsets = pa.py_buffer(np.array([0, 1, 2], np.int32))
+    words = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xfe")])
+    table = pa.table({"w": words, "y": ["a", "b"]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_bytes(b"w,y\n\xff,a\n\xfe,b\n")
+    with pytest.raises(DataError, match="UTF-8"):
+        da.load(tmp_path / f"t.{suffix}")
+
+
+@pytest.mark.parametrize("rest", ["3,4,x\n5,6,z\n", '3,4,"x"\n5,6,"z"\n'])
+def test_a_quote_left_open_swallows_no_rows(tmp_path, rest):
+    (tmp_path / "t.csv").write_text('a,b,y\n1,2,"abc\n' + rest)
+    with pytest.raises(DataError, match=r"must close every quote; .* row 0"):
+        da.load(tmp_path / "t.csv")
+
+
+def test_a_row_longer_than_a_block_is_read(tmp_path):
+    path = written(tmp_path, "csv", t=["aa " * 10**6, "bb"] * 5, y=["p", "q"] * 5)
+    assert da.load(path, val_fraction=0.4)[0].kind == "text"
+
+
+def test_many_columns_take_time_in_proportion():
+    def seconds(m):
+        names = [f"c{i}" for i in range(m)]
+        table = pa.table(
+            [pa.array(RNG.normal(size=10)) for _ in names] + [LABELS[:10]], [*names, "y"]
+        )
+        start = time.perf_counter()
+        da.load(table)
+        return time.perf_counter() - start
+
+    seconds(100)
+    assert seconds(20_000) < 40 * seconds(2_000) + 1  # a quadratic step would take 100 times

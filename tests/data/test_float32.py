@@ -1,0 +1,82 @@
+"""Inputs that float32 would collapse are refused by name; those it keeps are not."""
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.data.float32 import MAX_LOSS, lost_features, rounding_loss
+from datassay.errors import DataError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 2))
+Y = np.arange(200) % 2
+SECOND = 10**9
+
+
+def beside(column):
+    return np.stack([X[:, 0], column], axis=1)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X * 1e-150,
+        X * 1e300,
+        beside(1.7e18 + RNG.integers(0, SECOND, 200)),
+        beside(1.7e9 + np.arange(200)),
+        np.stack([np.arange(200), 2**60 + np.arange(200)], axis=1),
+        np.full((200, 2), 2**63, np.uint64) + RNG.integers(0, 9, (200, 2)).astype(np.uint64),
+    ],
+)
+def test_what_float32_would_collapse(x):
+    with pytest.raises(DataError, match=r"must keep its differences in float32.* 'x[01]'"):
+        da.load((x, Y))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X,
+        X * 1e-30,
+        X * 1e30,
+        X + 1000,
+        beside(1.7e9 + 86400 * np.arange(200)),
+        beside(np.where(Y, 1e12, 0)),
+        beside(np.full(200, 1.7e18)),
+        2**30 + 128 * RNG.integers(0, 3, (200, 2)),
+    ],
+)
+def test_what_it_keeps(x):
+    assert len(da.load((x, Y))[0]) == 160
+
+
+def test_the_loss_by_its_definition():
+    x = RNG.normal(size=(50, 3)) * [1, 1e-3, 1e4] + [0, 300, 1e6]
+    change = x.astype(np.float32) - x
+    expected = np.abs(change - change.mean(axis=0)).max(axis=0) / x.std(axis=0)
+    assert rounding_loss(x) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_quick_bound_overlooks_nothing():
+    for power in range(-4, 14):
+        x = RNG.normal(size=(100, 20)) + 10.0**power
+        assert np.array_equal(lost_features(x), np.flatnonzero(rounding_loss(x) > MAX_LOSS))
+
+
+def test_targets_too():
+    with pytest.raises(DataError, match="every target must keep"):
+        da.load((X, X[:, 0] * 1e-150))
+
+
+def test_columns_of_a_table_are_named(tmp_path):
+    rows = [f"{a},{2**60 + i},{i % 2}" for i, a in enumerate(X[:, 0])]
+    (tmp_path / "t.csv").write_text("\n".join(["u,stamp,y", *rows]))
+    with pytest.raises(DataError, match="column 'stamp' must keep its differences in float32"):
+        da.load(tmp_path / "t.csv")
+
+
+def test_samples_that_are_all_the_same():
+    with pytest.raises(DataError, match="inputs must differ; all 160 samples are the same"):
+        da.load((X * 0 + 1, Y))
+    with pytest.raises(DataError, match="inputs must differ"):
+        da.build_model("linear", (X * 0, Y))

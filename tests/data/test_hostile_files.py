@@ -1,0 +1,229 @@
+"""Files made to hang, to fill memory or to start programs: one line each, nothing is opened."""
+
+import gzip
+import io
+import os
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from PIL import Image
+
+import datassay as da
+from datassay.data import source
+from datassay.data.files.image import FORMATS, SUFFIXES
+from datassay.errors import DataError
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def images(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for i in range(4):
+            pixels = RNG.integers(0, 255, (8, 8), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f"{i}.png")
+    return tmp_path
+
+
+def load(path):
+    return da.load(path, val_fraction=0.4)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.npz"])
+def test_pipes_and_devices_are_not_opened(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="must be a file; it is a pipe"):
+        da.load(tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="must be a file"):
+        da.load(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_pipes_among_images_and_idx_files(images):
+    os.mkfifo(images / "a" / "pipe.png")
+    with pytest.raises(DataError, match="must be a file; it is a pipe"):
+        load(images)
+    (images / "train-images-idx3-ubyte").symlink_to("/dev/zero")
+    (images / "train-labels-idx1-ubyte").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"must hold train-images|must be a file"):
+        load(images)
+
+
+def test_an_unknown_home_folder():
+    with pytest.raises(DataError, match="names a home folder that is not known"):
+        da.load("~nouser-at-all/x.csv")
+
+
+def refuse_scan(folder, *args):
+    raise PermissionError(13, "Permission denied", str(folder))
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(source.os, "scandir", refuse_scan)
+    with pytest.raises(DataError, match=r"cannot be read: Permission denied\. Allow reading"):
+        da.load(tmp_path)
+
+
+def test_sub_folders_that_cannot_be_listed_are_named(images, monkeypatch):
+    for name in ("inner", "other"):
+        (images / "a" / name).mkdir()
+    scan = os.scandir
+    inside = ("inner", "other")
+    monkeypatch.setattr(
+        os, "scandir", lambda p: (refuse_scan if str(p).endswith(inside) else scan)(p)
+    )
+    with pytest.raises(DataError, match=r"a/inner: Permission denied, .*a/other: Permission"):
+        load(images)
+
+
+def test_links_to_folders_are_not_dropped_in_silence(images):
+    (images / "a" / "loop").symlink_to(images)
+    with pytest.raises(DataError, match="is a link to a folder, which is not followed"):
+        load(images)
+
+
+def test_what_is_passed_over_is_said(images):
+    (images / "a" / "Thumbs.db").write_text("x")
+    (images / "results").mkdir()
+    page = '<!doctype html>\n<meta name="generator" content="datassay 1">'
+    (images / "results" / "index.html").write_text(page)
+    train, _ = load(images)
+    assert train.class_names == ("a", "b")
+    (note,) = train.columns
+    assert note.read_as == "left out"
+    assert "2 files or folders that are no images: 'a/Thumbs.db', 'results'" in note.note
+
+
+@pytest.mark.parametrize(
+    "content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n", b"%PDF-1.4\n", b""]
+)
+def test_a_png_that_is_a_program_for_another_is_never_started(images, monkeypatch, content):
+    monkeypatch.setattr("subprocess.Popen", lambda *a, **k: pytest.fail("a program was started"))
+    (images / "a" / "x.png").write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.png cannot be read"):
+        load(images)
+
+
+def test_each_suffix_has_a_format_and_no_other_is_tried():
+    extensions = Image.registered_extensions()
+    assert {extensions[suffix] for suffix in SUFFIXES} == set(FORMATS)
+
+
+def png(width, height):
+    def part(kind, data):
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    head = part(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    body = part(b"IDAT", zlib.compress(b"\0" * 1000)) + part(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + head + body
+
+
+@pytest.mark.parametrize("side", [10_000, 60_000])
+def test_images_that_unpack_to_gigabytes(images, side):
+    (images / "a" / "x.png").write_bytes(png(side, side))
+    with pytest.raises(DataError, match=r"x\.png is too large"):
+        load(images)
+
+
+def test_images_of_several_frames(images):
+    frames = [Image.fromarray(RNG.integers(0, 255, (8, 8), dtype=np.uint8)) for _ in range(3)]
+    frames[0].save(images / "a" / "x.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(DataError, match="must hold one image; it holds 3 frames"):
+        load(images)
+
+
+def npy(header, body=b""):
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
+
+
+@pytest.mark.parametrize(
+    ("shape", "body"),
+    [("(1000000000000, 2)", b""), ("(10000000000,)", b""), ("(-1, -8)", b"\0" * 64), ("(4,)", b"")],
+)
+def test_headers_that_claim_what_is_not_there(tmp_path, shape, body):
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
+        archive.writestr("x.npy", npy(header, body))
+        archive.writestr("y.npy", npy(header, body))
+    with pytest.raises(DataError, match=r"t\.npz cannot be read: x must hold .* bytes"):
+        da.load(tmp_path / "t.npz")
+
+
+def test_what_does_not_fit_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "available_memory", lambda: 10_000.0)
+    np.savez_compressed(tmp_path / "t.npz", x=np.zeros((1000, 2)), y=np.arange(1000) % 2)
+    with pytest.raises(DataError, match=r"would take .* GB of memory; .* are free"):
+        da.load(tmp_path / "t.npz")
+    shape = b"".join(n.to_bytes(4, "big") for n in (1000, 8, 8))
+    images = gzip.compress(b"\0\0\x08\x03" + shape + b"\0" * 64000)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(images)
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(images)
+    with pytest.raises(DataError, match="would take"):
+        da.load(tmp_path)
+
+
+def test_strings_stored_once_that_would_fill_memory(tmp_path, monkeypatch):
+    words = pa.array(["ab " * 1000, "cd " * 1000])
+    coded = pa.DictionaryArray.from_arrays(pa.array(np.arange(2000) % 2, pa.int32()), words)
+    parquet.write_table(pa.table({"w": coded, "y": np.arange(2000) % 2}), tmp_path / "t.parquet")
+    monkeypatch.setattr(source, "available_memory", lambda: 5e6)
+    with pytest.raises(DataError, match=r"column 'w' would take 0\.0 GB"):
+        da.load(tmp_path / "t.parquet")
+
+
+def intact(tmp_path):
+    x, y = RNG.normal(size=(30, 2)), np.arange(30) % 2
+    table = pa.table({"u": x[:, 0], "w": [f"word{i} b" for i in range(30)], "y": y})
+    csv = "u,w,y\n" + "".join(f'{a:.3f},"w{i} ""q""",{i % 2}\r\n' for i, a in enumerate(x[:, 0]))
+    archive, columns = io.BytesIO(), io.BytesIO()
+    np.savez_compressed(archive, x=x, y=y, ids=[f"k{i}" for i in range(30)])
+    parquet.write_table(table, columns)
+    return {"t.npz": archive.getvalue(), "t.parquet": columns.getvalue(), "t.csv": csv.encode()}
+
+
+@pytest.mark.parametrize("name", ["t.npz", "t.parquet", "t.csv"])
+def test_damaged_files_raise_nothing_else(tmp_path, name):
+    content = intact(tmp_path)[name]
+    for k in range(150):
+        damaged = bytearray(content)
+        match k % 4:
+            case 0:
+                damaged = damaged[: RNG.integers(len(damaged))]
+            case 1:
+                damaged[RNG.integers(len(damaged))] ^= 1 << RNG.integers(8)
+            case 2:
+                at = RNG.integers(len(damaged))
+                damaged[at : at + 4] = RNG.bytes(4)
+            case 3:
+                at = RNG.integers(len(damaged))
+                damaged[at:at] = [b"\0", b'"', b"\xef\xbb\xbf", b"\n", b"\xff"][k % 5]
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            da.load(tmp_path / name)
+        except DataError as error:
+            assert "\n" not in str(error)
+
+
+def test_damaged_images_raise_nothing_else(images):
+    path = images / "a" / "0.png"
+    content = path.read_bytes()
+    for _ in range(100):
+        damaged = bytearray(content)
+        damaged[RNG.integers(len(damaged))] ^= 1 << RNG.integers(8)
+        path.write_bytes(damaged)
+        try:
+            load(images)
+        except DataError as error:
+            assert "\n" not in str(error)
