@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from datassay.report.write import write_pages
 
 # Arrays up to this size are in the summary too; all arrays are in result.npz.
 MOST_SHOWN = 12
+FILES = ("result.npz", "figures.json", "summary.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ def run_experiment(
     parameters: Mapping[str, Any],
     out: Path,
     progress: Progress = silent,
+    *,
+    overwrite: bool = False,
 ) -> Record:
     """Run one experiment and write its result to a folder of its name.
 
@@ -88,6 +91,7 @@ def run_experiment(
         out: DIR; writes DIR/NAME/summary.json, figures.json and result.npz (all arrays of the
             result): all files or none.
         progress: called by the experiment.
+        overwrite: whether files that we did not write, or that were changed, may be replaced.
 
     Returns:
         The record.
@@ -113,12 +117,12 @@ def run_experiment(
         values=shown,
         plots=tuple(_kept_plot(p) for p in experiment.plots(result)),
     )
-    writers = {
-        "result.npz": lambda to: np.savez(to, **arrays),
-        "figures.json": partial(_write_figures, record.plots),
-        "summary.json": lambda to: to.write_text(standard_json(summary(record)), "utf-8"),
-    }
-    write_pages(writers, out / experiment.name)
+    parts = (
+        lambda to: np.savez(to, **arrays),
+        standard_json([_drawn(plot) for plot in record.plots]),
+        standard_json(summary(record)),
+    )
+    write_pages(dict(zip(FILES, parts, strict=True)), out / experiment.name, overwrite=overwrite)
     return record
 
 
@@ -217,6 +221,5 @@ def _kept_plot(plot: Plot) -> KeptPlot:
     return KeptPlot(plot.title, plot.text, str(plot.figure.to_json()), plot.wide)
 
 
-def _write_figures(plots: tuple[KeptPlot, ...], to: Path) -> None:
-    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in plots]
-    to.write_text(json.dumps(drawn), "utf-8")
+def _drawn(plot: KeptPlot) -> dict[str, Any]:
+    return {**asdict(plot), "figure": json.loads(plot.figure)}
