@@ -112,9 +112,7 @@ def test_a_failure_leaves_earlier_results_intact(out, monkeypatch, failing, fail
 
 @pytest.mark.parametrize("failing", [*NAMES, MANIFEST])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, PermissionError(1, "not permitted")])
-def test_a_file_that_cannot_be_replaced_leaves_earlier_results(
-    out, monkeypatch, failing, failure
-):
+def test_a_file_that_cannot_be_replaced_leaves_earlier_results(out, monkeypatch, failing, failure):
     replace_file = place.os.replace
 
     def refuse(source, target):

@@ -21,6 +21,7 @@ from datassay.commands.options import add_command
 from datassay.commands.shell import (
     close_quietly,
     err_console,
+    open_standard_streams,
     out_console,
     say,
     stops_clearly,
@@ -83,6 +84,7 @@ def _tell_thread(failed: threading.ExceptHookArgs) -> None:
 
 def main() -> None:
     """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+    open_standard_streams()
     stops_clearly()
     threading.excepthook = _tell_thread
     for stream in (sys.stdout, sys.stderr):

@@ -106,18 +106,17 @@ def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
             status, line = _told(error)
             say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
             raise typer.Exit(status) from None
-        _check_printed()
 
     return guarded
 
 
-def _check_printed() -> None:
-    """Results are written, but who could not read where they are is told by the status."""
+def printed() -> bool:
+    """Whether all could be printed, or its reader had enough, as `head` has; says so if not."""
     if isinstance(out_stream.problem, BrokenPipeError) or out_stream.problem is None:
-        return
-    say(f"Error: the results are written, but their summary could not be printed: "
+        return True
+    say(f"Error: what was done is kept, but it could not be printed: "
         f"{_reason(out_stream.problem)}.", "red")  # fmt: skip
-    raise typer.Exit(1)
+    return False
 
 
 def _told(error: BaseException) -> tuple[int, str]:
@@ -130,8 +129,8 @@ def _told(error: BaseException) -> tuple[int, str]:
         return 128 + number, f"{what}. Earlier results are as they were."
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return BAD_INPUT, (
-            f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or inputs, "
-            "a smaller model, or --memory where the command has it."
+            f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
+            "inputs, a smaller model, or --memory where the command has it."
         )
     reason = f"{type(error).__name__}: {_reason(error)}{_place(error)}"
     if _frames(error, own=True):
@@ -190,6 +189,15 @@ def _stops() -> Iterator[signal.Signals]:
     return (getattr(signal, name) for name in names if hasattr(signal, name))
 
 
+def open_standard_streams() -> None:
+    """Keep a file of ours from taking the place of a standard stream that is closed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 def close_quietly() -> None:
     """Let Python's own end not complain of what could not be printed."""
     for name in ("stdout", "stderr"):
@@ -198,4 +206,4 @@ def close_quietly() -> None:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "w"))

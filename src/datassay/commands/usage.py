@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from datassay.commands.shell import ignore_stops, say
+from datassay.commands.shell import ignore_stops, out_stream, printed, say
 
 
 class OneLineGroup(TyperGroup):
@@ -19,6 +19,7 @@ class OneLineGroup(TyperGroup):
         """Run it; ends the process unless that is not wanted."""
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **extra)
+        out_stream.problem = None
         try:
             status = super().main(*args, standalone_mode=False, **extra)
         except typer.Abort:
@@ -33,7 +34,8 @@ class OneLineGroup(TyperGroup):
             if not hasattr(error, "format_message"):
                 raise
             self._tell(error)
-        sys.exit(status if isinstance(status, int) else 0)
+        whole = printed()
+        sys.exit(status if isinstance(status, int) and status else 0 if whole else 1)
 
     def _tell(self, error: Any) -> None:
         if type(error).__name__ != "NoArgsIsHelpError":  # that one has shown the help

@@ -119,7 +119,7 @@ def run_experiment(
     )
     parts = (
         lambda to: np.savez(to, **arrays),
-        standard_json([_drawn(plot) for plot in record.plots]),
+        json.dumps([_drawn(plot) for plot in record.plots], allow_nan=False),
         standard_json(summary(record)),
     )
     write_pages(dict(zip(FILES, parts, strict=True)), out / experiment.name, overwrite=overwrite)

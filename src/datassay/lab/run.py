@@ -13,6 +13,7 @@ from datassay.lab.experiment import Experiment
 from datassay.lab.parameters import parsed
 from datassay.lab.record import FILES, Record, kept, not_run, run_experiment
 from datassay.progress import Progress, silent
+from datassay.report.place import heal
 from datassay.report.write import check_writable
 
 ALL = "all"
@@ -77,6 +78,7 @@ def run_lab(
     for place, (e, parameters) in enumerate(asked):
         if len(asked) > 1:
             progress("experiments", place, len(asked))
+        heal(out / e.name)
         record = None if fresh else kept(e, parameters, out)
         if record is None:
             # A record's files are checked before the experiment, not after it.

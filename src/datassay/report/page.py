@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from datassay.errors import redacted
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
@@ -269,6 +270,14 @@ class Page:
     method: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     answer: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take credentials out of what can name a URL."""
+        own: dict[str, Any] = {name: redacted(getattr(self, name)) for name in ("title", "lead")}
+        own["facts"] = {name: redacted(value) for name, value in self.facts.items()}
+        own["warnings"] = tuple(redacted(warning) for warning in self.warnings)
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     @property
     def head(self) -> dict[str, object]:

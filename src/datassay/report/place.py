@@ -113,8 +113,8 @@ def heal(parent: Path) -> None:
     """Undo what a killed process left half done in a folder, and remove its leftovers.
 
     Args:
-        parent: an existing folder. What is not surely ours, or belongs to a process that lives,
-            stays.
+        parent: a folder; need not exist. What is not surely ours, or belongs to a process that
+            lives, stays.
 
     Raises:
         SettingError: earlier results cannot be put back, since other files stand there now.

@@ -51,10 +51,10 @@ def write_pages(parts: Mapping[str, Part], out: Path, *, overwrite: bool = False
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)
-                why = error if isinstance(error, SettingError) else _refused(out, error)
+                why = _refused(out, error) if isinstance(error, OSError) else error
                 raise SettingError(f"{why} The finished results are in {rescued}.") from error
     except OSError as error:
-        raise _refused(out, error) from error
+        raise SettingError(_refused(out, error)) from error
     return out / "index.html"
 
 
@@ -64,8 +64,8 @@ def _kept(out: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
 
 
-def _refused(out: Path, error: OSError) -> SettingError:
-    return SettingError(
+def _refused(out: Path, error: OSError) -> str:
+    return (
         f"out must be a folder with room for the results; writing to {out} failed: "
         f"{error.strerror or error}. Free space or choose another folder."
     )

@@ -17,7 +17,7 @@ from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.store.results import ResultStore
-from datassay.commands.facts import data_facts, noise_facts, seed_facts
+from datassay.commands.facts import data_facts, noise_facts, seed_facts, weights_facts
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -90,7 +90,8 @@ def run(
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
-    facts = _facts(train, val, settings, lin, loo) | _spoiled_facts(train, adversarial)
+    facts = _facts(train, val, settings, lin, loo) | weights_facts(models[0])
+    facts |= _spoiled_facts(train, adversarial)
     facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
