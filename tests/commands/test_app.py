@@ -371,7 +371,7 @@ BAD = {
     "dynamics": ([*GOOD, "--dynamics", "jump"], r"dynamics must be 'flow', .*; got 'jump'"),
     "lr": ([*GOOD, "--lr", "fast"], r"lr must be a number or 'auto'; got 'fast'"),
     "projection": ([*GOOD, "--projection", "²"], r"projection must be 'auto', .*; got '²'"),
-    "memory": ([*GOOD, "--memory", "-1"], r"memory must be a positive .*; got -1\. Leave it out"),
+    "memory": ([*GOOD, "--memory", "-1"], r"memory must be a positive, .*; got -1\. Leave it out"),
     "curve seeds": ([*GOOD, "--curve-seeds", "-1"], r"curve_seeds must be at least 0; got -1"),
     "noise": ([*GOOD, "--noise", "2"], r"must lie in \[0, 1\].*got 2\.0"),
     "noise kind": ([*GOOD, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),

@@ -17,6 +17,7 @@ from datassay.commands.usage import OnceCommand
 from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
 
+LARGEST = 2**53  # of a whole number
 OUT_HELP = "Folder for the results; made if it does not exist."
 OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or that were changed."
 
@@ -46,6 +47,7 @@ def _function(command: Command) -> Callable[..., None]:
                 given[name] = tuple(value) if isinstance(value, list) else value
             elif value is not None:  # not given: the field's own default stands
                 given[name] = spec.read(value)
+            _check_whole(name, given.get(name))
         command.start(given, folder)
 
     function.__name__ = command.name
@@ -62,6 +64,14 @@ def _output_parameters(command: Command) -> list[inspect.Parameter]:
         inspect.Parameter("out", kind, default=command.out, annotation=Annotated[str, out]),
         inspect.Parameter("overwrite", kind, default=False, annotation=Annotated[bool, overwrite]),
     ]
+
+
+def _check_whole(name: str, value: object) -> None:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise SettingError(
+            f"{name.replace('_', '-')} must be at most {LARGEST:,} in size, as floats count no "
+            f"further; got {value}."
+        )
 
 
 def _folder(out: str) -> Path:

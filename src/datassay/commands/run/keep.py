@@ -48,7 +48,7 @@ def keep_set(
     progress: Progress = silent,
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything."""
-    check_settings(settings)
+    check_settings(settings, len(train))
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
     issues = label_issues(lin, progress=progress) if wanted.drop_suspects else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from datassay.collect.engine.choose import check_engine
@@ -11,7 +12,7 @@ from datassay.errors import SettingError
 from datassay.score.attribution import check_top
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
-from datassay.score.information.average import FEWEST_DRAWS
+from datassay.score.information.average import FEWEST_DRAWS, check_memory
 from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
@@ -20,8 +21,8 @@ ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
 ATTRIBUTED_AT = ("start", "trained")
 
 
-def check_settings(settings: RunSettings) -> None:
-    """Refuse, before any work is done, what can be judged without the samples.
+def check_settings(settings: RunSettings, n_samples: int) -> None:
+    """Refuse, before any work is done, what can be judged by the number of samples.
 
     Raises:
         SettingError: a setting is outside its rule.
@@ -36,6 +37,7 @@ def check_settings(settings: RunSettings) -> None:
             f"subsets must be at least {FEWEST_DRAWS} a size, so that every sample is drawn twice, "
             f"or 0 for none; got {settings.subsets}."
         )
+    check_memory(settings.subsets, n_samples)
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
@@ -48,10 +50,10 @@ def check_settings(settings: RunSettings) -> None:
                 "rank_correlation chooses the projection, which must then be auto; got "
                 f"{settings.projection}. Leave one of them out."
             )
-    if settings.memory is not None and not settings.memory > 0:
+    if settings.memory is not None and not 0 < settings.memory < math.inf:
         raise SettingError(
-            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
-            "it out to use what is free."
+            f"memory must be a positive, finite number of gigabytes; got "
+            f"{settings.memory / 1e9:g}. Leave it out to use what is free."
         )
     # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
     named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}
