@@ -21,6 +21,13 @@ from datassay.errors import DatassayError, redacted
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
+# What torch and numpy say, not as MemoryError, of arrays that no memory holds.
+TOO_LARGE = (
+    "can't allocate memory",
+    "Storage size calculation overflowed",
+    "Maximum allowed dimension exceeded",
+    "array is too big",
+)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -127,7 +134,7 @@ def _told(error: BaseException) -> tuple[int, str]:
         number = getattr(error, "number", signal.SIGINT)
         what = "Interrupted" if number == signal.SIGINT else "Terminated"
         return 128 + number, f"{what}. Earlier results are as they were."
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+    if isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE):
         return BAD_INPUT, (
             f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
             "inputs, a smaller model, or --memory where the command has it."
