@@ -169,8 +169,9 @@ def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
     frames = traceback.extract_tb(error.__traceback__)
     if not own:
         return [f for f in frames if f.filename.startswith(ours)]
-    own_ = (f for f in frames if not f.filename.startswith((ours, *libraries, "<")))
-    return list(own_)
+    # Compiled libraries name their files without a folder.
+    named = [f for f in frames if os.path.isabs(f.filename)]
+    return [f for f in named if not f.filename.startswith((ours, *libraries))]
 
 
 def stops_clearly() -> None:

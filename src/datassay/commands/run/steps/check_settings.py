@@ -17,6 +17,7 @@ from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
 
+MOST_NETWORKS = 1000
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
 ATTRIBUTED_AT = ("start", "trained")
 
@@ -30,6 +31,11 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     if settings.curve_seeds < 0:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    if settings.curve_seeds > MOST_NETWORKS:
+        raise SettingError(
+            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
+            f"{settings.curve_seeds:,}."
         )
     _check_retraining(settings)
     if settings.subsets and settings.subsets < FEWEST_DRAWS:
