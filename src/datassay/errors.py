@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+HIDDEN = "***"
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+WHOLE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
+
 
 class DatassayError(ValueError):
     """Bad input. The message names the argument, the rule, the value got and the remedy.
 
-    The command line prints only the message and exits with status 2.
+    The command line prints only the message and exits with status 2. Credentials in URLs are
+    taken out of it.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(message))
 
 
 class DataError(DatassayError):
@@ -20,3 +30,27 @@ class ModelError(DatassayError):
 
 class SettingError(DatassayError):
     """A setting is outside its rule: a step size beyond stability, an unknown name."""
+
+
+def redacted(text: str, *, is_url: bool = False) -> str:
+    """A text that may be shown: URLs in it without user, password, query and fragment.
+
+    Args:
+        text: any.
+        is_url: whether all from the first URL on is that URL, spaces and quotes too.
+
+    Returns:
+        The text; `***` stands where a URL said who asks.
+    """
+    return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
+
+
+def _without_credentials(match: re.Match[str]) -> str:
+    scheme, _, rest = match[0].partition("://")
+    host = rest.split("/")[0]
+    # A secret key may hold a slash: what follows a colon and is no port is a password.
+    has_password = ":" in host and not host.rpartition(":")[2].isdigit()
+    if "@" in host or ("@" in rest and has_password):
+        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
+    place = re.split(r"[?#]", rest, maxsplit=1)
+    return f"{scheme}://{place[0]}" + (f"?{HIDDEN}" if len(place) > 1 else "")

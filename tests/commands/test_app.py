@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from datassay.commands.run import job
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from datassay.report.write import write_pages
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 
 COMMANDS = ["run", "score", "summarize"]
 SMALL = ["--model", "mlp:width=16"]
@@ -70,7 +71,7 @@ def test_version_is_told_without_a_command():
 
 def test_run_writes_its_files_and_names_the_page_last(here):
     result = succeed("run", "iris", *SMALL, "--curve-seeds", 1, "--out", "deep/report")
-    assert sorted(p.name for p in Path("deep/report").iterdir()) == FILES
+    assert listed(Path("deep/report")) == FILES
     assert result.stdout.splitlines()[-1] == "deep/report/index.html"
     for title in ("Most informative", "Least informative", "label error", "after removing half"):
         assert title in result.stdout
@@ -132,7 +133,7 @@ def test_summarize_keeps_the_fraction(here, how):
     assert len(columns("out/keep.parquet")["id"]) == 36
     facts = json.loads(Path("out/keep.json").read_text())
     assert (facts["kept"], facts["train"], facts["iterative"]) == (36, 120, bool(how))
-    assert sorted(p.name for p in Path("out").iterdir()) == ["keep.json", "keep.parquet"]
+    assert listed(Path("out")) == ["keep.json", "keep.parquet"]
 
 
 def test_attribution_joins_training_to_validation_samples(here):
@@ -192,7 +193,7 @@ def test_several_targets_are_attributed_by_their_loss(here):
     [
         ["--smoothing", "isotropic", "--sigma", 0.5],
         ["--smoothing", "fisher"],
-        ["--smoothing", "sgd", "--batch-size", 8, "--weight-decay", 0.1],
+        ["--smoothing", "sgd", "--batch-size", 8],
     ],
     ids=["isotropic", "fisher", "sgd"],
 )
@@ -370,7 +371,7 @@ BAD = {
     "dynamics": ([*GOOD, "--dynamics", "jump"], r"dynamics must be 'flow', .*; got 'jump'"),
     "lr": ([*GOOD, "--lr", "fast"], r"lr must be a number or 'auto'; got 'fast'"),
     "projection": ([*GOOD, "--projection", "²"], r"projection must be 'auto', .*; got '²'"),
-    "memory": ([*GOOD, "--memory", "-1"], r"memory must be a positive .*; got -1\. Leave it out"),
+    "memory": ([*GOOD, "--memory", "-1"], r"memory must be a positive, .*; got -1\. Leave it out"),
     "curve seeds": ([*GOOD, "--curve-seeds", "-1"], r"curve_seeds must be at least 0; got -1"),
     "noise": ([*GOOD, "--noise", "2"], r"must lie in \[0, 1\].*got 2\.0"),
     "noise kind": ([*GOOD, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
@@ -477,9 +478,7 @@ def test_as_a_program_bad_input_leaves_no_traceback(here):
 
 def test_interrupting_leaves_earlier_results(here):
     out = here / "out"
-    out.mkdir()
-    for name in FILES:
-        (out / name).write_text(f"an earlier {name}")
+    write_pages({name: f"an earlier {name}" for name in FILES}, out)
     before = {p: p.read_bytes() for p in out.iterdir()}
     process = command("run", "digits", "--out", "out")
     assert process.stderr is not None

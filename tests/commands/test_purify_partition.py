@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 from helpers.mixtures import two_rules
 
 PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
@@ -51,7 +51,7 @@ def purified(data, tmp_path_factory):
 
 def test_purify_writes_its_files_and_names_the_page_last(purified):
     out, result = purified
-    assert sorted(p.name for p in out.iterdir()) == PURIFIED
+    assert listed(out) == PURIFIED
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("samples removed", "precision of removal", "the same, ours alone", "held_out"):
         assert word in result.stdout
@@ -128,7 +128,7 @@ def divided(data, tmp_path_factory):
 
 def test_partition_writes_its_files_and_names_the_page_last(divided):
     out, result = divided
-    assert sorted(p.name for p in out.iterdir()) == BLOCKS
+    assert listed(out) == BLOCKS
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("block 0", "together", "entropy", "held-out", "adjusted Rand", "true blocks"):
         assert word in result.stdout

@@ -1,6 +1,7 @@
 """Calls of the command line, and what they must print."""
 
 import re
+from pathlib import Path
 
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
@@ -24,6 +25,13 @@ def succeed(*args):
     result = invoke(*args)
     assert result.exit_code == 0, result.output
     return result
+
+
+def listed(folder):
+    """Names of the results in a folder; the manifest of what we wrote stands beside them."""
+    names = sorted(p.name for p in Path(folder).iterdir())
+    assert ".datassay.json" in names
+    return [name for name in names if name != ".datassay.json"]
 
 
 def columns(path):

@@ -135,6 +135,19 @@ def test_it_loads_in_silence_and_draws_every_figure(browser, page):
     assert browser.execute_script(bars) > 50
 
 
+def test_code_that_the_page_did_not_come_with_does_not_run(browser, page, tmp_path):
+    html = page.read_text(encoding="utf-8")
+    planted = "<script>window.planted = 1</script><p onclick='planted = 2' style='color: red'>x</p>"
+    path = tmp_path / "index.html"
+    path.write_text(html.replace("<footer", f"{planted}<footer"), encoding="utf-8")
+    opened(browser, path)
+    browser.execute_script("document.querySelector('[onclick]').click()")
+    assert browser.execute_script("return window.planted") is None
+    colour = "return getComputedStyle(document.querySelector('[onclick]')).color"
+    assert browser.execute_script(colour) != "rgb(255, 0, 0)"
+    assert "'unsafe-inline'" not in html and "script-src 'sha256-" in html
+
+
 def test_a_class_named_script_is_shown_and_does_not_run(browser, page):
     from selenium.common.exceptions import NoAlertPresentException
 

@@ -236,3 +236,12 @@ def test_digits_reach_the_published_figures(kind, rate, before, after):
     assert auroc(wrong, issues.score) >= after
     hits = (issues.is_issue & wrong).sum()
     assert hits / issues.is_issue.sum() >= 0.9 and hits / wrong.sum() >= 0.8
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6])
+def test_too_few_samples_make_no_suspects(n):
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    samples, _ = load((x, np.arange(n) % 2, x, np.arange(n) % 2))
+    issues = label_issues(collect(build_model("mlp:width=8", samples, seed=0), samples))
+    assert (issues.score > 0).any()
+    assert issues.is_issue.any() == (n >= 6)

@@ -7,6 +7,7 @@ import logging
 import os
 import pkgutil
 import sys
+import threading
 import warnings
 from importlib import import_module
 from typing import Annotated
@@ -17,7 +18,15 @@ from rich.logging import RichHandler
 import datassay
 from datassay.commands.command import Command
 from datassay.commands.options import add_command
-from datassay.commands.shell import err_console, out_console
+from datassay.commands.shell import (
+    close_quietly,
+    err_console,
+    open_standard_streams,
+    out_console,
+    say,
+    stops_clearly,
+)
+from datassay.commands.usage import OneLineGroup
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -26,6 +35,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
     name="datassay",
+    cls=OneLineGroup,
     help="Which training samples matter, and what to do about it.",
     no_args_is_help=True,
     add_completion=False,
@@ -68,12 +78,22 @@ for _command in commands():
     add_command(app, _command)
 
 
+def _tell_thread(failed: threading.ExceptHookArgs) -> None:
+    say(f"Error in a thread of its own: {failed.exc_type.__name__}: {failed.exc_value}", "red")
+
+
 def main() -> None:
     """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+    open_standard_streams()
+    stops_clearly()
+    threading.excepthook = _tell_thread
     for stream in (sys.stdout, sys.stderr):
         # A label that the terminal's (or the pipe's) encoding lacks must not end a finished run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    app()
+    try:
+        app()
+    finally:
+        close_quietly()

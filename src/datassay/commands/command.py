@@ -8,6 +8,7 @@ gives the tables, texts and other files beside the page. Options are read off th
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
 from datassay.commands.shell import err_console, out_console
+from datassay.errors import redacted
 
 if TYPE_CHECKING:
     from datassay.report.page import Page
 
 PAGE = "index.html"
+READ = ("data", "data_option", "folders")  # settings that name what may be a folder to read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ class Command:
         """Check, load, compute, write, print.
 
         Args:
-            given: field name → value, of all groups.
+            given: field name → value, of all groups, and `overwrite`.
             out: folder of the results.
 
         Raises:
@@ -65,8 +68,8 @@ class Command:
 
         settings = read(self.settings, given)
         names = (*self.part("files", given).FILES, PAGE)
-        check_outputs(out, names, given.values())
-        check_writable(out, names)
+        check_outputs(out, names, given.values(), _folders(given))
+        check_writable(out, names, overwrite=given["overwrite"])
         sets = self.sets(given)
         self.finish(sets, settings, given, out)
 
@@ -95,8 +98,10 @@ class Command:
         """Compute with progress shown, write all files or none, print the answer."""
         from datassay.commands.terminal import ProgressDisplay
 
+        here = Path.cwd()
         with ProgressDisplay(err_console) as progress:
             findings = self.compute(sets, settings, given, progress)
+            os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
             page, path = self.write(findings, given, out)
         self.show(findings, settings, page, path)
 
@@ -112,7 +117,7 @@ class Command:
 
         Args:
             findings: of the job.
-            given: field name → value, of all groups.
+            given: field name → value, of all groups, and `overwrite`.
             out: folder of the results; other files in it stay.
 
         Returns:
@@ -126,8 +131,8 @@ class Command:
 
         page = self.part("page", given).page(findings)
         parts = self.part("files", given).files(findings, page)
-        # The page comes last into place, so that a new page never stands beside older tables.
-        return page, write_pages({**parts, PAGE: render(page)}, out)
+        overwrite = given.get("overwrite", False)
+        return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:
@@ -138,7 +143,14 @@ def read(cls: type, given: Mapping[str, Any]) -> Any:
 
 
 def command_line() -> str:
-    """The command that this process was started with, quoted for a shell."""
+    """The command that this process was started with, quoted for a shell, no credentials in it."""
     import shlex
 
-    return shlex.join(["datassay", *sys.argv[1:]])
+    return shlex.join(["datassay", *(redacted(word, is_url=True) for word in sys.argv[1:])])
+
+
+def _folders(given: Mapping[str, Any]) -> list[str | Path]:
+    """What is read and may be a folder."""
+    values = [given.get(name) for name in READ]
+    several = [value if isinstance(value, tuple) else (value,) for value in values if value]
+    return [one for some in several for one in some]

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import version
+from pathlib import Path
 
+from torch import nn
+
+from datassay.collect.store.manifest import model_fingerprint, samples_fingerprint
 from datassay.data.samples import SampleSet, wrong_labels
+from datassay.report.manifest import sha256
+
+DIGITS = 16  # of a digest, as pages show it
 
 
 def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
-    """Which samples, and where the validation part is from."""
+    """Which samples, where the validation part is from, and digests of inputs, targets and ids."""
     part = "split off" if val.split_off else "given"
     sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
-    return {"Data": f"{train.name}: {sizes}"}
+    first, second = (samples_fingerprint(part)[:DIGITS] for part in (train, val))
+    digests = {"Data SHA-256": f"training {first}, validation {second}"}
+    return {"Data": f"{train.name}: {sizes}"} | digests
+
+
+def weights_facts(model: nn.Module) -> dict[str, str]:
+    """Which weights and buffers a network starts from."""
+    return {"Weights SHA-256": str(model_fingerprint(model)["weights"])[:DIGITS]}
+
+
+def file_digest(path: Path) -> str:
+    """Which content a file has, ready to show."""
+    return f"SHA-256 {sha256(path)[:DIGITS]}"
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:

@@ -95,8 +95,8 @@ def whole_auto_or_none(text: str, name: str, kind: str = "a whole number") -> in
     """A whole number, "auto", or None for "none"; anything else is a SettingError."""
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"
-    if not text.isdecimal():
-        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text!r}.")
+    if not text.isdecimal() or len(text) > 15:
+        raise SettingError(f"{name} must be 'auto', 'none' or {kind}; got {text[:60]!r}.")
     return int(text)
 
 

@@ -13,14 +13,19 @@ import typer
 
 from datassay.commands.command import Command
 from datassay.commands.shell import exits_clearly
+from datassay.commands.usage import OnceCommand
+from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
 
+LARGEST = 2**53  # of a whole number
 OUT_HELP = "Folder for the results; made if it does not exist."
+OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or that were changed."
 
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line; its options are read off its settings."""
-    app.command(command.name, help=command.help)(exits_clearly(_function(command)))
+    add = app.command(command.name, help=command.help, cls=OnceCommand)
+    add(exits_clearly(_function(command)))
 
 
 def _function(command: Command) -> Callable[..., None]:
@@ -30,13 +35,11 @@ def _function(command: Command) -> Callable[..., None]:
     }
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
-    out = Annotated[Path, typer.Option(help=OUT_HELP)]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters.append(inspect.Parameter("out", kind, default=Path(command.out), annotation=out))
+    parameters += _output_parameters(command)
 
     def function(**options: Any) -> None:
-        folder = options.pop("out")
-        given = {}
+        folder = _folder(options.pop("out"))
+        given: dict[str, Any] = {"overwrite": options.pop("overwrite")}
         for name, value in options.items():
             cls, spec = declared[name]
             if spec.read is None:
@@ -44,12 +47,37 @@ def _function(command: Command) -> Callable[..., None]:
                 given[name] = tuple(value) if isinstance(value, list) else value
             elif value is not None:  # not given: the field's own default stands
                 given[name] = spec.read(value)
+            _check_whole(name, given.get(name))
         command.start(given, folder)
 
     function.__name__ = command.name
     function.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     function.__annotations__ = {p.name: p.annotation for p in parameters}
     return function
+
+
+def _output_parameters(command: Command) -> list[inspect.Parameter]:
+    """The options of every command: where its results go, and what they may replace there."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    out, overwrite = typer.Option(help=OUT_HELP), typer.Option("--overwrite", help=OVERWRITE_HELP)
+    return [
+        inspect.Parameter("out", kind, default=command.out, annotation=Annotated[str, out]),
+        inspect.Parameter("overwrite", kind, default=False, annotation=Annotated[bool, overwrite]),
+    ]
+
+
+def _check_whole(name: str, value: object) -> None:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise SettingError(
+            f"{name.replace('_', '-')} must be at most {LARGEST:,} in size, as floats count no "
+            f"further; got {value}."
+        )
+
+
+def _folder(out: str) -> Path:
+    if not out.strip():  # Path("") is the current folder
+        raise SettingError(f"out must name a folder; got {out!r}. Write . for the current one.")
+    return Path(out)
 
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:

@@ -3,31 +3,215 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import signal
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
-from datassay.errors import DatassayError
+from datassay.errors import DatassayError, redacted
 
+LONGEST = 2000  # characters of an error line
+BAD_INPUT, BUG = 2, 70
+# What torch and numpy say, not as MemoryError, of arrays that no memory holds.
+TOO_LARGE = (
+    "can't allocate memory",
+    "Storage size calculation overflowed",
+    "Maximum allowed dimension exceeded",
+    "array is too big",
+)
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks to stop; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Stream:
+    """Standard output or error: a failure to print is noted, and ends no run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problem: Exception | None = None
+
+    def write(self, text: str) -> int:
+        return self._try("write", text) or 0
+
+    def flush(self) -> None:
+        self._try("flush")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(sys, self.name) or sys.__stdin__, name)
+
+    def _try(self, what: str, *args: str) -> Any:
+        stream = getattr(sys, self.name)
+        if stream is None:  # closed before Python started
+            self.problem = self.problem or OSError("it is closed")
+            return None
+        try:
+            return getattr(stream, what)(*args)
+        except (OSError, ValueError) as error:  # full, gone, or closed by a model's code
+            self.problem = error
+            return None
+
+
+class _PlainConsole(Console):
+    """A console to which no text can give commands: what is not printable is replaced."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Every line to the terminal passes here, in the end."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+def printable(text: str) -> str:
+    """The text on its lines, without characters that a terminal would take as commands."""
+    return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)
+
+
+out_stream, err_stream = _Stream("stdout"), _Stream("stderr")
 # What a user named (a file, a class) prints as it is: no markup, no :emoji:, no coloured numbers.
-out_console = Console(markup=False, emoji=False, highlight=False)
-err_console = Console(markup=False, emoji=False, highlight=False, stderr=True)
+out_console = _PlainConsole(file=out_stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
+err_console = _PlainConsole(file=err_stream, markup=False, emoji=False, highlight=False)  # pyright: ignore[reportArgumentType]
+
+
+def say(text: str, style: str = "") -> None:
+    """Print one line on standard error: credentials hidden, not longer than a message may be."""
+    line = printable(" ".join(redacted(text).split()))
+    if len(line) > LONGEST:
+        line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+    err_console.print(Text(line, style=style), soft_wrap=True)
 
 
 def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
-    """Bad input: one line and status 2. Interruption: one line and status 130. No traceback."""
+    """Bad input: one line and status 2. A signal: one line and 128 + its number. No traceback."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
-        except DatassayError as error:
-            err_console.print(f"Error: {error}", style="red", soft_wrap=True)
-            raise typer.Exit(2) from error
-        except KeyboardInterrupt as stop:
-            err_console.print("Interrupted. Earlier results are as they were.")
-            raise typer.Exit(130) from stop
+        except (typer.Exit, typer.Abort):
+            raise
+        except BaseException as error:
+            if isinstance(error, Exception) and sys.flags.dev_mode:
+                raise
+            ignore_stops()
+            status, line = _told(error)
+            say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
+            raise typer.Exit(status) from None
 
     return guarded
+
+
+def printed() -> bool:
+    """Whether all could be printed, or its reader had enough, as `head` has; says so if not."""
+    if isinstance(out_stream.problem, BrokenPipeError) or out_stream.problem is None:
+        return True
+    say(f"Error: what was done is kept, but it could not be printed: "
+        f"{_reason(out_stream.problem)}.", "red")  # fmt: skip
+    return False
+
+
+def _told(error: BaseException) -> tuple[int, str]:
+    """Exit status and line of what ended a command."""
+    if isinstance(error, DatassayError):
+        return BAD_INPUT, f"Error: {error}"
+    if isinstance(error, KeyboardInterrupt):
+        number = getattr(error, "number", signal.SIGINT)
+        what = "Interrupted" if number == signal.SIGINT else "Terminated"
+        return 128 + number, f"{what}. Earlier results are as they were."
+    if isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE):
+        return BAD_INPUT, (
+            f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
+            "inputs, a smaller model, or --memory where the command has it."
+        )
+    reason = f"{type(error).__name__}: {_reason(error)}{_place(error)}"
+    if _frames(error, own=True):
+        return BAD_INPUT, f"Error: code that is not datassay's must not fail; it raised {reason}."
+    return BUG, (
+        f"Error: a bug of datassay: {reason}. Please report it; with PYTHONDEVMODE=1 the same "
+        "command shows the whole traceback."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error) or "nothing said"
+
+
+def _place(error: BaseException) -> str:
+    """Where an error came from: the user's own code if any took part, else ours."""
+    frames = _frames(error, own=True) or _frames(error, own=False)
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f" ({last.filename}, line {last.lineno}, in {last.name})"
+
+
+def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
+    """The frames of an error in a user's own code, or those in datassay."""
+    ours = str(Path(__file__).parents[1])
+    paths = sysconfig.get_paths()
+    libraries = tuple(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    frames = traceback.extract_tb(error.__traceback__)
+    if not own:
+        return [f for f in frames if f.filename.startswith(ours)]
+    # Compiled libraries name their files without a folder.
+    named = [f for f in frames if os.path.isabs(f.filename)]
+    return [f for f in named if not f.filename.startswith((ours, *libraries))]
+
+
+def stops_clearly() -> None:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped(number)
+
+    for number in _stops():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
+            signal.signal(number, stop)
+
+
+def ignore_stops() -> None:
+    """While a stopped command cleans up, a second signal must not stop that; not without `main`."""
+    if callable(signal.getsignal(signal.SIGTERM)):
+        for number in _stops():
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _stops() -> Iterator[signal.Signals]:
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    return (getattr(signal, name) for name in names if hasattr(signal, name))
+
+
+def open_standard_streams() -> None:
+    """Keep a file of ours from taking the place of a standard stream that is closed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def close_quietly() -> None:
+    """Let Python's own end not complain of what could not be printed."""
+    for name in ("stdout", "stderr"):
+        try:
+            stream = getattr(sys, name)
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            setattr(sys, name, open(os.devnull, "w"))

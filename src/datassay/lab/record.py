@@ -27,6 +27,7 @@ from datassay.report.write import write_pages
 SEAL = "seal"
 # Arrays up to this size are in the summary too; all arrays are in result.npz.
 MOST_SHOWN = 12
+FILES = ("result.npz", "figures.json", "summary.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ def run_experiment(
     parameters: Mapping[str, Any],
     out: Path,
     progress: Progress = silent,
+    *,
+    overwrite: bool = False,
 ) -> Record:
     """Run one experiment and write its result to a folder of its name.
 
@@ -90,6 +93,7 @@ def run_experiment(
         out: DIR; writes DIR/NAME/summary.json, figures.json and result.npz (all arrays of the
             result): all files or none.
         progress: called by the experiment.
+        overwrite: whether files that we did not write, or that were changed, may be replaced.
 
     Returns:
         The record.
@@ -117,13 +121,12 @@ def run_experiment(
     )
     drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in record.plots]
     written = json.loads(standard_json(summary(record)))
-    sealed = written | {SEAL: _seal(written, drawn)}
-    writers = {
-        "result.npz": lambda to: np.savez(to, **arrays),
-        "figures.json": lambda to: to.write_text(json.dumps(drawn), "utf-8"),
-        "summary.json": lambda to: to.write_text(standard_json(sealed), "utf-8"),
-    }
-    write_pages(writers, out / experiment.name)
+    parts = (
+        lambda to: np.savez(to, **arrays),
+        json.dumps(drawn, allow_nan=False),
+        standard_json(written | {SEAL: _seal(written, drawn)}),
+    )
+    write_pages(dict(zip(FILES, parts, strict=True)), out / experiment.name, overwrite=overwrite)
     return record
 
 

@@ -11,8 +11,10 @@ from datassay.errors import SettingError
 from datassay.lab.catalog import experiment, experiments
 from datassay.lab.experiment import Experiment
 from datassay.lab.parameters import parsed
-from datassay.lab.record import Record, kept, not_run, run_experiment
+from datassay.lab.record import FILES, Record, kept, not_run, run_experiment
 from datassay.progress import Progress, silent
+from datassay.report.place import heal
+from datassay.report.write import check_writable
 
 ALL = "all"
 
@@ -53,6 +55,7 @@ def run_lab(
     out: Path,
     *,
     fresh: bool = False,
+    overwrite: bool = False,
     progress: Progress = silent,
 ) -> Iterator[Record]:
     """Run experiments; reuse kept results.
@@ -61,6 +64,7 @@ def run_lab(
         asked: from `chosen`.
         out: folder; each experiment writes its result to a folder of its name when it ends.
         fresh: if True, run again what is kept.
+        overwrite: whether files that we did not write, or that were changed, may be replaced.
         progress: called by the experiments, with "name: step".
 
     Yields:
@@ -68,25 +72,34 @@ def run_lab(
         its record and the others run.
 
     Raises:
-        SettingError: a parameter is out of range, or a single experiment lacks a library.
+        SettingError: a parameter is out of range, a single experiment lacks a library, or a file
+            in the way is not ours.
     """
     for place, (e, parameters) in enumerate(asked):
         if len(asked) > 1:
             progress("experiments", place, len(asked))
+        heal(out / e.name)
         record = None if fresh else kept(e, parameters, out)
         if record is None:
-            record = _run_one(e, parameters, out, len(asked) == 1, progress)
+            # A record's files are checked before the experiment, not after it.
+            check_writable(out / e.name, FILES, overwrite=overwrite)
+            record = _run_one(e, parameters, out, len(asked) == 1, overwrite, progress)
         yield record
 
 
 def _run_one(
-    e: Experiment, parameters: dict[str, Any], out: Path, alone: bool, progress: Progress
+    e: Experiment,
+    parameters: dict[str, Any],
+    out: Path,
+    alone: bool,
+    overwrite: bool,
+    progress: Progress,
 ) -> Record:
     def report(step: str, done: int, total: int) -> None:
         progress(f"{e.name}: {step}", done, total)
 
     try:
-        return run_experiment(e, parameters, out, report)
+        return run_experiment(e, parameters, out, report, overwrite=overwrite)
     except SettingError as error:
         if alone:
             raise

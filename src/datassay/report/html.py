@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +17,9 @@ from datassay.report.columns import columns_section
 from datassay.report.page import Gallery, Page, Partial
 
 TEMPLATES = Path(__file__).parent / "templates"
+# What plotly sets as text, not by rules: the look of maps, which we do not draw, and of markup.
+PLOTLY_ELEMENTS = re.compile(r"\.textContent='(\.[^'\\]*)'")
+PLOTLY_ATTRIBUTES = ("font-size:70%", "font-weight:bold")
 
 
 def render(page: Page) -> str:
@@ -39,19 +46,46 @@ def render(page: Page) -> str:
     )
     page = replace(page, sections=(*page.sections, *columns_section(page.columns)))
     environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
+    css, plotly = _own("page.css"), _lines(get_plotlyjs())
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
+    js = "".join(_own(name) for name in _scripts(page, gallery))
     html = environment.get_template("page.html").render(
         page=page,
         tags=[tag(one) for one in page.advice],
         figures={f.name: (markup(script_json(f.json)), f.text)
                  for f in page.figures},
         gallery_view=gallery.advice_view if gallery else "",
-        css=markup(_own("page.css")),
-        plotly=markup(get_plotlyjs()),
-        js=markup("".join(_own(name) for name in _scripts(page, gallery))),
+        css=markup(css),
+        plotly=markup(plotly),
+        js=markup(js),
+        policy=policy(css, plotly, js),
         **_footer(page),
     )  # fmt: skip
     return html.lstrip()
+
+
+def policy(css: str, plotly: str, own: str) -> str:
+    """A content security policy: no network, and of code and style only what the page came with.
+
+    Args:
+        css: content of the page's style element.
+        plotly: content of its first script element, plotly's code.
+        own: content of its second, ours.
+
+    Returns:
+        The policy. Beside our own style it lets plotly add the style elements that its code holds,
+        one that is empty and filled by rules, and the style attributes of <sup>, <sub> and <b>.
+    """
+    styles = _hashes([css, "", *PLOTLY_ELEMENTS.findall(plotly), *PLOTLY_ATTRIBUTES])
+    return (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
+        f"style-src 'unsafe-hashes' {styles}; script-src {_hashes([plotly, own])}"
+    )
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def script_json(value: object) -> str:
@@ -101,4 +135,9 @@ def _footer(page: Page) -> dict[str, object]:
 
 
 def _own(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    return _lines((TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def _lines(text: str) -> str:
+    """As a browser reads it, and hashes it: line ends are line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

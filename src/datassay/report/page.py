@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from datassay.data.samples import Column
+from datassay.errors import redacted
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
@@ -272,6 +273,14 @@ class Page:
     files: Mapping[str, str] = field(default_factory=dict)
     answer: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take credentials out of what can name a URL."""
+        own: dict[str, Any] = {name: redacted(getattr(self, name)) for name in ("title", "lead")}
+        own["facts"] = {name: redacted(value) for name, value in self.facts.items()}
+        own["warnings"] = tuple(redacted(warning) for warning in self.warnings)
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     @property
     def head(self) -> dict[str, object]:

@@ -3,71 +3,72 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from datassay.errors import SettingError
+from datassay.report.manifest import sha256, write_manifest, written
+from datassay.report.place import NEW, heal, place, refuse_foreign, staging
 
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 
+ROOM = 8_000_000  # bytes: a page, which holds plotly, and small tables
 
-def write_pages(parts: Mapping[str, Part], out: Path) -> Path:
+
+def write_pages(parts: Mapping[str, Part], out: Path, *, overwrite: bool = False) -> Path:
     """Write tables, texts and other files, all of them or none.
 
     Every file is completed in a temporary folder on the same disk, then moved into place. Where
-    one cannot be moved, those that stood there before are put back.
+    one cannot be moved, those that stood there before are put back. `.datassay.json` beside the
+    files lists their digests: only what it lists, and is unchanged since, is replaced.
 
     Args:
-        parts: file name → a table, written as Parquet, a text, or what writes the file to a path;
-            moved into place in this order.
-        out: the folder; made where it does not exist.
+        parts: file name → a table, written as Parquet, a text, or what writes the file to a path.
+        out: the folder; made where it does not exist. Other files in it stay.
+        overwrite: whether files that we did not write may be replaced, too.
 
     Returns:
         The path of the page.
 
     Raises:
-        SettingError: the folder cannot be written, or the disk is full.
+        SettingError: the folder cannot be written, the disk is full, or a file in the way is not
+            ours. What was finished then stays in a folder of its own, which the message names.
     """
-    check_writable(out, parts)
+    check_writable(out, parts, overwrite=overwrite)
+    place_at = Path(os.path.abspath(out))
+    # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
+    parent = place_at if place_at.is_dir() else place_at.parent
     try:
-        # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
-        parent = out if out.is_dir() else out.parent
         parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=parent) as folder:
-            new, old = Path(folder, "new"), Path(folder, "old")
-            new.mkdir()
-            old.mkdir()
+        with staging(parent) as folder:
             for name, part in parts.items():
-                write_part(part, new / name)
-            out.mkdir(exist_ok=True)
-            _replace(new, old, out, parts)
+                write_part(part, folder / NEW / name)
+            write_manifest(folder / NEW, _kept(place_at, parts))
+            try:
+                place(folder, place_at, overwrite)
+            except (OSError, SettingError) as error:
+                rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
+                os.rename(folder / NEW, rescued)
+                why = _refused(out, error) if isinstance(error, OSError) else error
+                raise SettingError(f"{why} The finished results are in {rescued}.") from error
     except OSError as error:
-        raise SettingError(
-            f"out must be a folder with room for the results; writing to {out} failed: "
-            f"{error.strerror or error}. Free space or choose another folder."
-        ) from error
+        raise SettingError(_refused(out, error)) from error
     return out / "index.html"
 
 
-def _replace(new: Path, old: Path, out: Path, names: Iterable[str]) -> None:
-    """Move every new file into place; after a failure the old ones stand there again."""
-    touched = []
-    try:
-        for name in names:
-            touched.append(name)
-            if os.path.lexists(out / name):
-                os.replace(out / name, old / name)
-            os.replace(new / name, out / name)
-    except BaseException:  # an interruption, too
-        for name in touched:
-            if os.path.lexists(old / name):
-                os.replace(old / name, out / name)
-            elif not os.path.lexists(new / name):
-                (out / name).unlink(missing_ok=True)
-        raise
+def _kept(out: Path, names: Iterable[str]) -> dict[str, str]:
+    """What an earlier run wrote that stays, unchanged, beside files of these names."""
+    stay = {name: digest for name, digest in written(out).items() if name not in set(names)}
+    return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
+
+
+def _refused(out: Path, error: OSError) -> str:
+    return (
+        f"out must be a folder with room for the results; writing to {out} failed: "
+        f"{error.strerror or error}. Free space or choose another folder."
+    )
 
 
 def write_part(part: Part, path: Path) -> None:
@@ -75,29 +76,35 @@ def write_part(part: Part, path: Path) -> None:
     import pyarrow.parquet as pq
 
     if isinstance(part, str):
-        path.write_text(part, encoding="utf-8")
+        # What UTF-8 cannot hold, such as half a surrogate pair, must not end a finished run.
+        path.write_text(part, encoding="utf-8", errors="backslashreplace")
     elif callable(part):
         part(path)
     else:
         pq.write_table(part, path)
 
 
-def check_writable(out: Path, names: Iterable[str]) -> None:
+def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) -> None:
     """Refuse, before any work is done, a folder that the results could not go to.
+
+    What a killed run left half done there is undone first.
 
     Args:
         out: the folder, which need not exist yet.
         names: of the files that will go there.
+        overwrite: whether files that we did not write may be replaced.
 
     Raises:
-        SettingError: `out` or a folder above it is a file, one of its result names is taken by
-            a folder, or nothing can be written there.
+        SettingError: `out` or a folder above it is no folder, one of its result names is taken by
+            a folder or by a file that we did not write, or nothing can be written there.
     """
-    nearest = next(path for path in (out, *out.absolute().parents) if _exists(path))
+    check_name(out)
+    nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
     if not nearest.is_dir():
         raise SettingError(
             f"out must be a folder; got {out}, but {nearest} is a file. Choose another folder."
         )
+    names = list(names)
     for name in names:
         if (out / name).is_dir():
             raise SettingError(
@@ -105,30 +112,90 @@ def check_writable(out: Path, names: Iterable[str]) -> None:
                 "Move it away or choose another folder."
             )
     try:
+        heal(nearest)
+        if not overwrite:
+            refuse_foreign(out, names)
         # Trying is the only honest test: permission bits say nothing to root or on a full disk.
-        with tempfile.TemporaryDirectory(prefix=".datassay-", dir=nearest):
-            pass
+        with staging(nearest) as folder, (folder / NEW / "room").open("wb") as file:
+            _reserve(file.fileno())
     except OSError as error:
         raise SettingError(
-            f"out must be a folder that can be written; got {out}, and {nearest} refuses: "
-            f"{error.strerror or error}. Choose another folder or change its permissions."
+            f"out must be a folder that can be written, with {ROOM / 1e6:.0f} MB to spare; got "
+            f"{out}, and {nearest} refuses: {error.strerror or error}. Free space, choose another "
+            "folder or change its permissions."
         ) from error
 
 
-def _exists(path: Path) -> bool:
+def _reserve(file: int) -> None:
+    if hasattr(os, "posix_fallocate"):  # not on every system
+        os.posix_fallocate(file, 0, ROOM)
+
+
+def check_name(out: Path) -> None:
+    """Refuse what names no folder that could be made.
+
+    Args:
+        out: the folder.
+
+    Raises:
+        SettingError: it starts with ~, holds a null byte, or is too long for the file system.
+    """
+    if str(out).startswith("~"):
+        raise SettingError(
+            f"out must be a path; ~ is for the shell to replace; got {out}. Write the folder in "
+            "full, or ./~ for one of that name."
+        )
     try:
-        # lexists: a link to nowhere is in the way too.
-        return os.path.lexists(path)
-    except ValueError:  # a name that no file can have, such as one with a null byte
-        return False
+        os.lstat(out)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        shown = repr(str(out)[:60])
+        raise SettingError(
+            f"out must name a folder that can be made; got {shown} ({len(str(out)):,} characters): "
+            f"{why}. Choose another folder."
+        ) from error
 
 
-def check_outputs(out: Path, names: Iterable[str], inputs: Iterable[object]) -> None:
-    """Refuse results that would replace a file that one of the inputs, texts and paths, names."""
-    results = {os.path.realpath(out / name) for name in names}
+def check_outputs(
+    out: Path,
+    names: Iterable[str],
+    inputs: Iterable[object],
+    folders: Iterable[str | Path] = (),
+) -> None:
+    """Refuse results that would replace, or lie among, what is read.
+
+    Args:
+        out: the folder of the results.
+        names: of the files that will go there.
+        inputs: texts and paths that may name files; others are left alone.
+        folders: data and earlier results; where one is a folder, its files are read, and those
+            of its folders may be.
+
+    Raises:
+        SettingError: one of the results is an input, by whatever name or link, or `out` is or
+            lies in one of the folders.
+    """
+    results = [out / name for name in names]
     for given in inputs:
-        if isinstance(given, str | Path) and os.path.realpath(given) in results:
+        if isinstance(given, str | Path) and any(_same(given, result) for result in results):
             raise SettingError(
                 f"out must not replace what is read; {given} is an input, and the results of the "
                 f"same name would go to {out}. Choose another folder."
             )
+    real = Path(os.path.realpath(out))
+    for folder in folders:
+        if os.path.isdir(folder) and Path(os.path.realpath(folder)) in (real, *real.parents):
+            raise SettingError(
+                f"out must lie outside of what is read, or the results would be read as data next "
+                f"time; got {out}, and {folder} is an input. Choose another folder."
+            )
+
+
+def _same(one: str | Path, other: Path) -> bool:
+    """Whether two paths are one file, also through links of both kinds."""
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is no file, or cannot be one
+        return False

@@ -137,6 +137,8 @@ def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> Non
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
     if not (np.isfinite(sigma) and sigma > 0):
         raise SettingError(f"sigma must be finite and positive; got {sigma}.")
+    if not 1e-150 < sigma < 1e150:
+        raise SettingError(f"sigma must have a square between 1e-300 and 1e300; got {sigma:g}.")
     if smoothing == "sgd" and batch_size is None:
         raise SettingError(
             "batch_size must be given for smoothing='sgd', as the noise of SGD is proportional "

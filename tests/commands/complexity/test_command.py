@@ -21,7 +21,7 @@ from datassay.complexity.learners import Networks
 from datassay.data.load import load
 from datassay.errors import SettingError
 from datassay.report.html import render
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 
 KNN = ["--model", "sklearn.neighbors:KNeighborsClassifier"]
 TINY = ["--teachers", 2, "--students", 2, "--depth", 0, "--max-samples", 4]
@@ -60,7 +60,7 @@ def here(tmp_path, monkeypatch):
 
 def test_a_curve_writes_its_files_and_names_the_page_last(drawn):
     out, result = drawn
-    assert sorted(p.name for p in out.iterdir()) == sorted([*CURVE_FILES, "index.html"])
+    assert listed(out) == sorted([*CURVE_FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("samples needed", "90 % interval", "never reached in", "Twice the samples"):
         assert word in " ".join(result.stdout.split())
@@ -79,7 +79,7 @@ def test_a_curve_writes_its_files_and_names_the_page_last(drawn):
 
 def test_teachers_write_their_files_and_go_on_where_they_stopped(searched):
     out, result = searched
-    assert sorted(p.name for p in out.iterdir()) == sorted([*TEACHER_FILES, "index.html"])
+    assert listed(out) == sorted([*TEACHER_FILES, "index.html"])
     for word in ("median N", "range over teachers", "not recovered"):
         assert word in " ".join(result.stdout.split())
     table = columns(out / "trials.parquet")

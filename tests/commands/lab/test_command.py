@@ -5,7 +5,7 @@ import json
 import pytest
 
 from datassay.lab.catalog import CHAPTERS, experiments
-from helpers.command_line import invoke, succeed
+from helpers.command_line import invoke, listed, succeed
 
 SMALL = ["--set", "n_features=4", "--set", "n_samples=30"]
 
@@ -35,7 +35,7 @@ def test_json_list_is_whole():
 def test_experiment_writes_page_and_results(ran):
     out, result = ran
     assert "holds" in result.output and str(out / "index.html") in result.output
-    assert {p.name for p in out.iterdir()} == {"index.html", "summary.json", "weight-decay"}
+    assert listed(out) == ["index.html", "summary.json", "weight-decay"]
     summary = json.loads((out / "summary.json").read_text())
     assert summary["experiments"][0]["parameters"]["n_features"] == 4
     assert summary["facts"]["Seed"] == "2"

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from datassay.commands.polynomial.page import SNIPPET
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 
 FILES = [
     "coefficients.parquet",
@@ -66,7 +66,7 @@ def summary_of(out="out"):
 
 def test_it_writes_its_files_and_names_the_page_last(fitted):
     out, result = fitted
-    assert sorted(p.name for p in out.iterdir()) == FILES
+    assert listed(out) == FILES
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("this", "linear", "commonest", "95 %", "ridge", "675: products"):
         assert word in result.stdout

@@ -15,7 +15,7 @@ from datassay.commands.report.page import page, vote_rows
 from datassay.errors import DataError
 from datassay.report.html import render
 from datassay.report.style import MOST_DOTS
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 from helpers.runs import compared, write_run
 
 EVIL = "</script><b>evil"
@@ -36,7 +36,7 @@ def test_real_runs_are_compared_from_their_folders(tmp_path):
         succeed("score", "wine", "--noise", 0.2, "--seed", seed, "--out", tmp_path / f"s{seed}")
     folders = [tmp_path / "s0", tmp_path / "s1"]
     result = succeed("report", *folders, "--out", tmp_path / "both")
-    assert sorted(p.name for p in (tmp_path / "both").iterdir()) == sorted([*FILES, "index.html"])
+    assert listed(tmp_path / "both") == sorted([*FILES, "index.html"])
     assert result.stdout.split()[-1].endswith("index.html")
     table = columns(tmp_path / "both" / "consensus.parquet")
     scores = [columns(folder / "scores.parquet") for folder in folders]

@@ -11,9 +11,6 @@ import pytest
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands import write_results
-from datassay.errors import SettingError
-from datassay.report import write
-from datassay.report.write import check_writable, write_part
 from helpers.findings import (
     EVIL,
     digit_samples,
@@ -23,7 +20,7 @@ from helpers.findings import (
     with_sources,
 )
 
-NAMES = {"attribution.parquet", "index.html", "scores.parquet", "summary.json"}
+NAMES = {".datassay.json", "attribution.parquet", "index.html", "scores.parquet", "summary.json"}
 
 
 def names(folder):
@@ -149,98 +146,3 @@ def test_summary_without_a_curve(tmp_path):
     summary = strict_json(tmp_path / "summary.json")
     assert summary["removal_curve"] is None
     assert summary["counts"]["redundant"] is None
-
-
-@pytest.mark.parametrize("failing", sorted(NAMES))
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
-def test_a_failure_leaves_earlier_results_intact(tmp_path, monkeypatch, failing, failure):
-    out = tmp_path / "out"
-    write_results(make_findings(), out)
-    (out / "mine.txt").write_text("keep")
-    before = {p.name: p.read_bytes() for p in out.iterdir()}
-
-    def fail(part, path):
-        if path.name == failing:
-            path.write_text("half")
-            raise failure
-        write_part(part, path)
-
-    monkeypatch.setattr(write, "write_part", fail)
-    for place in (out, tmp_path / "new"):
-        with pytest.raises(failure):
-            write_results(make_findings(digit_samples(40)), place)
-    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    assert names(tmp_path) == {"out"}  # no new folder, no temporary one
-
-
-@pytest.mark.parametrize("failing", sorted(NAMES))
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, PermissionError(1, "not permitted")])
-def test_a_file_that_cannot_be_replaced_leaves_earlier_results(
-    tmp_path, monkeypatch, failing, failure
-):
-    out, replace_file = tmp_path / "out", write.os.replace
-    write_results(make_findings(), out)
-    before = {p.name: p.read_bytes() for p in out.iterdir()}
-
-    def refuse(source, target):
-        if target == out / failing and source.parent.name == "new":
-            raise failure
-        replace_file(source, target)
-
-    monkeypatch.setattr(write.os, "replace", refuse)
-    with pytest.raises((KeyboardInterrupt, SettingError)):
-        write_results(make_findings(digit_samples(40)), out)
-    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    empty = tmp_path / "new"
-    empty.mkdir()
-    monkeypatch.setattr(write.os, "replace", lambda *paths: (_ for _ in ()).throw(failure))
-    with pytest.raises((KeyboardInterrupt, SettingError)):
-        write_results(make_findings(), empty)
-    assert not names(empty)
-
-
-def test_a_full_disk_is_one_clear_error(tmp_path, monkeypatch):
-    def full(part, path):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(write, "write_part", full)
-    with pytest.raises(SettingError, match=r"No space left on device\. Free space"):
-        write_results(make_findings(), tmp_path / "out")
-    assert not names(tmp_path)
-
-
-def test_writing_again_replaces_results_and_keeps_other_files(tmp_path):
-    write_results(make_findings(), tmp_path)
-    (tmp_path / "mine.txt").write_text("keep")
-    write_results(make_findings(row_samples()), tmp_path)
-    assert names(tmp_path) == NAMES | {"mine.txt"}
-    assert pq.read_metadata(tmp_path / "scores.parquet").num_rows == 178
-
-
-@pytest.mark.parametrize("below", ["", "out", "deep/out"])
-def test_a_file_in_the_way_is_refused_before_any_work(tmp_path, below):
-    file = tmp_path / "file"
-    file.write_text("mine")
-    with pytest.raises(SettingError, match=r"out must be a folder; got .*file is a file"):
-        check_writable(file / below, NAMES)
-    assert file.read_text() == "mine"
-
-
-def test_a_folder_under_a_result_name_is_refused(tmp_path):
-    (tmp_path / "index.html").mkdir()
-    with pytest.raises(SettingError, match=r"room for the file index\.html"):
-        check_writable(tmp_path, NAMES)
-
-
-def test_a_folder_that_refuses_is_refused(tmp_path, monkeypatch):
-    def refuse(**settings):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(write.tempfile, "TemporaryDirectory", refuse)
-    with pytest.raises(SettingError, match="refuses: Permission denied"):
-        check_writable(tmp_path / "out", NAMES)
-
-
-def test_checking_leaves_no_trace(tmp_path):
-    check_writable(tmp_path / "a" / "b", NAMES)
-    assert not names(tmp_path)

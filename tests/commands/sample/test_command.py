@@ -16,7 +16,7 @@ from datassay.commands.sample.page import page as page_of
 from datassay.commands.sample.settings import SampleSettings
 from datassay.data.load import load
 from datassay.report.html import render
-from helpers.command_line import columns, invoke, succeed
+from helpers.command_line import columns, invoke, listed, succeed
 
 OWN = """
 import numpy as np
@@ -66,7 +66,7 @@ def findings(function="runge", **change):
 
 def test_sample_writes_its_files_and_names_the_page_last(sampled):
     out, result = sampled
-    assert sorted(p.name for p in out.iterdir()) == sorted([*FILES, "index.html"])
+    assert listed(out) == sorted([*FILES, "index.html"])
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("largest", "root mean square", "6 new points", "autograd derivatives"):
         assert word in " ".join(result.stdout.split())

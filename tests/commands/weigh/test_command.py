@@ -12,7 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from datassay.commands.weigh.page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
-from helpers.command_line import assert_one_error_line, columns, invoke, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
 
 FILES = ["index.html", "summary.json", "weights.parquet"]
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
@@ -75,7 +75,7 @@ def weighed(data, tmp_path_factory):
 
 def test_it_writes_its_files_and_names_the_page_last(weighed):
     out, result = weighed
-    assert sorted(p.name for p in out.iterdir()) == FILES
+    assert listed(out) == FILES
     assert result.stdout.splitlines()[-1] == str(out / "index.html")
     for word in ("no weights", "local variance", "class-balanced", "95 % interval", "heaviest"):
         assert word in result.stdout

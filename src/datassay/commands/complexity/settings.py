@@ -9,15 +9,17 @@ from datassay.complexity.settings import Curve, Recovery
 from datassay.errors import SettingError
 from datassay.setting import setting
 
+DIGITS, MOST_NUMBERS = 15, 1000
 STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
 def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
     """Ascending numbers from "5,10,20", "5:40:5", or "5:40": at most `most`, evenly spaced."""
-    rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text!r}."
+    rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
     ends = text.split(":")
     parts = text.split(",") if len(ends) == 1 else ends
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts) or len(ends) > 3:
+    whole = (len(part) <= DIGITS and part.strip().isdecimal() and int(part) > 0 for part in parts)
+    if not all(whole) or len(ends) > 3:
         raise SettingError(rule)
     numbers = [int(part) for part in parts]
     if len(ends) == 1:
@@ -25,6 +27,8 @@ def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
     low, high = numbers[:2]
     if high < low:
         raise SettingError(rule)
+    if len(ends) == 3 and (high - low) // numbers[2] >= MOST_NUMBERS:
+        raise SettingError(f"{name} must be at most {MOST_NUMBERS:,} numbers; got {text}.")
     if len(ends) == 3:
         return tuple(range(low, high + 1, numbers[2]))
     intervals = max(1, min(most - 1, high - low))

@@ -12,7 +12,8 @@ from datassay.progress import Progress, silent
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
     """Run experiments; finished ones are kept in `settings.out` and reused."""
     asked = chosen(settings.names, settings.parameters, settings.seed)
-    records = tuple(run_lab(asked, settings.out, fresh=settings.fresh, progress=progress))
+    how = {"fresh": settings.fresh, "overwrite": settings.overwrite}
+    records = tuple(run_lab(asked, settings.out, **how, progress=progress))
     facts = {
         "Experiments": f"{len(records):,}",
         "Seconds": f"{sum(r.seconds for r in records):.0f}",

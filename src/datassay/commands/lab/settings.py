@@ -23,4 +23,5 @@ class LabSettings:
     fresh: bool = setting(False, "Run again what this folder already holds.")
     as_json: bool = setting(False, "List, or report, as JSON on standard output.", name="json")
     out: Path = Path("lab")
+    overwrite: bool = False
     command: str = ""

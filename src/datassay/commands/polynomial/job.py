@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from datassay.collect.curvature.output_loss import margins
-from datassay.commands.facts import closing_facts, data_facts
+from datassay.commands.facts import closing_facts, data_facts, file_digest
 from datassay.commands.polynomial.explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.commands.polynomial.findings import PolynomialFindings
 from datassay.commands.polynomial.settings import PolynomialSettings
@@ -308,7 +308,7 @@ def _facts(
     }
     if fit is None:
         assert settings.model is not None
-        facts["Fit"] = f"read from {settings.model.name}"
+        facts["Fit"] = f"read from {settings.model.name}, {file_digest(settings.model)}"
     elif fit.solver == "exact":
         how = "by leave-one-out" if settings.ridge == "auto" else "given"
         facts["Fit"] = f"exact least squares, ridge {fit.ridge:.3g} ({how})"

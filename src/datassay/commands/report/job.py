@@ -17,6 +17,7 @@ from datassay.commands.report.settings import ReportSettings
 from datassay.data.source import reading
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
+from datassay.report.place import heal
 from datassay.report.wording import number, percent
 from datassay.score.compare.consensus import Consensus, RunScores, consensus
 
@@ -84,8 +85,10 @@ def _scores(folder: Path) -> pa.Table:
             f"{folder} must hold {SCORES}, which datassay run and datassay score write; it does "
             "not. Name the folder that --out named."
         )
-    with reading(path), pq.ParquetFile(path) as file:
-        table = file.read()
+    with reading(path):
+        heal(folder)  # a killed run may have left new tables beside older ones
+        with pq.ParquetFile(path) as file:
+            table = file.read()
     remedy = "Give the file as datassay run or datassay score wrote it."
     missing = [name for name in NEEDED if name not in table.column_names]
     if missing:

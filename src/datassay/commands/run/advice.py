@@ -9,6 +9,7 @@ from datassay.commands.run.redundancy import Redundancy, redundancy
 from datassay.data.samples import wrong_labels
 from datassay.report.advice import N_CHECK_FIRST, Advice
 from datassay.report.wording import count, number, percent, score_change
+from datassay.score.label_issues import FEWEST
 
 MAX_P = 0.01
 MIN_RATIO = 1.5
@@ -29,6 +30,13 @@ def label_advice(findings: Findings) -> Advice:
     issues, n = findings.issues, len(findings.samples)
     suspects = issues.suspects
     truth = _truth_sentence(findings)
+    if n < FEWEST:
+        return Advice(
+            kind="label errors",
+            severity="look",
+            headline="Too few samples to suspect labels",
+            sentence=f"Suspicion needs at least {FEWEST} training samples; there are {n}." + truth,
+        )
     if not len(suspects):
         return Advice(
             kind="label errors",

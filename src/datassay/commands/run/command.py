@@ -76,7 +76,8 @@ class _Summarize(Command):
 
         keep = self.part("files", given)
         page = keep.page(findings)
-        write_pages(keep.files(findings, page), out)
+        overwrite = given.get("overwrite", False)
+        write_pages(keep.files(findings, page), out, overwrite=overwrite)
         return page, out / next(iter(keep.FILES))
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from datassay.act.remove.removal_curve import train_all
 from datassay.collect.collection import collect
@@ -18,7 +19,7 @@ from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.collect.store.results import ResultStore
-from datassay.commands.facts import data_facts, noise_facts, seed_facts
+from datassay.commands.facts import data_facts, noise_facts, seed_facts, weights_facts
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -77,7 +78,7 @@ def run(
         SettingError: a setting is outside its rule.
     """
     started = time.perf_counter()
-    check_settings(settings)
+    check_settings(settings, len(train))
     models = starting_networks(train, settings)
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
@@ -89,7 +90,7 @@ def run(
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
-    facts = _facts(train, val, settings, lin, loo) | _spoiled_facts(train, adversarial)
+    facts = _facts(train, val, settings, lin, loo, models[0]) | _spoiled_facts(train, adversarial)
     facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
@@ -221,6 +222,7 @@ def _facts(
     settings: RunSettings,
     lin: Linearization,
     loo: LeaveOneOut,
+    model: nn.Module,
 ) -> dict[str, str]:
     run_ = loo.run
     start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
@@ -236,6 +238,7 @@ def _facts(
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in lin.form.options.items()),
         "Scores": _precision(lin),
         **seed_facts(settings.seed),
+        **weights_facts(model),
     }
     if settings.smoothing != "functional":
         noise = f"σ = {settings.sigma:g}"

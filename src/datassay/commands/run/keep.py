@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.remove.summarize import KeepSet, summarize
+from datassay.commands.facts import data_facts, weights_facts
 from datassay.commands.run.job import collected
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.data.samples import SampleSet
+from datassay.errors import redacted
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Row, Section, Table
@@ -46,7 +48,7 @@ def keep_set(
     progress: Progress = silent,
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything."""
-    check_settings(settings)
+    check_settings(settings, len(train))
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
     issues = label_issues(lin, progress=progress) if wanted.drop_suspects else None
@@ -59,7 +61,8 @@ def keep_set(
         keep,
         {
             "command": settings.command,
-            "data": train.name,
+            "data": redacted(train.name),
+            "facts": data_facts(train, val) | weights_facts(model),
             "train": len(train),
             "kept": len(keep.keep),
             "fraction": wanted.fraction,

@@ -34,12 +34,24 @@ RECIPE = Recipe(lr=3e-3, steps=2000, batch_size=256, loss="mse")
 N_TEST, N_CURVE = 2000, 401
 REPEATS = "sample again with other seeds"
 
+# Beyond these the work takes days: points, derivatives, Gaussians, networks trained.
+MOST = {
+    "n_initial": 1_000_000,
+    "n_new": 1_000_000,
+    "order": 20,
+    "components": 1000,
+    "compare": 1000,
+}
+
 
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
     """Everything `datassay sample` computes, without writing anything."""
     started = time.perf_counter()
     if settings.compare < 0:
         raise SettingError(f"compare must be at least 0; got {settings.compare}.")
+    for name, most in MOST.items():
+        if getattr(settings, name) > most:
+            raise SettingError(f"{name} must be at most {most:,}; got {getattr(settings, name):,}.")
     problem = _problem(settings.function, settings.domain)
     how = _design(settings)
     sample = taylor_sample(

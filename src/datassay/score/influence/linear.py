@@ -164,6 +164,10 @@ class _Minimum:
         square = central.square()
         variance = square.sum(1) / others
         scale = torch.where(variance > 0, variance, 1.0)
+        # Powers of these would leave float64: such rows are brought to variance 1 before.
+        extreme = (scale < 1e-140) | (scale > 1e140)
+        central[extreme] /= scale[extreme, None].sqrt()
+        square[extreme], scale[extreme] = central[extreme].square(), 1.0
         skewness = (square * central).sum(1) / others / scale**1.5
         kurtosis = square.square().sum(1) / others / scale**2
         moments = torch.stack([mean, variance, skewness, kurtosis, own])

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.linear.training_run import training_run
@@ -92,6 +93,7 @@ def average_information(
     shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
+    check_memory(draws, len(lin))
     settings = {**settings, "lr": _one_step_size(lin, settings)}
     g = np.random.default_rng(seed)
     means, errors, counts = [], [], []
@@ -114,6 +116,25 @@ def average_information(
         ids=lin.ids,
         seed=seed,
     )
+
+
+def check_memory(draws: int, n: int) -> None:
+    """Refuse draws whose informations cannot be held at once.
+
+    Args:
+        draws: subsets per fraction.
+        n: number of samples.
+
+    Raises:
+        SettingError: draws x n numbers, and as many again for their spread, exceed what is free.
+    """
+    needed, free = 2 * 8 * draws * n, available_memory()
+    if needed > free:
+        raise SettingError(
+            f"draws must fit the memory; {draws:,} subsets of {n:,} samples take "
+            f"{needed / 1e9:,.0f} GB, and {free / 1e9:,.1f} GB are free. Take at most "
+            f"{int(free / (16 * n)):,}."
+        )
 
 
 def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int) -> None:

@@ -17,6 +17,7 @@ from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number
 
+MOST_REPEATS = 10_000
 EXTRAPOLATE = "fit laws to resampled curves"
 
 
@@ -55,6 +56,10 @@ def check_settings(settings: CurveSettings) -> None:
     if settings.repeats < 2:
         raise SettingError(
             f"repeats must be at least 2, so that the noise is known; got {settings.repeats}."
+        )
+    if settings.repeats > MOST_REPEATS:
+        raise SettingError(
+            f"repeats must be at most {MOST_REPEATS:,} fits a size; got {settings.repeats:,}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from datassay.collect.engine.choose import check_engine
@@ -12,17 +13,18 @@ from datassay.errors import SettingError
 from datassay.score.attribution import check_top
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
-from datassay.score.information.average import FEWEST_DRAWS
+from datassay.score.information.average import FEWEST_DRAWS, check_memory
 from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
 
+MOST_NETWORKS = 1000
 ATTRIBUTIONS = ("auto", "none", *OUTCOMES)
 ATTRIBUTED_AT = ("start", "trained")
 
 
-def check_settings(settings: RunSettings) -> None:
-    """Refuse, before any work is done, what can be judged without the samples.
+def check_settings(settings: RunSettings, n_samples: int) -> None:
+    """Refuse, before any work is done, what can be judged by the number of samples.
 
     Raises:
         SettingError: a setting is outside its rule.
@@ -30,6 +32,11 @@ def check_settings(settings: RunSettings) -> None:
     if settings.curve_seeds < 0:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    if settings.curve_seeds > MOST_NETWORKS:
+        raise SettingError(
+            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
+            f"{settings.curve_seeds:,}."
         )
     _check_retraining(settings)
     if settings.subsets and settings.subsets < FEWEST_DRAWS:
@@ -39,6 +46,7 @@ def check_settings(settings: RunSettings) -> None:
         )
     if settings.store is not None:
         check_place(settings.store)
+    check_memory(settings.subsets, n_samples)
     check_engine(settings.engine, settings.workers, settings.address)
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
@@ -51,10 +59,10 @@ def check_settings(settings: RunSettings) -> None:
                 "rank_correlation chooses the projection, which must then be auto; got "
                 f"{settings.projection}. Leave one of them out."
             )
-    if settings.memory is not None and not settings.memory > 0:
+    if settings.memory is not None and not 0 < settings.memory < math.inf:
         raise SettingError(
-            f"memory must be a positive number of gigabytes; got {settings.memory / 1e9:g}. Leave "
-            "it out to use what is free."
+            f"memory must be a positive, finite number of gigabytes; got "
+            f"{settings.memory / 1e9:g}. Leave it out to use what is free."
         )
     # The kernel is not known yet: with the smallest eigenvalue only the other rules can fail.
     named = {"kind" if k == "dynamics" else k: v for k, v in settings.dynamics_settings.items()}

@@ -1,0 +1,188 @@
+"""How commands print and fail: one line whatever a user's code does, and no results lost to it."""
+
+import io
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from datassay.commands.shell import exits_clearly, out_stream, say
+from helpers.command_line import assert_one_error_line, invoke, listed, succeed
+
+OWN = """
+import os
+import sys
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def exits():
+    sys.exit(0)
+
+
+def stops():
+    raise GeneratorExit("enough")
+
+
+def recurses():
+    return recurses()
+
+
+def exhausts():
+    raise MemoryError("no room for 8 TB")
+
+
+def moves():
+    os.chdir("/")
+    return Net()
+
+
+def prints():
+    print("hello from the model")
+    return Net()
+
+
+def closes():
+    sys.stdout.close()
+    return Net()
+"""
+SCORE = ["score", "good.npz", "--out", "out"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    draw = np.random.default_rng(0)
+    np.savez("good.npz", x=draw.normal(size=(60, 4)), y=np.arange(60) % 2)
+    Path("own_code.py").write_text(OWN)
+    yield tmp_path
+    sys.modules.pop("own_code", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("exits", "SystemExit|exit"),
+        ("stops", "enough"),
+        ("recurses", "recursion"),
+        ("exhausts", "no room for 8 TB"),
+    ],
+)
+def test_what_a_users_code_raises_is_one_line_and_status_2(here, name, message):
+    result = invoke(*SCORE, "--model", f"own_code:{name}")
+    assert_one_error_line(result, message)
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("name", ["moves", "prints"])
+def test_what_a_users_code_does_besides_changes_no_result(here, name):
+    succeed(*SCORE, "--model", f"own_code:{name}")
+    assert len(listed(here / "out")) == 4
+
+
+def test_a_standard_output_that_a_model_closed_loses_no_result(here):
+    line = [sys.executable, "-m", "datassay", *SCORE, "--model", "own_code:closes"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: what was done is kept, but it could not")
+    assert len(listed("out")) == 4
+
+
+@pytest.mark.parametrize(
+    ("redirected", "status"),
+    [("2>/dev/full", 0), (">/dev/full", 1), (">&-", 1), ("2>&-", 0), ("| head -1", 0)],
+)
+def test_streams_that_take_nothing_lose_no_result(here, redirected, status):
+    line = f"{sys.executable} -m datassay {' '.join(SCORE)} --model logistic {redirected}"
+    line = f"set -o pipefail; {line}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert len(listed("out")) == 4
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_failure_is_one_line_that_says_where(capsys):
+    @exits_clearly
+    def command():
+        raise LookupError("lost\nits way")
+
+    with pytest.raises(typer.Exit) as end:
+        command()
+    assert end.value.exit_code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "LookupError: lost its way" in line
+    assert "test_shell.py, line " in line and "in command" in line
+
+
+def test_lines_give_a_terminal_no_commands_and_show_no_credentials(capsys):
+    say("a\x1b[31mb\u202ec\nd s3://K:S@b/x?token=1 " + "x" * 9000)
+    line = capsys.readouterr().err
+    assert line.startswith("a\ufffd[31mb\ufffdc d s3://***@b/x?*** ")
+    assert len(line) < 2100 and len(line.splitlines()) == 1
+
+
+def test_the_log_passes_the_same_way(here, capsys):
+    succeed("lab")
+    logging.getLogger("datassay").warning("odd \x1b[2J name")
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_options_are_given_once(here):
+    assert_one_error_line(invoke(*SCORE, "--seed", 1, "--seed", 2), r"--seed must be given once")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--out", ""], "out must name a folder"),
+        (["--steps", 10**21], "steps must be at most 9,007,199,254,740,992"),
+        (["--memory", "1e400"], "memory must be a positive, finite"),
+        (["--sigma", "1e308"], "sigma must have a square"),
+        (["--subsets", 10**10], r"subsets of 48 samples take 7,680 GB.*Take at most"),
+        (["--seed", "9" * 5000], "seed"),
+        (["--\x1b[31m", "1"], "No such option"),
+    ],
+)
+def test_absurd_options_cost_one_line(here, args, message):
+    given = [] if args[0] == "--out" else ["--out", "out"]
+    result = invoke("score", "good.npz", *given, *args)
+    assert_one_error_line(result, message)
+    assert "\x1b" not in result.output
+    assert not Path("out").exists()
+
+
+def test_credentials_never_reach_page_or_summary(here, monkeypatch):
+    url = "s3://KEY:SECRET@bucket/x?token=HIDDEN"
+    args = [*SCORE, "--model", "logistic", "--source", url]
+    monkeypatch.setattr(sys, "argv", ["datassay", *args])
+    result = invoke(*args)
+    assert result.exit_code == 2
+    assert "SECRET" not in result.output and "HIDDEN" not in result.output
+    args = args[:-2]
+    monkeypatch.setattr(sys, "argv", ["datassay", *args, f"--store={url}"])
+    succeed(*args)
+    written = [p.read_text() for p in Path("out").iterdir() if p.suffix in {".html", ".json"}]
+    assert all("SECRET" not in text and "HIDDEN" not in text for text in written)
+    assert any("s3://***@bucket/x?***" in text for text in written)
+
+
+def test_a_closed_stream_is_noted_and_not_raised(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    out_stream.write("lost")
+    assert isinstance(out_stream.problem, ValueError)
+    out_stream.problem = None
