@@ -1,7 +1,10 @@
 """Networks by name, the user's own module, and weights that are read but never run."""
 
+import code
 import os
 import pickle
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.build import build_model, n_outputs
 from datassay.models.networks import Affine, standardize
+from datassay.models.reference import imported_reference, reference_file
 
 
 def samples(shape=(5,), k=3, n=12, y=None):
@@ -146,6 +150,16 @@ def gives_number():
 
 def ends():
     raise SystemExit(3)
+
+def stops():
+    import asyncio
+    raise asyncio.CancelledError
+
+def turns():
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(True)
+    return nn.Linear(5, 3)
 """
 
 
@@ -155,14 +169,34 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "datassay_own_bad.py").write_text("def f(:\n")
     (tmp_path / "datassay_own_fails.py").write_text("1 / 0\n")
     (tmp_path / "datassay_own_script.py").write_text("raise SystemExit(2)\n")
+    (tmp_path / "code.py").write_text(OWN)  # as a module of Python's own is called
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["network", "factory"])
-def test_the_users_own_module(own, name):
-    model = build_model(f"datassay_own_net:{name}", samples())
+@pytest.mark.parametrize("module", ["datassay_own_net", "datassay_own_net.py", "./code.py"])
+def test_the_users_own_module(own, module, name, caplog):
+    model = build_model(f"{module}:{name}", samples())
     assert model(torch.randn(2, 5)).shape == (2, 3)
     assert isinstance(model, nn.Module)
+
+
+def test_what_is_installed_goes_before_the_current_folder(own, caplog, monkeypatch):
+    monkeypatch.syspath_prepend("")  # as `python -m datassay` has it
+    caplog.set_level("INFO")
+    found = imported_reference("code:InteractiveConsole", "a class")
+    assert found is code.InteractiveConsole and reference_file("code:x") == code.__file__
+    assert f"imported from {code.__file__}. What is installed goes first; for the" in caplog.text
+    path = sys.path.copy()
+    build_model("./code.py:network", samples())
+    assert sys.path == path and sys.modules["code"] is code
+    assert f"imported from {Path('code.py').resolve()}." in caplog.text
+
+
+def test_what_a_factory_sets_in_torch_is_put_back(own):
+    build_model("datassay_own_net:turns", samples())
+    assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_the_users_own_factory_is_seeded(own):
@@ -173,14 +207,19 @@ def test_the_users_own_factory_is_seeded(own):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("datassay_own_none:x", "package.module:factory that can be imported.*ModuleNotFoundError"),
+        ("datassay_own_none:x", "file.py:factory that can be imported.*ModuleNotFoundError"),
         ("mpl:width=3", "one of linear, .*'mpl:width=3' raised ModuleNotFoundError"),
         ("datassay_own_net:absent", "'datassay_own_net:absent' raised AttributeError"),
         (":factory", "':factory' raised ValueError"),
         ("datassay_own_bad:f", "raised SyntaxError"),
         ("datassay_own_fails:f", "raised ZeroDivisionError: division by zero"),
         ("datassay_own_script:f", "raised SystemExit: 2. Put what the script runs behind `if __na"),
-        ("datassay_own_net.py:factory", r"ModuleNotFoundError.* Name the module, not .*own_net\.$"),
+        ("datassay_own_none.py:factory", "raised FileNotFoundError"),
+        ("datassay_own_net:stops", "calling it raised CancelledError: no message"),
+        (
+            "code:network",
+            r"no attribute 'network'.* for the file of this folder write code.py:name",
+        ),
         ("datassay_own_net:ends", "calling it raised SystemExit: 3"),
         ("datassay_own_net:number", "function that needs no arguments.*TypeError: 'int' object"),
         ("datassay_own_net:sized", "needs no arguments.*missing 1 required.*Wrap it"),

@@ -6,6 +6,7 @@ import time
 from importlib.metadata import version
 
 from datassay.data.samples import SampleSet, wrong_labels
+from datassay.models.reference import is_reference, reference_file
 
 
 def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
@@ -13,6 +14,12 @@ def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
     part = "split off" if val.split_off else "given"
     sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
     return {"Data": f"{train.name}: {sizes}"}
+
+
+def model_facts(model: str, text: str) -> dict[str, str]:
+    """What was fitted, told by `text`; of the user's own module also the file it is from."""
+    file = {"Model file": reference_file(model)} if is_reference(model) else {}
+    return {"Model": text, **file}
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:

@@ -15,8 +15,9 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS, Affine, standardize
-from datassay.models.reference import brief, imported_reference
+from datassay.models.reference import imported_reference, is_reference
 from datassay.models.seeded import seeded
+from datassay.models.user_code import brief, user_code
 
 
 @checks_arguments
@@ -28,8 +29,9 @@ def build_model(
     Args:
         name: a built-in name with options, "mlp", "mlp:width=1024,depth=2", "linear", "logistic",
             "cnn", "lenet5"; or "package.module:factory", where factory is a module or a function
-            of no required arguments that returns one (the current folder is searched too). The
-            user's own module gets the raw inputs: its scaling is its own.
+            of no required arguments that returns one. What is installed goes before the current
+            folder; "path/file.py:factory" names a file. The user's own module gets the raw
+            inputs: its scaling is its own.
         train: the samples; their inputs set the scaling layer, their classes the output count
             (one output for two classes, as S1 does; one a class beyond).
         weights: a .safetensors file or a plain state dict (.pt), loaded into the network.
@@ -43,7 +45,7 @@ def build_model(
             be read or do not fit.
     """
     with seeded(seed):
-        model = _own_module(name) if _is_reference(name) else _named(name, train)
+        model = _own_module(name) if is_reference(name) else _named(name, train)
     if weights is not None:
         _load_weights(model, Path(weights))
     return model
@@ -85,10 +87,6 @@ def n_outputs(train: SampleSet) -> int:
     return 1 if train.y.ndim == 1 else train.y.shape[1]
 
 
-def _is_reference(name: str) -> bool:
-    return ":" in name and name.split(":")[0] not in NETWORKS
-
-
 def _named(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
@@ -120,17 +118,19 @@ def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
 
 
 def _own_module(name: str) -> nn.Module:
-    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:factory"
+    rule = (
+        f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
+    )
     module = imported_reference(name, rule)
     if isinstance(module, nn.Module):
         return module
-    try:
-        model = module()
-    except (Exception, SystemExit) as error:
-        raise ModelError(
+    with user_code(
+        lambda error: (
             f"model {name!r} must be a module, or a function that needs no arguments and returns "
-            f"one; calling it raised {brief(error)} Wrap it in a function without arguments."
-        ) from error
+            f"one; calling it raised {error} Wrap it in a function without arguments."
+        )
+    ):
+        model = module()
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"model {name!r} must give a torch.nn.Module; got {type(model).__name__}. Return the "

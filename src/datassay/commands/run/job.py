@@ -17,7 +17,7 @@ from datassay.collect.engine.choose import engine_named
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local
 from datassay.collect.store.results import ResultStore
-from datassay.commands.facts import data_facts, noise_facts, seed_facts
+from datassay.commands.facts import data_facts, model_facts, noise_facts, seed_facts
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -216,7 +216,9 @@ def _facts(
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
-        "Model": f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}",
+        **model_facts(
+            settings.model, f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}"
+        ),
         "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
         f"weight decay {settings.weight_decay:g}",
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "

@@ -28,7 +28,7 @@ from datassay.act.weigh.methods import (
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
-from datassay.commands.facts import closing_facts, data_facts, noise_facts
+from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
 from datassay.commands.weigh.findings import WeighFindings
 from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet
@@ -256,7 +256,7 @@ def _facts(
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
     if settings.seeds or job.problem is not None:
         came = "" if settings.weights is None else f", weights of {settings.weights.name}"
-        facts["Model"] = f"{settings.model}{came}"
+        facts |= model_facts(settings.model, f"{settings.model}{came}")
     return facts | noise_facts(train)
 
 
