@@ -4,6 +4,7 @@ import code
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError
+from datassay.errors import DataError, ModelError
 from datassay.models.build import build_model, n_outputs
-from datassay.models.networks import Affine, standardize
+from datassay.models.networks import Affine, spread
 from datassay.models.reference import imported_reference, reference_file
 
 
@@ -68,12 +69,12 @@ def test_the_cnn_is_the_papers():
 
 
 def test_columns_are_scaled_each_and_images_as_one():
-    x = torch.randn(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([5.0, -3.0, 7.0])
-    scaled = standardize(x)(x)
+    x = torch.randn(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([5.0, -3.0, 0.1])
+    scaled = spread(x.numpy()).removed(x)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]))
     images = torch.rand(50, 4, 4) * torch.arange(16.0).reshape(4, 4)
-    layer = standardize(images)
+    layer = spread(images.numpy()).removed
     assert layer.scale.shape == layer.shift.shape == ()
     scaled = layer(images)
     torch.testing.assert_close(scaled.mean(), torch.tensor(0.0), rtol=0, atol=1e-5)
@@ -82,8 +83,36 @@ def test_columns_are_scaled_each_and_images_as_one():
 
 def test_standardize_units():
     """Rescaled inputs give the same standardised inputs."""
-    x = torch.randn(40, 3, dtype=torch.float64)
-    torch.testing.assert_close(standardize(x)(x), standardize(9 * x + 2)(9 * x + 2))
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    one, other = (spread(v).removed.double()(torch.tensor(v)) for v in (x, 9 * x + 2))
+    torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(301, 7), (301, 3, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_the_samples_does_not_change_the_scaling(shape, dtype):
+    rng = np.random.default_rng(3)
+    x = (1000 + rng.lognormal(sigma=2, size=shape)).astype(dtype)
+    layer, found = spread(x).removed, spread(rng.permutation(x)).removed
+    assert torch.equal(layer.scale, found.scale) and torch.equal(layer.shift, found.shift)
+    expected = x.astype(np.longdouble).mean(0 if x.ndim == 2 else None)
+    np.testing.assert_allclose(spread(x).mean.numpy(), expected.astype(float), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda x: x * 1e-150, r"column 0 of x must vary by .* mean of \d.*e-150 and"),
+        (lambda x: x * 1e155, "column 0 of x must vary by 1e-30 to 1e30"),
+        (lambda x: x + 1e9 * np.eye(5)[2], r"column 2 of x .* mean of 1e\+09 and a standard dev"),
+        (lambda x: 0 * x + 7, "x must differ between samples"),
+        (lambda x: 1e-35 * x[:, :, None], "^x must vary by 1e-30"),
+    ],
+)
+def test_what_float32_cannot_hold_apart_is_refused(change, got):
+    train = samples()
+    with pytest.raises(DataError, match=got):
+        build_model("mlp", replace(train, x=change(train.x)))
 
 
 def test_regression_starts_near_the_mean_in_the_targets_unit():

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError
-from datassay.models.networks import NETWORKS, Affine, standardize
+from datassay.errors import DataError, ModelError
+from datassay.models.networks import NETWORKS, Affine, spread
 from datassay.models.reference import imported_reference, is_reference
 from datassay.models.seeded import seeded
 from datassay.models.user_code import brief, user_code
@@ -41,6 +41,7 @@ def build_model(
         The network, [n, *input_shape] → [n, k], in float32.
 
     Raises:
+        DataError: a column of the inputs or targets that float32 cannot hold apart, as `spread`.
         ModelError: unknown name or option, a module that cannot be imported, weights that cannot
             be read or do not fit.
     """
@@ -96,12 +97,15 @@ def _named(name: str, train: SampleSet) -> nn.Module:
     factory = NETWORKS[base]
     settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
     network = factory(train.input_shape, n_outputs(train), **settings)
-    layers = [standardize(torch.as_tensor(train.x).float()), network]
+    scale = spread(train.x)
+    if (train.x == train.x[:1]).all():
+        raise DataError(
+            f"x must differ between samples; all {len(train)} are equal. Check how it was read."
+        )
+    layers = [scale.removed, network]
     if not train.is_classification:
         # The linearised fit starts at f₀ ≈ mean(y), in the target's own unit.
-        y = torch.as_tensor(train.y).float().reshape(len(train), -1)
-        inverse = standardize(y)
-        layers.append(Affine(1 / inverse.scale, -inverse.shift / inverse.scale))
+        layers.append(spread(train.y.reshape(len(train), -1), "y").restored)
     return nn.Sequential(*layers)
 
 
