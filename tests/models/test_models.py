@@ -1,6 +1,7 @@
 """Networks by name, the user's own module, and weights that are read but never run."""
 
 import code
+import hashlib
 import os
 import pickle
 import sys
@@ -18,6 +19,7 @@ from datassay.errors import DataError, ModelError
 from datassay.models.build import build_model, n_outputs
 from datassay.models.networks import Affine, spread
 from datassay.models.reference import imported_reference, reference_file
+from datassay.models.weights import weights_source
 
 
 def samples(shape=(5,), k=3, n=12, y=None):
@@ -180,6 +182,11 @@ def gives_number():
 def ends():
     raise SystemExit(3)
 
+def tied():
+    first, last = nn.Linear(5, 5, bias=False), nn.Linear(5, 5, bias=False)
+    last.weight = first.weight
+    return nn.Sequential(first, last)
+
 def stops():
     import asyncio
     raise asyncio.CancelledError
@@ -305,6 +312,53 @@ def test_weights_that_do_not_fit(tmp_path, change, message):
         build_model("mlp:width=8", samples(), weights=saved(tmp_path / "w.pt", state))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.to_sparse(), "1.weight is sparse or quantized"),
+        (lambda t: t.to("meta"), "1.weight is on the meta device"),
+        (lambda t: t + 1j, "1.weight is complex64"),
+        (lambda t: t.int(), "1.weight is int32"),
+        (lambda t: t * float("nan"), "1.weight is not finite in the model's float32"),
+        (lambda t: t.double() * 1e60, "1.weight is not finite in the model's float32"),
+    ],
+)
+def test_weights_of_another_kind_are_refused(tmp_path, change, message):
+    state = build_model("mlp:width=8", samples())[1].state_dict()
+    state["1.weight"] = change(state["1.weight"])
+    with pytest.raises(ModelError, match=message):
+        build_model("mlp:width=8", samples(), weights=saved(tmp_path / "w.pt", state))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_another_precision_are_told(tmp_path, dtype, caplog):
+    model = build_model("mlp:width=8", samples())
+    state = {name: t.to(dtype) for name, t in model.state_dict().items()}
+    path = saved(tmp_path / "w.pt", state)
+    found = build_model("mlp:width=8", samples(), weights=path).state_dict()
+    assert all(torch.equal(t, state[name].float()) for name, t in found.items())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    told = f"{str(dtype)[6:]} turned into the network's precision"
+    assert weights_source(path) == f"{path} (SHA-256 {digest}, {told})" and told in caplog.text
+
+
+def test_tied_weights_need_one_name_and_must_agree(own, tmp_path):
+    one = {"0.weight": torch.ones(5, 5)}
+    path = saved(tmp_path / "w.safetensors", one)
+    model = build_model("datassay_own_net:tied", samples(), weights=path)
+    assert model[0].weight is model[1].weight and model[0].weight.sum() == 25
+    path = saved(tmp_path / "w.pt", one | {"1.weight": torch.zeros(5, 5)})
+    with pytest.raises(ModelError, match=r"same values for 0\.weight and 1\.weight, which are one"):
+        build_model("datassay_own_net:tied", samples(), weights=path)
+
+
+def test_names_cannot_command_the_terminal(tmp_path):
+    state = build_model("mlp:width=8", samples())[1].state_dict()
+    path = saved(tmp_path / "w.pt", state | {"\x1b[31mred\n": torch.zeros(1)})
+    with pytest.raises(ModelError, match="�\\[31mred� unknown"):
+        build_model("mlp:width=8", samples(), weights=path)
+
+
 class Dangerous:
     def __reduce__(self):
         return os.mkdir, ("datassay_was_run",)
@@ -317,8 +371,15 @@ def test_unreadable_weights(tmp_path, suffix):
     truncated, empty = tmp_path / f"truncated{suffix}", tmp_path / f"empty{suffix}"
     truncated.write_bytes(good.read_bytes()[:-100])
     empty.write_bytes(b"")
-    for path in (truncated, empty, tmp_path / f"missing{suffix}", tmp_path):
-        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state dict.*raised"):
+    flipped = bytearray(good.read_bytes())
+    flipped[good.read_bytes().find(model[1][1].weight.detach().numpy().tobytes())] ^= 1
+    (tmp_path / "flipped.pt").write_bytes(flipped)
+    os.mkfifo(pipe := tmp_path / f"pipe{suffix}")
+    (tmp_path / f"text{suffix}").write_text("hello world\n")
+    bad = [truncated, empty, tmp_path / f"missing{suffix}", tmp_path, pipe, Path("/dev/zero")]
+    bad += [tmp_path / f"text{suffix}", *([tmp_path / "flipped.pt"] if suffix == ".pt" else [])]
+    for path in bad:
+        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state dict.*; "):
             build_model("mlp:width=8", samples(), weights=path)
 
 
@@ -328,8 +389,9 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Dangerous(), protocol=2))
     torch.save(nn.Linear(5, 3), tmp_path / "module.pt")
     for name in ("torch.pt", "plain.pt", "module.pt"):
-        with pytest.raises(ModelError, match="plain state dict of tensors"):
+        with pytest.raises(ModelError, match="plain state dict of tensors") as told:
             build_model("mlp:width=8", samples(), weights=tmp_path / name)
+        assert "weights_only" not in str(told.value)  # torch's advice is to unpickle it
     assert not (tmp_path / "datassay_was_run").exists()
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from pickle import UnpicklingError
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
-from datassay.models.networks import NETWORKS, Affine, spread
+from datassay.models.networks import NETWORKS, spread
 from datassay.models.reference import imported_reference, is_reference
 from datassay.models.seeded import seeded
-from datassay.models.user_code import brief, user_code
+from datassay.models.user_code import user_code
+from datassay.models.weights import load_weights
 
 
 @checks_arguments
@@ -48,7 +45,7 @@ def build_model(
     with seeded(seed):
         model = _own_module(name) if is_reference(name) else _named(name, train)
     if weights is not None:
-        _load_weights(model, Path(weights))
+        load_weights(model, Path(weights))
     return model
 
 
@@ -141,43 +138,3 @@ def _own_module(name: str) -> nn.Module:
             "network itself."
         )
     return model
-
-
-def _load_weights(model: nn.Module, path: Path) -> None:
-    """Load the whole network's weights, or for a built-in one those of the network inside."""
-    state = _read_weights(path)
-    target = model
-    if isinstance(model, nn.Sequential) and isinstance(model[0], Affine) and "0.scale" not in state:
-        target = model[1]
-    expected = target.state_dict()
-    wrong = [
-        f"{name} {'missing' if name not in state else list(state[name].shape)} instead of "
-        f"{list(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name not in state or state[name].shape != tensor.shape
-    ] + [f"{name} unknown" for name in state.keys() - expected.keys()]
-    if wrong:
-        raise ModelError(
-            f"{path} must hold every tensor of the model in its shape, and no other; got "
-            f"{', '.join(sorted(wrong)[:3])}{', ...' if len(wrong) > 3 else ''}. Check --model "
-            "against the checkpoint."
-        )
-    target.load_state_dict(state)
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise ModelError(
-            f"{path} must be a .safetensors file or a plain state dict of tensors; reading it "
-            f"raised {brief(error)} Save it with safetensors or torch.save(model.state_dict())."
-        ) from error
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ModelError(
-            f"{path} must hold a state dict of tensors; got {type(state).__name__}. Save "
-            "model.state_dict() alone."
-        )
-    return state

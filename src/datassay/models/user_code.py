@@ -46,13 +46,25 @@ def brief(error: BaseException) -> str:
         error: any.
 
     Returns:
-        Its kind, and its first line with a full stop.
+        Its kind, and its first line with a full stop, without what terminals take as commands.
     """
     try:
         text = str(error).strip().splitlines() or ["no message"]
     except Exception:  # noqa: BLE001 a user's error may fail to say what it is
         text = ["no message"]
-    return f"{type(error).__name__}: {text[0].rstrip('.')}."
+    return printable(f"{type(error).__name__}: {text[0].rstrip('.')}.")
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's, in which characters that terminals take as commands are replaced.
+
+    Args:
+        text: any.
+
+    Returns:
+        The same, on one line.
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _memory(error: BaseException) -> str:

@@ -37,6 +37,7 @@ from datassay.commands.run.steps.scores import (
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
+from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
@@ -212,7 +213,8 @@ def _facts(
     loo: LeaveOneOut,
 ) -> dict[str, str]:
     run_ = loo.run
-    start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
+    start = "initial weights" if settings.weights is None else "weights from "
+    start += "" if settings.weights is None else weights_source(settings.weights)
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
