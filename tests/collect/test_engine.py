@@ -4,9 +4,11 @@ import operator
 import os
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from datassay.collect.engine.parcel import LARGE, compute, pack, parcel, unpack
 from datassay.collect.store.features import DamagedChunk, FeatureStore
 from datassay.commands import app
 from datassay.errors import ModelError, SettingError
+from datassay.models.build import build_model
 from datassay.score.linear import panels as panels_module
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import gram
@@ -91,6 +94,44 @@ def test_networks_of_a_script_travel_with_their_code(processes):
     expected = collect(Scaled(2.0), train, val, projection=9)
     found = collect(Scaled(2.0), train, val, projection=9, engine=processes)
     assert torch.equal(found.outputs, expected.outputs)
+
+
+OWN = """
+from torch import nn
+import datassay_sibling
+
+class Net(nn.Sequential):
+    pass
+
+def net():
+    return Net(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3 + datassay_sibling.NONE))
+"""
+
+
+def test_workers_run_modules_of_the_current_folder_only_where_they_are_named(tmp_path, monkeypatch):
+    """joblib's workers begin with the current folder on their search path."""
+    joblib.externals.loky.get_reusable_executor().shutdown()
+    for name in ("random", "json", "heapq", "numpy", "torch"):
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')"
+        )
+    (tmp_path / "datassay_engine_net.py").write_text(OWN)
+    (tmp_path / "datassay_sibling.py").write_text("NONE = 0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    _, train, val = problem()
+    model = build_model("datassay_engine_net:net", train)
+    by = engine_named("processes", workers=2)
+    found = collect(model, train, val, projection=9, engine=by)
+    assert torch.equal(found.outputs, collect(model, train, val, projection=9).outputs)
+    assert not (tmp_path / "ran").exists() and "PYTHONSAFEPATH" not in os.environ
+
+
+def test_a_model_that_cannot_be_sent_is_told(processes):
+    model, *_ = problem()
+    model.lock = threading.Lock()
+    with pytest.raises(SettingError, match="one that workers can be sent; that raised TypeError"):
+        list(processes.map(operator.add, model, [1, 2]))
 
 
 def test_errors_of_workers_are_those_of_the_piece(processes):

@@ -1,6 +1,7 @@
 """Kernels and projections against the explicit Jacobian."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -44,6 +45,20 @@ def test_symmetric_and_positive(outputs):
     torch.testing.assert_close(theta, theta.T, rtol=1e-13, atol=1e-13)
     eigenvalues = torch.linalg.eigvalsh(theta)
     assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
+
+
+@pytest.mark.parametrize("outputs", ["joint", "averaged"])
+@pytest.mark.parametrize("same", [True, False])
+def test_gradients_that_are_one_for_all_samples_are_multiplied_once(outputs, same, monkeypatch):
+    def block(n):
+        gradients = torch.eye(4).expand(n, 4, 4).contiguous()
+        gradients[-1, 0, 0] = 1.0 if same else 2.0
+        return {"last": DenseFactors(torch.randn(n, 5), gradients, True)}
+
+    left, right = block(40), block(9)
+    found = kernel(left, right, outputs, max_bytes=8 * 9 * 16 * 3)
+    monkeypatch.setattr(sys.modules[kernel.__module__], "_is_same", lambda gradients: False)
+    torch.testing.assert_close(found, kernel(left, right, outputs), rtol=1e-14, atol=1e-14)
 
 
 def test_float32_blocks_are_multiplied_in_float64():

@@ -1,7 +1,12 @@
 """Networks by name, the user's own module, and weights that are read but never run."""
 
+import code
+import hashlib
 import os
 import pickle
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +15,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError
+from datassay.errors import DataError, ModelError
 from datassay.models.build import build_model, n_outputs
-from datassay.models.networks import Affine, standardize
+from datassay.models.networks import Affine, spread
+from datassay.models.reference import imported_reference, reference_file
+from datassay.models.weights import weights_source
 
 
 def samples(shape=(5,), k=3, n=12, y=None):
@@ -64,12 +71,12 @@ def test_the_cnn_is_the_papers():
 
 
 def test_columns_are_scaled_each_and_images_as_one():
-    x = torch.randn(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([5.0, -3.0, 7.0])
-    scaled = standardize(x)(x)
+    x = torch.randn(200, 3) * torch.tensor([1.0, 10.0, 0.0]) + torch.tensor([5.0, -3.0, 0.1])
+    scaled = spread(x.numpy()).removed(x)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(3), rtol=0, atol=1e-5)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]))
     images = torch.rand(50, 4, 4) * torch.arange(16.0).reshape(4, 4)
-    layer = standardize(images)
+    layer = spread(images.numpy()).removed
     assert layer.scale.shape == layer.shift.shape == ()
     scaled = layer(images)
     torch.testing.assert_close(scaled.mean(), torch.tensor(0.0), rtol=0, atol=1e-5)
@@ -78,8 +85,36 @@ def test_columns_are_scaled_each_and_images_as_one():
 
 def test_standardize_units():
     """Rescaled inputs give the same standardised inputs."""
-    x = torch.randn(40, 3, dtype=torch.float64)
-    torch.testing.assert_close(standardize(x)(x), standardize(9 * x + 2)(9 * x + 2))
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    one, other = (spread(v).removed.double()(torch.tensor(v)) for v in (x, 9 * x + 2))
+    torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(301, 7), (301, 3, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_the_samples_does_not_change_the_scaling(shape, dtype):
+    rng = np.random.default_rng(3)
+    x = (1000 + rng.lognormal(sigma=2, size=shape)).astype(dtype)
+    layer, found = spread(x).removed, spread(rng.permutation(x)).removed
+    assert torch.equal(layer.scale, found.scale) and torch.equal(layer.shift, found.shift)
+    expected = x.astype(np.longdouble).mean(0 if x.ndim == 2 else None)
+    np.testing.assert_allclose(spread(x).mean.numpy(), expected.astype(float), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda x: x * 1e-150, r"column 0 of x must vary by .* mean of \d.*e-150 and"),
+        (lambda x: x * 1e155, "column 0 of x must vary by 1e-30 to 1e30"),
+        (lambda x: x + 1e9 * np.eye(5)[2], r"column 2 of x .* mean of 1e\+09 and a standard dev"),
+        (lambda x: 0 * x + 7, "x must differ between samples"),
+        (lambda x: 1e-35 * x[:, :, None], "^x must vary by 1e-30"),
+    ],
+)
+def test_what_float32_cannot_hold_apart_is_refused(change, got):
+    train = samples()
+    with pytest.raises(DataError, match=got):
+        build_model("mlp", replace(train, x=change(train.x)))
 
 
 def test_regression_starts_near_the_mean_in_the_targets_unit():
@@ -146,6 +181,21 @@ def gives_number():
 
 def ends():
     raise SystemExit(3)
+
+def tied():
+    first, last = nn.Linear(5, 5, bias=False), nn.Linear(5, 5, bias=False)
+    last.weight = first.weight
+    return nn.Sequential(first, last)
+
+def stops():
+    import asyncio
+    raise asyncio.CancelledError
+
+def turns():
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(True)
+    return nn.Linear(5, 3)
 """
 
 
@@ -155,14 +205,34 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "datassay_own_bad.py").write_text("def f(:\n")
     (tmp_path / "datassay_own_fails.py").write_text("1 / 0\n")
     (tmp_path / "datassay_own_script.py").write_text("raise SystemExit(2)\n")
+    (tmp_path / "code.py").write_text(OWN)  # as a module of Python's own is called
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["network", "factory"])
-def test_the_users_own_module(own, name):
-    model = build_model(f"datassay_own_net:{name}", samples())
+@pytest.mark.parametrize("module", ["datassay_own_net", "datassay_own_net.py", "./code.py"])
+def test_the_users_own_module(own, module, name, caplog):
+    model = build_model(f"{module}:{name}", samples())
     assert model(torch.randn(2, 5)).shape == (2, 3)
     assert isinstance(model, nn.Module)
+
+
+def test_what_is_installed_goes_before_the_current_folder(own, caplog, monkeypatch):
+    monkeypatch.syspath_prepend("")  # as `python -m datassay` has it
+    caplog.set_level("INFO")
+    found = imported_reference("code:InteractiveConsole", "a class")
+    assert found is code.InteractiveConsole and reference_file("code:x") == code.__file__
+    assert f"imported from {code.__file__}. What is installed goes first; for the" in caplog.text
+    path = sys.path.copy()
+    build_model("./code.py:network", samples())
+    assert sys.path == path and sys.modules["code"] is code
+    assert f"imported from {Path('code.py').resolve()}." in caplog.text
+
+
+def test_what_a_factory_sets_in_torch_is_put_back(own):
+    build_model("datassay_own_net:turns", samples())
+    assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_the_users_own_factory_is_seeded(own):
@@ -173,14 +243,19 @@ def test_the_users_own_factory_is_seeded(own):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("datassay_own_none:x", "package.module:factory that can be imported.*ModuleNotFoundError"),
+        ("datassay_own_none:x", "file.py:factory that can be imported.*ModuleNotFoundError"),
         ("mpl:width=3", "one of linear, .*'mpl:width=3' raised ModuleNotFoundError"),
         ("datassay_own_net:absent", "'datassay_own_net:absent' raised AttributeError"),
         (":factory", "':factory' raised ValueError"),
         ("datassay_own_bad:f", "raised SyntaxError"),
         ("datassay_own_fails:f", "raised ZeroDivisionError: division by zero"),
         ("datassay_own_script:f", "raised SystemExit: 2. Put what the script runs behind `if __na"),
-        ("datassay_own_net.py:factory", r"ModuleNotFoundError.* Name the module, not .*own_net\.$"),
+        ("datassay_own_none.py:factory", "raised FileNotFoundError"),
+        ("datassay_own_net:stops", "calling it raised CancelledError: no message"),
+        (
+            "code:network",
+            r"no attribute 'network'.* for the file of this folder write code.py:name",
+        ),
         ("datassay_own_net:ends", "calling it raised SystemExit: 3"),
         ("datassay_own_net:number", "function that needs no arguments.*TypeError: 'int' object"),
         ("datassay_own_net:sized", "needs no arguments.*missing 1 required.*Wrap it"),
@@ -237,6 +312,53 @@ def test_weights_that_do_not_fit(tmp_path, change, message):
         build_model("mlp:width=8", samples(), weights=saved(tmp_path / "w.pt", state))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.to_sparse(), "1.weight is sparse or quantized"),
+        (lambda t: t.to("meta"), "1.weight is on the meta device"),
+        (lambda t: t + 1j, "1.weight is complex64"),
+        (lambda t: t.int(), "1.weight is int32"),
+        (lambda t: t * float("nan"), "1.weight is not finite in the model's float32"),
+        (lambda t: t.double() * 1e60, "1.weight is not finite in the model's float32"),
+    ],
+)
+def test_weights_of_another_kind_are_refused(tmp_path, change, message):
+    state = build_model("mlp:width=8", samples())[1].state_dict()
+    state["1.weight"] = change(state["1.weight"])
+    with pytest.raises(ModelError, match=message):
+        build_model("mlp:width=8", samples(), weights=saved(tmp_path / "w.pt", state))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_another_precision_are_told(tmp_path, dtype, caplog):
+    model = build_model("mlp:width=8", samples())
+    state = {name: t.to(dtype) for name, t in model.state_dict().items()}
+    path = saved(tmp_path / "w.pt", state)
+    found = build_model("mlp:width=8", samples(), weights=path).state_dict()
+    assert all(torch.equal(t, state[name].float()) for name, t in found.items())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    told = f"{str(dtype)[6:]} turned into the network's precision"
+    assert weights_source(path) == f"{path} (SHA-256 {digest}, {told})" and told in caplog.text
+
+
+def test_tied_weights_need_one_name_and_must_agree(own, tmp_path):
+    one = {"0.weight": torch.ones(5, 5)}
+    path = saved(tmp_path / "w.safetensors", one)
+    model = build_model("datassay_own_net:tied", samples(), weights=path)
+    assert model[0].weight is model[1].weight and model[0].weight.sum() == 25
+    path = saved(tmp_path / "w.pt", one | {"1.weight": torch.zeros(5, 5)})
+    with pytest.raises(ModelError, match=r"same values for 0\.weight and 1\.weight, which are one"):
+        build_model("datassay_own_net:tied", samples(), weights=path)
+
+
+def test_names_cannot_command_the_terminal(tmp_path):
+    state = build_model("mlp:width=8", samples())[1].state_dict()
+    path = saved(tmp_path / "w.pt", state | {"\x1b[31mred\n": torch.zeros(1)})
+    with pytest.raises(ModelError, match="�\\[31mred� unknown"):
+        build_model("mlp:width=8", samples(), weights=path)
+
+
 class Dangerous:
     def __reduce__(self):
         return os.mkdir, ("datassay_was_run",)
@@ -249,8 +371,15 @@ def test_unreadable_weights(tmp_path, suffix):
     truncated, empty = tmp_path / f"truncated{suffix}", tmp_path / f"empty{suffix}"
     truncated.write_bytes(good.read_bytes()[:-100])
     empty.write_bytes(b"")
-    for path in (truncated, empty, tmp_path / f"missing{suffix}", tmp_path):
-        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state dict.*raised"):
+    flipped = bytearray(good.read_bytes())
+    flipped[good.read_bytes().find(model[1][1].weight.detach().numpy().tobytes())] ^= 1
+    (tmp_path / "flipped.pt").write_bytes(flipped)
+    os.mkfifo(pipe := tmp_path / f"pipe{suffix}")
+    (tmp_path / f"text{suffix}").write_text("hello world\n")
+    bad = [truncated, empty, tmp_path / f"missing{suffix}", tmp_path, pipe, Path("/dev/zero")]
+    bad += [tmp_path / f"text{suffix}", *([tmp_path / "flipped.pt"] if suffix == ".pt" else [])]
+    for path in bad:
+        with pytest.raises(ModelError, match=r"\.safetensors file or a plain state dict.*; "):
             build_model("mlp:width=8", samples(), weights=path)
 
 
@@ -260,8 +389,9 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Dangerous(), protocol=2))
     torch.save(nn.Linear(5, 3), tmp_path / "module.pt")
     for name in ("torch.pt", "plain.pt", "module.pt"):
-        with pytest.raises(ModelError, match="plain state dict of tensors"):
+        with pytest.raises(ModelError, match="plain state dict of tensors") as told:
             build_model("mlp:width=8", samples(), weights=tmp_path / name)
+        assert "weights_only" not in str(told.value)  # torch's advice is to unpickle it
     assert not (tmp_path / "datassay_was_run").exists()
 
 

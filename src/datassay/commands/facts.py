@@ -8,8 +8,9 @@ from pathlib import Path
 
 from torch import nn
 
-from datassay.collect.store.manifest import model_fingerprint, samples_fingerprint
+from datassay.collect.store.fingerprint import model_fingerprint, samples_fingerprint
 from datassay.data.samples import SampleSet, wrong_labels
+from datassay.models.reference import is_reference, reference_file
 from datassay.report.manifest import sha256
 
 DIGITS = 16  # of a digest, as pages show it
@@ -32,6 +33,12 @@ def weights_facts(model: nn.Module) -> dict[str, str]:
 def file_digest(path: Path) -> str:
     """Which content a file has, ready to show."""
     return f"SHA-256 {sha256(path)[:DIGITS]}"
+
+
+def model_facts(model: str, text: str) -> dict[str, str]:
+    """What was fitted, told by `text`; of the user's own module also the file it is from."""
+    file = {"Model file": reference_file(model)} if is_reference(model) else {}
+    return {"Model": text, **file}
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:

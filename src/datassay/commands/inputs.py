@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 MODEL, BLOCK_MODEL = "mlp", "logistic"
 MODEL_HELP = (
-    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory."
+    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory, "
+    "installed or else of the current folder; path/file.py:factory is that file."
 )
 BLOCK_MODEL_HELP = "logistic or linear, solved exactly; purify trains others anew."
 RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."

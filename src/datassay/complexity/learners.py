@@ -20,7 +20,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.networks import NETWORKS
-from datassay.models.reference import brief, imported_reference
+from datassay.models.reference import imported_reference, is_reference
+from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
 from datassay.train.training import Recipe, train_networks
@@ -146,13 +147,13 @@ class Estimators:
         one: Any = clone(self.estimator)
         if "random_state" in one.get_params():
             one.set_params(random_state=self.seed + r)
-        try:
-            return one.fit(x, y).predict(queries)
-        except Exception as error:  # whatever the user's estimator raises
-            raise ModelError(
+        with user_code(
+            lambda error: (
                 f"the estimator must be able to learn from {len(x):,} samples; "
-                f"{type(one).__name__} raised {brief(error)} Start from a larger size."
-            ) from error
+                f"{type(one).__name__} raised {error} Start from a larger size."
+            )
+        ):
+            return one.fit(x, y).predict(queries)
 
 
 Learner = Networks | Estimators
@@ -177,7 +178,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     """
     if repeats < 1:
         raise SettingError(f"repeats must be at least 1; got {repeats}.")
-    if ":" in name and name.partition(":")[0] not in NETWORKS:
+    if is_reference(name):
         estimator = _estimator(name)
         if estimator is not None:
             return Estimators(estimator, repeats, seed)
@@ -190,13 +191,13 @@ def _estimator(name: str) -> Any:
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
     candidate = imported_reference(name, rule)
     if callable(candidate) and not isinstance(candidate, nn.Module):
-        try:
-            candidate = candidate()
-        except Exception as error:  # whatever the user's function raises
-            raise ModelError(
+        with user_code(
+            lambda error: (
                 f"model {name!r} must be a network, an estimator, or a function without arguments "
-                f"that returns one; calling it raised {brief(error)}"
-            ) from error
+                f"that returns one; calling it raised {error}"
+            )
+        ):
+            candidate = candidate()
     fits = all(hasattr(candidate, name) for name in ("fit", "predict", "get_params"))
     return candidate if fits and not isinstance(candidate, nn.Module) else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
@@ -16,7 +15,7 @@ from datassay.act.purify.settings import Removal
 from datassay.data.samples import SampleSet
 from datassay.estimators.validation import validated
 from datassay.models.build import n_outputs
-from datassay.models.networks import linear, standardize
+from datassay.models.networks import linear, spread
 from datassay.models.seeded import seeded
 
 
@@ -82,7 +81,7 @@ class Purifier(BaseEstimator):
         samples = _sample_set(X, y)
         settings = self.get_params(deep=False)
         seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
-        scale = standardize(torch.as_tensor(samples.x).float())
+        scale = spread(samples.x).removed
         with seeded(seed):
             model = nn.Sequential(scale, linear(samples.input_shape, n_outputs(samples)))
         self.purification_ = purify(model, samples, seed=seed, **settings)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from pickle import UnpicklingError
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError
-from datassay.models.networks import NETWORKS, Affine, standardize
-from datassay.models.reference import brief, imported_reference
+from datassay.errors import DataError, ModelError
+from datassay.models.networks import NETWORKS, spread
+from datassay.models.reference import imported_reference, is_reference
 from datassay.models.seeded import seeded
+from datassay.models.user_code import user_code
+from datassay.models.weights import load_weights
 
 
 @checks_arguments
@@ -28,8 +26,9 @@ def build_model(
     Args:
         name: a built-in name with options, "mlp", "mlp:width=1024,depth=2", "linear", "logistic",
             "cnn", "lenet5"; or "package.module:factory", where factory is a module or a function
-            of no required arguments that returns one (the current folder is searched too). The
-            user's own module gets the raw inputs: its scaling is its own.
+            of no required arguments that returns one. What is installed goes before the current
+            folder; "path/file.py:factory" names a file. The user's own module gets the raw
+            inputs: its scaling is its own.
         train: the samples; their inputs set the scaling layer, their classes the output count
             (one output for two classes, as S1 does; one a class beyond).
         weights: a .safetensors file or a plain state dict (.pt), loaded into the network.
@@ -39,13 +38,14 @@ def build_model(
         The network, [n, *input_shape] → [n, k], in float32.
 
     Raises:
+        DataError: a column of the inputs or targets that float32 cannot hold apart, as `spread`.
         ModelError: unknown name or option, a module that cannot be imported, weights that cannot
             be read or do not fit.
     """
     with seeded(seed):
-        model = _own_module(name) if _is_reference(name) else _named(name, train)
+        model = _own_module(name) if is_reference(name) else _named(name, train)
     if weights is not None:
-        _load_weights(model, Path(weights))
+        load_weights(model, Path(weights))
     return model
 
 
@@ -85,10 +85,6 @@ def n_outputs(train: SampleSet) -> int:
     return 1 if train.y.ndim == 1 else train.y.shape[1]
 
 
-def _is_reference(name: str) -> bool:
-    return ":" in name and name.split(":")[0] not in NETWORKS
-
-
 def _named(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
@@ -98,12 +94,15 @@ def _named(name: str, train: SampleSet) -> nn.Module:
     factory = NETWORKS[base]
     settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])
     network = factory(train.input_shape, n_outputs(train), **settings)
-    layers = [standardize(torch.as_tensor(train.x).float()), network]
+    scale = spread(train.x)
+    if (train.x == train.x[:1]).all():
+        raise DataError(
+            f"x must differ between samples; all {len(train)} are equal. Check how it was read."
+        )
+    layers = [scale.removed, network]
     if not train.is_classification:
         # The linearised fit starts at f₀ ≈ mean(y), in the target's own unit.
-        y = torch.as_tensor(train.y).float().reshape(len(train), -1)
-        inverse = standardize(y)
-        layers.append(Affine(1 / inverse.scale, -inverse.shift / inverse.scale))
+        layers.append(spread(train.y.reshape(len(train), -1), "y").restored)
     return nn.Sequential(*layers)
 
 
@@ -120,60 +119,22 @@ def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
 
 
 def _own_module(name: str) -> nn.Module:
-    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:factory"
+    rule = (
+        f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
+    )
     module = imported_reference(name, rule)
     if isinstance(module, nn.Module):
         return module
-    try:
-        model = module()
-    except (Exception, SystemExit) as error:
-        raise ModelError(
+    with user_code(
+        lambda error: (
             f"model {name!r} must be a module, or a function that needs no arguments and returns "
-            f"one; calling it raised {brief(error)} Wrap it in a function without arguments."
-        ) from error
+            f"one; calling it raised {error} Wrap it in a function without arguments."
+        )
+    ):
+        model = module()
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"model {name!r} must give a torch.nn.Module; got {type(model).__name__}. Return the "
             "network itself."
         )
     return model
-
-
-def _load_weights(model: nn.Module, path: Path) -> None:
-    """Load the whole network's weights, or for a built-in one those of the network inside."""
-    state = _read_weights(path)
-    target = model
-    if isinstance(model, nn.Sequential) and isinstance(model[0], Affine) and "0.scale" not in state:
-        target = model[1]
-    expected = target.state_dict()
-    wrong = [
-        f"{name} {'missing' if name not in state else list(state[name].shape)} instead of "
-        f"{list(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name not in state or state[name].shape != tensor.shape
-    ] + [f"{name} unknown" for name in state.keys() - expected.keys()]
-    if wrong:
-        raise ModelError(
-            f"{path} must hold every tensor of the model in its shape, and no other; got "
-            f"{', '.join(sorted(wrong)[:3])}{', ...' if len(wrong) > 3 else ''}. Check --model "
-            "against the checkpoint."
-        )
-    target.load_state_dict(state)
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise ModelError(
-            f"{path} must be a .safetensors file or a plain state dict of tensors; reading it "
-            f"raised {brief(error)} Save it with safetensors or torch.save(model.state_dict())."
-        ) from error
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ModelError(
-            f"{path} must hold a state dict of tensors; got {type(state).__name__}. Save "
-            "model.state_dict() alone."
-        )
-    return state

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.errors import ModelError
+from datassay.errors import DataError, ModelError
 
 
 class Affine(nn.Module):
@@ -27,22 +30,71 @@ class Affine(nn.Module):
         return x * self.scale + self.shift
 
 
-def standardize(x: Float[Tensor, "n ..."]) -> Affine:
-    """The layer that gives these inputs mean 0 and standard deviation 1.
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation of samples, in float64; a deviation of 0 counts as 1.
+
+    Attributes:
+        mean: of each column of a table, [d]; of images one, [].
+        deviation: likewise; exactly 1 where every value is the same.
+    """
+
+    mean: Float[Tensor, "*columns"]
+    deviation: Float[Tensor, "*columns"]
+
+    @property
+    def removed(self) -> Affine:
+        """The layer (x − mean) / deviation, in float32."""
+        return Affine((1 / self.deviation).float(), (-self.mean / self.deviation).float())
+
+    @property
+    def restored(self) -> Affine:
+        """Its inverse."""
+        return Affine(self.deviation.float(), self.mean.float())
+
+
+def spread(x: np.ndarray, what: str = "x") -> Spread:
+    """Measure samples, so that a network can be given mean 0 and standard deviation 1.
 
     Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each
-    their own. A constant column keeps its deviation of 0 out of the way: it is only centred.
+    their own. A constant column keeps its deviation of 0 out of the way: it is only centred. The
+    sums are float64, so that the order of the samples does not change what is rounded to float32.
 
     Args:
-        x: the inputs to measure, any unit.
+        x: [n, ...], any unit.
+        what: their name, for the error.
 
     Returns:
-        The layer (x − mean) / deviation.
+        Mean and deviation.
+
+    Raises:
+        DataError: float32, which networks compute in, cannot tell the values of a column apart: it
+            varies by less than a millionth of its mean, or by less than 1e-30 or more than 1e30.
+
+    Cost: two passes, in slices of rows.
     """
     axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
-    mean, deviation = x.mean(dim=axes), x.std(dim=axes, correction=0)
-    scale = 1 / torch.where(deviation > 0, deviation, torch.ones_like(deviation))
-    return Affine(scale, -mean * scale)
+    each = max(1, 2**22 // max(1, x[:1].size))
+    slices = [slice(start, start + each) for start in range(0, len(x), each)]
+    count = x.size / max(1, math.prod(x.shape[1:])) if axes == (0,) else x.size
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
+        square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
+    constant = x.min(axes) == x.max(axes)
+    mean = np.where(constant, x.min(axes), mean)
+    deviation = np.where(constant, 1.0, np.sqrt(square))
+    told_apart = (deviation > 1e-30) & (deviation < 1e30) & (deviation > 1e-6 * np.abs(mean))
+    # A constant is only taken away.
+    bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, told_apart))
+    if len(bad):
+        column = f"column {bad[0]} of {what}" if mean.ndim else what
+        raise DataError(
+            f"{column} must vary by 1e-30 to 1e30, and by more than a millionth of its mean, for "
+            f"networks compute in float32; got a mean of {mean.flat[bad[0]]:.3g} and a standard "
+            f"deviation of {0.0 if constant.flat[bad[0]] else deviation.flat[bad[0]]:.3g}. Take an "
+            "offset off, or choose another unit."
+        )
+    return Spread(torch.as_tensor(mean), torch.as_tensor(deviation))
 
 
 def linear(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
-from datassay.models.reference import brief
+from datassay.models.user_code import brief
 from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result

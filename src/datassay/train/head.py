@@ -17,6 +17,7 @@ from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import Affine
+from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.results import result
 
@@ -133,14 +134,16 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     frozen = copy.deepcopy(model).eval()
     calls = _linear_calls(frozen)
     x = _inputs(train, slice(0, 2), frozen)
-    try:
-        with torch.no_grad():
-            outputs = frozen(x)
-    except Exception as error:  # whatever the user's module raises
-        raise ModelError(
-            f"the model must run on samples of shape {list(train.input_shape)}; it raised "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    with (
+        user_code(
+            lambda error: (
+                f"the model must run on samples of shape {list(train.input_shape)}; "
+                f"it raised {error}"
+            )
+        ),
+        torch.no_grad(),
+    ):
+        outputs = frozen(x)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         got = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ModelError(

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from datassay.collect.curvature.point_function import CALL_ERRORS, PointFunction
+from datassay.collect.curvature.point_function import PointFunction
 from datassay.errors import DataError, SettingError
-from datassay.models.reference import brief
+from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 
 STEP = "derivatives"
@@ -93,13 +93,14 @@ def _split(x: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 
 def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
-    try:
-        return _autograd(f.function, x, order)
-    except Exception as error:  # whatever the user's function raises on a tensor
-        raise DataError(
+    with user_code(
+        lambda error: (
             f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "
-            f"raised {brief(error)} Take 'finite' or 'auto'."
-        ) from error
+            f"raised {error} Take 'finite' or 'auto'."
+        ),
+        DataError,
+    ):
+        return _autograd(f.function, x, order)
 
 
 def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
@@ -119,8 +120,8 @@ def _autograd(f: Callable[[Any], Any], x: np.ndarray, order: int) -> tuple[np.nd
 def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> bool:
     probes = x[np.linspace(0, len(x) - 1, min(PROBES, len(x))).astype(int)]
     try:
-        exact = _autograd(f.function, probes, 1)[0]
-    except CALL_ERRORS:  # whatever it was, central differences do not need it
+        exact = _checked_autograd(f, probes, 1)[0]
+    except DataError:  # whatever it was, central differences do not need it
         return False
     width = bounds[:, 1] - bounds[:, 0]
     near = _finite(f, probes, 1, bounds)[0] * width

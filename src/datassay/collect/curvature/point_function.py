@@ -10,13 +10,10 @@ import torch
 from jaxtyping import Float
 
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.jacobian.suitable import FORWARD_ERRORS
 from datassay.errors import DataError
-from datassay.models.reference import brief
+from datassay.models.user_code import user_code
 from datassay.results import result
 
-# What a user's function raises on an array type that it does not take.
-CALL_ERRORS = (ArithmeticError, OSError, *FORWARD_ERRORS)
 RULE = "f must take [n, d] points and give one finite number, or a row of q, for each"
 
 
@@ -46,10 +43,8 @@ class PointFunction:
         Raises:
             DataError: the function raises, or its values have a wrong shape or are not finite.
         """
-        try:
+        with user_code(lambda error: f"{RULE}; calling it raised {error}", DataError):
             values = _called(self.function, self.takes, x)
-        except Exception as error:  # whatever the user's function raises
-            raise DataError(f"{RULE}; calling it raised {brief(error)}") from error
         return _checked(values, x)
 
 
@@ -74,9 +69,10 @@ def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
     raised = []
     for takes in ("numpy", "torch"):
         try:
-            values = _called(f, takes, x)
-        except CALL_ERRORS as error:
-            raised.append(f"with {takes}, {brief(error)}")
+            with user_code(str, DataError):
+                values = _called(f, takes, x)
+        except DataError as error:
+            raised.append(f"with {takes}, {error}")
             continue
         return PointFunction(f, takes, _checked(values, x).shape[1])
     raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")

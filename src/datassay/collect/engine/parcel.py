@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from datassay.errors import SettingError
+from datassay.models.user_code import brief
 
 # Arrays of fewer bytes travel in the head.
 LARGE = 2**16
@@ -50,8 +51,15 @@ def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
 
     Returns:
         The parcel, and the arrays that go with it.
+
+    Raises:
+        SettingError: something in it, of a network as a rule, cannot be pickled.
     """
-    return Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine()), pack((function, shared))
+    of = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine())
+    try:
+        return of, pack((function, shared))
+    except Exception as error:  # whatever a user's object raises
+        raise SettingError(_unsent(error)) from error
 
 
 def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -66,7 +74,8 @@ def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.nda
         What the function gives, packed.
 
     Raises:
-        SettingError: this machine may round otherwise than the one that packed.
+        SettingError: this machine may round otherwise than the one that packed, or lacks a module
+            that the shared values need.
     """
     torch.set_num_threads(of.threads)
     if _Held.name != of.name:
@@ -76,10 +85,21 @@ def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.nda
                 f"for {of.machine}. Use nodes alike, with the same environment."
             )
         _Held.name, _Held.value = "", None  # never two at a time
-        _Held.value = unpack(arrays)
+        try:
+            _Held.value = unpack(arrays)
+        except Exception as error:  # whatever the import of a user's module raises
+            raise SettingError(_unsent(error)) from error
         _Held.name = of.name
     function, shared = _Held.value
     return pack(function(shared, piece))
+
+
+def _unsent(error: Exception) -> str:
+    return (
+        f"the model must be one that workers can be sent; that raised {brief(error)} Keep open "
+        "files and locks out of it, install the modules that it imports, or use engine "
+        "'in_process'."
+    )
 
 
 def pack(value: Any) -> list[np.ndarray]:

@@ -46,10 +46,16 @@ def kernel(
     result = torch.zeros(n, width, m, width, dtype=torch.float64)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
-        other = _double(right[name], device)
+        other = right[name]
+        last = _common_product(block, other, width, device)
+        if last is None:
+            other = _double(other, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
-            _add_panel(result[rows], _double(take(block, rows), device), other)
+            if last is None:
+                _add_panel(result[rows], _double(take(block, rows), device), other)
+            else:
+                _add_last(result[rows], take(block, rows), other, last)
     return result.reshape(n * width, m * width)
 
 
@@ -62,6 +68,32 @@ def _add_panel(into: Tensor, left: Block, right: Block) -> None:
         inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
         product *= inputs[:, None, :, None]
     into.add_(product.to(into.device), alpha=width / k)
+
+
+def _common_product(left: Block, right: Block, width: int, device: str) -> Tensor | None:
+    """Δ Δᵀ of a layer whose Δ is one for all samples, [width, width]; None of others."""
+    # Such is the last layer, which of many outputs would be the dearest.
+    if not isinstance(left, DenseFactors) or not isinstance(right, DenseFactors):
+        return None
+    if not _is_same(left.gradients) or not _is_same(right.gradients):
+        return None
+    one, other = (b.gradients[0].to(device).double().reshape(width, -1) for b in (left, right))
+    return one @ other.T
+
+
+def _is_same(gradients: Tensor) -> bool:
+    """Whether all samples' are equal; the second mostly tells."""
+    return all(bool((g == gradients[:1]).all()) for g in gradients.split(32))
+
+
+def _add_last(into: Tensor, left: Block, right: Block, product: Tensor) -> None:
+    """As `_add_panel`, from the product of Δ that all samples share."""
+    assert isinstance(left, DenseFactors) and isinstance(right, DenseFactors)
+    k, width = left.gradients.shape[1], into.shape[1]
+    one, other = (b.inputs.to(product.device).double() for b in (left, right))
+    inputs = (one @ other.T).add_(float(left.bias))
+    scaled = product[None, :, None] * inputs[:, None, :, None]
+    into.add_(scaled.to(into.device), alpha=width / k)
 
 
 def _double(block: Block, device: str) -> Block:

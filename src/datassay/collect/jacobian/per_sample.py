@@ -25,13 +25,12 @@ from torch.nn.functional import unfold
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian.suitable import (
-    FORWARD_ERRORS,
-    first_line,
     one_output,
     plain_attention,
     unwrapped,
 )
 from datassay.errors import ModelError
+from datassay.models.user_code import user_code
 
 
 def parameter_name(module: str, parameter: str) -> str:
@@ -82,9 +81,11 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         The copy, of what is inside where torch.compile or a data-parallel wrapper is around it.
 
     Raises:
-        ModelError: it is a TorchScript module, or a lazy layer has no weights yet.
+        ModelError: as `unwrapped` refuses it, or it cannot be copied.
     """
-    return copy.deepcopy(unwrapped(model)).to(dtype).eval()
+    model = unwrapped(model)
+    with user_code(lambda error: f"the model must be one that can be copied; that raised {error}"):
+        return copy.deepcopy(model).to(dtype).eval()
 
 
 def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
@@ -238,15 +239,8 @@ def factored_jacobian(
     per_sample = vmap(
         jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True), in_dims=(None, None, 0)
     )
-    try:
-        with plain_attention():
-            (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
-    except FORWARD_ERRORS as error:
-        layer = running[-1] if running else "one layer's backward pass"
-        raise ModelError(
-            f"every layer must be one that torch.func can vectorise; {layer} is not: "
-            f"{first_line(error)} Replace it by operations on whole tensors, out of place."
-        ) from error
+    with user_code(partial(_not_vectorised, running)), plain_attention():
+        (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
@@ -256,6 +250,14 @@ def factored_jacobian(
     for name, (_, _, has_bias) in layers.dense.items():
         blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
     return outputs, blocks
+
+
+def _not_vectorised(running: list[str], error: str) -> str:
+    layer = running[-1] if running else "one layer's backward pass"
+    return (
+        f"every layer must be one that torch.func can vectorise; {layer} is not: {error} Replace "
+        "it by operations on whole tensors, out of place."
+    )
 
 
 def _convolution(name: str, layer: nn.Module, inputs: Tensor, gradients: Tensor) -> dict:

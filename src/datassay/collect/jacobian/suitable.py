@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar, cast
 
 import torch
@@ -14,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
 from datassay.errors import ModelError
+from datassay.models.user_code import user_code
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -21,8 +23,6 @@ M = TypeVar("M", bound=nn.Module)
 APART = 1e-3
 # Rows of probabilities sum to 1 up to this.
 ROUNDING = 1e-4
-# What the forward code of somebody's network raises on inputs it does not take.
-FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
 def unwrapped(model: M) -> M:
@@ -35,7 +35,8 @@ def unwrapped(model: M) -> M:
         What is inside, the same weights.
 
     Raises:
-        ModelError: it is no torch module or a TorchScript one, or a lazy layer has no weights yet.
+        ModelError: it is no torch module or a TorchScript one, a lazy layer has no weights yet, or
+            a tensor is on the meta device, sparse, complex or quantized.
     """
     if not isinstance(model, nn.Module):
         raise ModelError(
@@ -51,12 +52,26 @@ def unwrapped(model: M) -> M:
             "vectorise. Pass the module that it was made from."
         )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if is_lazy(tensor):
-            raise ModelError(
-                f"the model must have its weights; {name!r} of a lazy layer has none yet. Call the "
-                "model once on a batch, then pass it."
-            )
+        _check_tensor(name, tensor)
     return model
+
+
+def _check_tensor(name: str, tensor: Tensor) -> None:
+    if is_lazy(tensor):
+        raise ModelError(
+            f"the model must have its weights; {name!r} of a lazy layer has none yet. Call the "
+            "model once on a batch, then pass it."
+        )
+    if tensor.is_meta:
+        raise ModelError(
+            f"the model must have its weights; {name!r} is on the meta device, without values. "
+            "Build it on the processor, or load its weights."
+        )
+    if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
+        raise ModelError(
+            f"the model's tensors must be dense and real; {name!r} is {tensor.dtype}, "
+            f"{tensor.layout}. Convert it: copies in another precision would drop a part of it."
+        )
 
 
 @contextmanager
@@ -84,14 +99,16 @@ def vectorized(task: str) -> Iterator[None]:
     Raises:
         ModelError: a layer cannot.
     """
-    try:
-        with plain_attention():
-            yield
-    except FORWARD_ERRORS as error:
-        raise ModelError(
-            f"every layer must be one that torch.func can {task}; got {first_line(error)} Replace "
-            "it by operations on whole tensors, out of place."
-        ) from error
+    with (
+        user_code(
+            lambda error: (
+                f"every layer must be one that torch.func can {task}; got {error} Replace it by "
+                "operations on whole tensors, out of place."
+            )
+        ),
+        plain_attention(),
+    ):
+        yield
 
 
 def one_output(model: nn.Module, x: Tensor) -> Tensor:
@@ -107,18 +124,30 @@ def one_output(model: nn.Module, x: Tensor) -> Tensor:
     Raises:
         ModelError: it fails on the sample, or its output is not [n, k].
     """
-    try:
-        output = model(x.clone())
-    except FORWARD_ERRORS as error:
-        raise ModelError(
-            f"the model must accept samples of shape {list(x.shape[1:])}; it raised: "
-            f"{first_line(error)} Reshape the samples, or change the model's first layer."
-        ) from error
+    with user_code(partial(_refused, x)):
+        return _matrix(model(x.clone()))
+
+
+def _refused(x: Tensor, error: str) -> str:
+    return (
+        f"the model must accept samples of shape {list(x.shape[1:])}; it raised: {error} Reshape "
+        "the samples, or change the model's first layer."
+    )
+
+
+def _matrix(output: object) -> Tensor:
+    """The output for one sample, checked."""
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
         got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ModelError(
             f"the model's output must be [n, k], one row a sample; got {got} for one sample. "
             "Wrap the model so that it returns a matrix."
+        )
+    if not output.is_floating_point() or output.layout != torch.strided:
+        raise ModelError(
+            "the model's output must be a dense matrix of floating-point numbers; got "
+            f"{output.dtype}, {output.layout}. Convert it, or take what decides out of the model: "
+            "scores need outputs, not decisions."
         )
     return output
 
@@ -133,11 +162,13 @@ def check_apart(model: nn.Module, x: Tensor) -> None:
     Raises:
         ModelError: outputs of these samples together are not those of each alone.
     """
-    with torch.no_grad():
-        alone = torch.cat([one_output(model, x[i : i + 1]) for i in range(len(x))])
+    # In one block: its end puts the generator back, and noise would look like none.
+    with user_code(partial(_refused, x)), torch.no_grad():
+        alone = torch.cat([_matrix(model(x[i : i + 1].clone())) for i in range(len(x))])
         try:
-            together = model(x.clone())
-        except FORWARD_ERRORS:  # it takes one sample at a time, which is all that is asked of it
+            with user_code(str):
+                together = model(x.clone())
+        except ModelError:  # it takes one sample at a time, which is all that is asked of it
             return
     if together.shape == alone.shape:
         change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
@@ -170,16 +201,3 @@ def probability_warning(outputs: Tensor, is_classification: bool) -> tuple[str, 
         "the network's outputs are probabilities, each row sums to 1: scores are of squared "
         "errors of these, and cross-entropy takes them for logits. Take the softmax out of it.",
     )
-
-
-def first_line(error: Exception) -> str:
-    """An error in one line.
-
-    Args:
-        error: of torch, or of somebody's network.
-
-    Returns:
-        Its type and the first line of what it says, as a sentence.
-    """
-    text = str(error).strip().splitlines() or ["no message"]
-    return f"{type(error).__name__}: {text[0].rstrip('.')}."

@@ -12,7 +12,7 @@ from datassay.act.partition.blocks import Partition
 from datassay.act.partition.blocks import partition as divide
 from datassay.act.partition.routing import compact, fit_experts
 from datassay.collect.curvature.output_loss import task_loss
-from datassay.commands.facts import closing_facts, data_facts
+from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.partition.findings import PartitionFindings, RouterCheck
 from datassay.commands.partition.settings import PartitionSettings
 from datassay.data.samples import SampleSet
@@ -100,8 +100,11 @@ def _facts(
 ) -> dict[str, str]:
     return {
         **data_facts(train, val),
-        "Model": f"{settings.model} in each block, ridge {settings.ridge:g}, damping "
-        f"{settings.damping:g}",
+        **model_facts(
+            settings.model,
+            f"{settings.model} in each block, ridge {settings.ridge:g}, damping "
+            f"{settings.damping:g}",
+        ),
         "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
         "Gate": ("on" if partition.is_gated else "off") + (" (auto)" * (settings.gate == "auto")),
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",

@@ -12,7 +12,7 @@ from datassay.act.purify.loop import STEP
 from datassay.act.purify.loop import purify as remove
 from datassay.act.purify.result import Purification
 from datassay.collect.curvature.output_loss import predicted_class
-from datassay.commands.facts import closing_facts, data_facts, noise_facts
+from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
 from datassay.commands.purify.findings import PurifyFindings, majority_source
 from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet, wrong_labels
@@ -111,7 +111,10 @@ def _facts(
 ) -> dict[str, str]:
     facts = {
         **data_facts(train, val),
-        "Model": f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}",
+        **model_facts(
+            settings.model,
+            f"{settings.model}, ridge {settings.ridge:g}, damping {settings.damping:g}",
+        ),
         "Order of removal": ours.order + " (auto)" * (settings.order == "auto"),
         "Stopping rule": ours.rule + " (auto)" * (settings.rule == "auto"),
         "Limits": f"at most {percent(settings.max_fraction)} go, {settings.min_per_class} of each "

@@ -19,7 +19,13 @@ from datassay.collect.form import within_memory
 from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.collect.store.results import ResultStore
-from datassay.commands.facts import data_facts, noise_facts, seed_facts, weights_facts
+from datassay.commands.facts import (
+    data_facts,
+    model_facts,
+    noise_facts,
+    seed_facts,
+    weights_facts,
+)
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
@@ -39,6 +45,7 @@ from datassay.commands.run.steps.scores import (
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
+from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
@@ -225,11 +232,14 @@ def _facts(
     model: nn.Module,
 ) -> dict[str, str]:
     run_ = loo.run
-    start = "initial weights" if settings.weights is None else f"weights from {settings.weights}"
+    start = "initial weights" if settings.weights is None else "weights from "
+    start += "" if settings.weights is None else weights_source(settings.weights)
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
-        "Model": f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}",
+        **model_facts(
+            settings.model, f"{settings.model}, {lin.form.n_parameters:,} parameters, at {start}"
+        ),
         "Linearised training": f"{run_.kind}, {time_}, {settings.reduction} loss, "
         f"weight decay {settings.weight_decay:g}",
         "Step size": f"{run_.step:.3g} (sum loss); η·λ_max = "

@@ -28,7 +28,13 @@ from datassay.act.weigh.methods import (
 from datassay.act.weigh.reweight import HeadProblem, head_problem
 from datassay.act.weigh.search import WeightSearch, search_weights
 from datassay.act.weigh.weights import SampleWeights, check_ratios
-from datassay.commands.facts import closing_facts, data_facts, file_digest, noise_facts
+from datassay.commands.facts import (
+    closing_facts,
+    data_facts,
+    file_digest,
+    model_facts,
+    noise_facts,
+)
 from datassay.commands.weigh.findings import WeighFindings
 from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet
@@ -257,7 +263,7 @@ def _facts(
     if settings.seeds or job.problem is not None:
         file = settings.weights
         came = "" if file is None else f", weights of {file.name}, {file_digest(file)}"
-        facts["Model"] = f"{settings.model}{came}"
+        facts |= model_facts(settings.model, f"{settings.model}{came}")
     return facts | noise_facts(train)
 
 

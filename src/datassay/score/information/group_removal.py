@@ -7,6 +7,8 @@ training the rest again from its own decomposition, and, for a few steps of desc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +18,15 @@ from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.linear.dynamics import Dynamics, filter_values, resolvents
 from datassay.score.linear.eigenbasis import null_to_zero
-from datassay.score.linear.removal import Blocks, deleted, deletion, iterate, takes_few_steps
+from datassay.score.linear.removal import (
+    Blocks,
+    Penalised,
+    deleted,
+    deletion,
+    iterate,
+    penalised_fits,
+    takes_few_steps,
+)
 from datassay.score.linear.training_run import TrainingRun
 
 # Operations of an eigendecomposition, and of solving one complex block, over the cube of its size,
@@ -62,14 +72,18 @@ def group_removals(
     Source: METHODS §2, beyond S1. Exact, as `removals`.
     """
     trained = training.trained()
+    projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
     for size in sizes.unique().tolist():
         which = (sizes == size).nonzero()[:, 0]
         members = torch.stack([groups[i] for i in which.tolist()])  # [g, size]
         run = training.without(size)
-        way = _cheapest(training, run, size)
+        way: Any = _cheapest(training, run, size)
+        if way is _delete:
+            fits = penalised_fits(training.basis, projected, run)
+            way = partial(_delete, projected=projected, fits=fits)
         chunk = _chunk(training, size)
-        for part in torch.arange(len(which)).split(chunk if way is not _refit else 1):
+        for part in torch.arange(len(which)).split(1 if way is _refit else chunk):
             without = way(training, run, members[part])
             yield GroupRemovals(which[part], trained[:, None] - without)
 
@@ -127,18 +141,21 @@ def _chunk(training: TrainingRun, size: int) -> int:
 
 
 def _delete(
-    training: TrainingRun, run: Dynamics, members: Int[Tensor, "g size"]
+    training: TrainingRun,
+    run: Dynamics,
+    members: Int[Tensor, "g size"],
+    projected: Float[Tensor, "p c"],
+    fits: Penalised | None,
 ) -> Float[Tensor, "p g c"]:
     """Without each group by the block formula, from the weights with all samples."""
     basis, rows = training.basis, training.basis.whole_rows()
-    projected = basis.project(training.residual)
     blocks = Blocks(
         rows[members].flatten(1, 2),
         training.residual[members].flatten(1, 2),
         projected,
         _shared(rows, members),
     )
-    terms, v = deletion(basis, blocks, run)
+    terms, v = deletion(basis, blocks, run, fits)
     full = filter_values(basis.eigenvalues, run)[:, None] * projected
     return full[:, None] - deleted(blocks.rows, basis.eigenvalues, terms, v)
 

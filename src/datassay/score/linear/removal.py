@@ -54,6 +54,23 @@ class Blocks:
 
 
 @result
+class Penalised:
+    """What every block needs of the fits under each penalty; costly where there are many outputs.
+
+    Attributes:
+        shifts: s_q.
+        remain: the share of each mode that a fit leaves: [q, p].
+        base: 1 where that is taken from the residual itself, else 0.
+        columns: remain times rowsᵀ (Y − f₀), of complex shifts real and imaginary part: [p, q c].
+    """
+
+    shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
+    remain: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
+    base: float
+    columns: Float[Tensor, "p columns"]
+
+
+@result
 class Removals:
     """The removals of one chunk of samples.
 
@@ -95,6 +112,7 @@ def removals(
     projected = basis.project(residual)
     trained = filter_values(basis.eigenvalues, run)[:, None] * projected
     same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
+    fits = None if takes_few_steps(run) else penalised_fits(basis, projected, run_without)
     for start in range(0, len(residual), chunk):
         part = slice(start, start + chunk)
         rows = basis.rows[part]
@@ -104,7 +122,7 @@ def removals(
             yield Removals(start, rows, trained[:, None] - without)
             continue
         blocks = Blocks(rows, residual[part], projected)
-        terms, v = deletion(basis, blocks, run_without)
+        terms, v = deletion(basis, blocks, run_without, fits)
         coordinates = deleted(rows, basis.eigenvalues, terms, v)
         if run_without != run:  # a mean loss trains the others by larger steps
             coordinates += (trained - same_data)[:, None]
@@ -116,8 +134,26 @@ def takes_few_steps(run: Dynamics) -> bool:
     return run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS
 
 
+def penalised_fits(
+    basis: Eigenbasis, projected: Float[Tensor, "p c"], run: Dynamics
+) -> Penalised | None:
+    """What `deletion` needs whatever the block, to be computed once.
+
+    Args:
+        basis: the eigenbasis of all samples.
+        projected: rowsᵀ (Y − f₀) over all samples.
+        run: the run without a block.
+
+    Returns:
+        The fits; None of the minimum-norm one, which has no penalty.
+    """
+    if run.kind == "converged" and run.penalty == 0:
+        return None
+    return _penalised(basis, projected, run_resolvents(basis, run).shifts)
+
+
 def deletion(
-    basis: Eigenbasis, blocks: Blocks, run: Dynamics
+    basis: Eigenbasis, blocks: Blocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
     """The filter's resolvents, and each block's residual under them without the block.
 
@@ -125,6 +161,7 @@ def deletion(
         basis: the eigenbasis of all samples.
         blocks: samples or groups to remove.
         run: the run without it; not one of few steps.
+        fits: from `penalised_fits`, where there are many chunks of blocks.
 
     Returns:
         The resolvents, and v for `deleted`.
@@ -134,7 +171,7 @@ def deletion(
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
         return terms, _at_zero(basis, blocks)
-    return terms, held_out_residuals(basis, blocks, terms.shifts)
+    return terms, held_out_residuals(basis, blocks, terms.shifts, fits)
 
 
 def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
@@ -198,7 +235,10 @@ def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Flo
 
 
 def held_out_residuals(
-    basis: Eigenbasis, blocks: Blocks, shifts: Complex[Tensor, " q"] | Float[Tensor, " q"]
+    basis: Eigenbasis,
+    blocks: Blocks,
+    shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
+    fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
     """Residual of each block under the ridge fit without it, at every penalty.
 
@@ -208,6 +248,7 @@ def held_out_residuals(
         basis: the eigenbasis.
         blocks: samples, or groups of samples.
         shifts: not 0, real part positive or imaginary part not 0.
+        fits: under these shifts, where they are known already.
 
     Returns:
         v, in the residual's unit, complex as the shifts.
@@ -215,26 +256,32 @@ def held_out_residuals(
     Cost: 2 q g b p (b + c) operations, twice that for complex shifts, and q g b³ a solve.
     Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     """
+    if fits is None:
+        fits = _penalised(basis, blocks.projected, shifts)
+    right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
+    size = blocks.residual.shape[1]
+    left = blocks.weighted(fits.remain) + fits.base * torch.eye(size)
+    return right / left if size == 1 else torch.linalg.solve(left, right)
+
+
+def _penalised(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain, base = shifts[:, None] / poles, 0.0
     else:
         remain, base = -basis.metric / poles, 1.0
-    remaining = remain[:, :, None] * blocks.projected  # [q, p, c]
-    right = _times_columns(blocks.rows, remaining) + base * blocks.residual
-    size = blocks.residual.shape[1]
-    left = blocks.weighted(remain) + base * torch.eye(size)
-    return right / left if size == 1 else torch.linalg.solve(left, right)
+    remaining = remain[:, :, None] * projected  # [q, p, c]
+    parts = [remaining.real, remaining.imag] if remaining.is_complex() else [remaining]
+    return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
 
 
 def _times_columns(
-    rows: Float[Tensor, "n b p"], columns: Complex[Tensor, "q p c"] | Float[Tensor, "q p c"]
+    rows: Float[Tensor, "n b p"], fits: Penalised
 ) -> Complex[Tensor, "q n b c"] | Float[Tensor, "q n b c"]:
-    q, _, c = columns.shape
-    parts = [columns.real, columns.imag] if columns.is_complex() else [columns]
-    wide = torch.cat(parts).permute(1, 0, 2).flatten(1)  # [p, 2 q c], or [p, q c] of real ones
-    product = (rows @ wide).unflatten(2, (len(parts), q, c)).permute(2, 3, 0, 1, 4)
-    return torch.complex(product[0], product[1]) if columns.is_complex() else product[0]
+    parts = 2 if fits.shifts.is_complex() else 1
+    shape = (parts, len(fits.shifts), -1)
+    product = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
+    return torch.complex(product[0], product[1]) if parts == 2 else product[0]
 
 
 def weighted_blocks(

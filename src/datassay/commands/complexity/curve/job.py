@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from datassay.commands.complexity.curve.findings import CurveFindings
 from datassay.commands.complexity.settings import CurveSettings
-from datassay.commands.facts import closing_facts, data_facts
+from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.learners import named_learner
 from datassay.complexity.needed_samples import extrapolate, forecast
@@ -77,7 +77,7 @@ def _facts(findings: CurveFindings, settings: CurveSettings) -> dict[str, str]:
     sizes = ", ".join(f"{n:,}" for n in curve.sizes)
     return {
         **data_facts(train, val),
-        "Model": settings.model,
+        **model_facts(settings.model, settings.model),
         "Sizes": f"{sizes}, {count(findings.repeats, 'fit')} each",
         "Score now": f"{findings.metric} {number(findings.now)} with {findings.n:,} samples",
         "Wanted": ", ".join(f"{n.score:g}" for n in findings.needed),

@@ -1,0 +1,103 @@
+"""Run somebody's own code: what it raises becomes one line, torch's settings stay as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from datassay.errors import DatassayError, ModelError
+from datassay.machine import available_memory
+
+
+@contextmanager
+def user_code(
+    message: Callable[[str], str], kind: type[DatassayError] = ModelError
+) -> Iterator[None]:
+    """Run a user's code inside.
+
+    What it changes in torch for the whole process (precision and device of new tensors, gradients,
+    threads, deterministic algorithms, the state of the generator) is put back.
+
+    Args:
+        message: the error's kind and first line → what to tell the user.
+        kind: of the error that tells it.
+
+    Raises:
+        DatassayError: of that kind, where the code raised anything else, SystemExit included; its
+            own as it is.
+        KeyboardInterrupt: raised inside, as it is.
+    """
+    try:
+        with _settings_kept():
+            yield
+    except (DatassayError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise kind(_memory(error) or message(brief(error))) from error
+
+
+def brief(error: BaseException) -> str:
+    """An error as one line.
+
+    Args:
+        error: any.
+
+    Returns:
+        Its kind, and its first line with a full stop, without what terminals take as commands.
+    """
+    try:
+        text = str(error).strip().splitlines() or ["no message"]
+    except Exception:  # noqa: BLE001 a user's error may fail to say what it is
+        text = ["no message"]
+    return printable(f"{type(error).__name__}: {text[0].rstrip('.')}.")
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's, in which characters that terminals take as commands are replaced.
+
+    Args:
+        text: any.
+
+    Returns:
+        The same, on one line.
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _memory(error: BaseException) -> str:
+    """What to say where memory gave out, of whatever torch raises then; else nothing."""
+    short = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    if not short and "can't allocate memory" not in str(error):
+        return ""
+    return (
+        f"the network needs more memory than the machine gives; {brief(error)} "
+        f"{available_memory() / 1e9:.1f} GB are free. Make the network, its inputs or its "
+        "number of outputs smaller."
+    )
+
+
+@contextmanager
+def _settings_kept() -> Iterator[None]:
+    before, generator = _settings(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(generator)
+        after = _settings()
+        for setter, value in before.items():
+            if after[setter] != value:
+                setter(value)
+
+
+def _settings() -> dict[Callable[[Any], object], Any]:
+    """What sets torch for the whole process, and what it is set to."""
+    return {
+        torch.set_default_dtype: torch.get_default_dtype(),
+        torch.set_default_device: torch.get_default_device(),
+        torch.set_grad_enabled: torch.is_grad_enabled(),
+        torch.set_num_threads: torch.get_num_threads(),
+        torch.set_deterministic_debug_mode: torch.get_deterministic_debug_mode(),
+    }
