@@ -39,9 +39,10 @@ def case(draw: random.Random, folder: Path) -> Case:
         if lost:
             return f"lost: {lost[0]}"
         new = [f for f in after if f not in mine]
-        if ended.status and any(not f.startswith("store") for f in new):
+        whole = (folder / arguments[-1] / "index.html").exists()
+        if ended.status and not whole and any(not f.startswith("store") for f in new):
             return f"half: {new[0]}"
-        if not ended.status and not (folder / arguments[-1] / "index.html").exists():
+        if not ended.status and not whole:
             return "lost: no results, and status 0"
         return None
 

@@ -69,6 +69,8 @@ def _two_runs(folder: Path) -> tuple[Path, Path, float]:
 def _litter(folder: Path) -> str | None:
     """A file or folder that is neither a result nor a part of a store."""
     for file in folder.rglob("*"):
+        if file.name == ".datassay.json":  # the names and digests of what we wrote
+            continue
         if file.name.startswith(".") or file.suffix in {".part", ".partial"}:
             return str(file.relative_to(folder))
     return None
