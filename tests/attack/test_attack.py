@@ -1,0 +1,27 @@
+"""A part of the attack of bench/attack.py in every test run; the whole takes hours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench" / "attack.py"
+CASES = {
+    "tables": 150,
+    "files": 60,
+    "options": 30,
+    "networks": 20,
+    "stores": 12,
+    "disks": 10,
+    "stops": 4,
+}
+
+
+@pytest.mark.parametrize(("kind", "cases"), CASES.items())
+def test_no_case_fails(kind, cases, tmp_path):
+    options = ["--kinds", kind, "--cases", str(cases), "--seed", "20", "--limit", "30"]
+    command = [sys.executable, str(BENCH), *options, "--no-record", "--work", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{cases} cases, 0 failed" in ended.stdout
