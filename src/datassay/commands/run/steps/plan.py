@@ -49,7 +49,7 @@ class Plan:
 
 def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     """What a run would do: its steps, memory, and seconds good to a factor of about two."""
-    check_settings(settings)
+    check_settings(settings, len(train))
     program = held_bytes() + LOADED_BYTES
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
