@@ -52,5 +52,5 @@ def _without_credentials(match: re.Match[str]) -> str:
     has_password = ":" in host and not host.rpartition(":")[2].isdigit()
     if "@" in host or ("@" in rest and has_password):
         rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
-    place = re.split(r"[?#]", rest, maxsplit=1)
-    return f"{scheme}://{place[0]}" + (f"?{HIDDEN}" if len(place) > 1 else "")
+    place, *query = re.split(r"([?#])", rest, maxsplit=1)
+    return f"{scheme}://{place}" + (f"{query[0]}{HIDDEN}" if query else "")

@@ -21,8 +21,10 @@ from datassay.commands.options import add_command
 from datassay.commands.shell import (
     close_quietly,
     err_console,
+    ignore_stops,
     open_standard_streams,
     out_console,
+    outcome,
     say,
     stops_clearly,
 )
@@ -95,5 +97,10 @@ def main() -> None:
         warnings.simplefilter("ignore")
     try:
         app()
+    except KeyboardInterrupt as stop:  # before a command began
+        ignore_stops()
+        status, line = outcome(stop)
+        say(line)
+        sys.exit(status)
     finally:
         close_quietly()

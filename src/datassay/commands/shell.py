@@ -110,7 +110,7 @@ def exits_clearly(command: Callable[..., None]) -> Callable[..., None]:
             if isinstance(error, Exception) and sys.flags.dev_mode:
                 raise
             ignore_stops()
-            status, line = _told(error)
+            status, line = outcome(error)
             say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
             raise typer.Exit(status) from None
 
@@ -126,7 +126,7 @@ def printed() -> bool:
     return False
 
 
-def _told(error: BaseException) -> tuple[int, str]:
+def outcome(error: BaseException) -> tuple[int, str]:
     """Exit status and line of what ended a command."""
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {error}"

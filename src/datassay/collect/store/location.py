@@ -9,12 +9,10 @@ from urllib.parse import unquote
 
 import fsspec
 
-from datassay.errors import SettingError
+from datassay.errors import HIDDEN, SettingError, redacted
 
 # What a run keeps in its store.
 FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = ("features", "retrained", "without_one")
-HIDDEN = "***"
-URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s'\"<>]+")
 # Shorter parts of a URL's credentials are no secrets, and would be hidden all over a sentence.
 SHORTEST_SECRET = 3
 # Zarr and the file systems of each protocol have errors of their own.
@@ -51,16 +49,13 @@ def shown(location: str | Path) -> str:
     """A location as messages, logs and pages show it: without credentials.
 
     Args:
-        location: path or URL; also a command line or another text that may hold URLs.
+        location: path or URL; also a text with spaces that may hold URLs.
 
     Returns:
-        The same text; of every URL in it what stands before an @, after a ? and after a # is ***.
-        Paths on this machine stay as they are.
+        The same text; of every URL in it what says who asks is ***.
     """
     text = str(location)
-    if " " not in text and "://" in text:  # whole: quotes may be part of a password
-        return _without_secrets(text)
-    return URL.sub(lambda match: _without_secrets(match[0]), text)
+    return redacted(text, is_url=" " not in text)  # whole: quotes may be part of a password
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:
@@ -79,26 +74,11 @@ def shown_error(error: BaseException, location: str | Path) -> str:
     return shown(" ".join(text.split())) or type(error).__name__
 
 
-def _without_secrets(url: str) -> str:
-    protocol, _, rest = url.partition("://")
-    place, mark, _ = _cut(rest)
-    return f"{protocol}://{_after_at(place)}{mark}{HIDDEN if mark else ''}"
-
-
-def _cut(rest: str) -> tuple[str, str, str]:
-    found = re.search(r"[?#]", rest)
-    return (rest[: found.start()], found[0], rest[found.end() :]) if found else (rest, "", "")
-
-
-def _after_at(place: str) -> str:
-    # The last @: a secret key may hold one, and a slash.
-    return f"{HIDDEN}@{place.rpartition('@')[2]}" if "@" in place else place
-
-
 def _secrets(location: str) -> set[str]:
     if "://" not in location:
         return set()
-    place, _, query = _cut(location.partition("://")[2])
+    place, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
+    query = "".join(queries)
     user = place.rpartition("@")[0]
     values = [part.partition("=")[2] or part for part in re.split("[&;#?]", query)]
     parts = {user, query, *user.split(":"), *values}
