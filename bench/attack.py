@@ -2,6 +2,7 @@
 
     python bench/attack.py --cases 1300 --seed 3 --work attack    # hours; the same again goes on
     python bench/attack.py --kinds tables --cases 20 --seed 5     # minutes
+    python bench/attack.py --cases 0 --damages 20000 --rounds 50  # stores alone
 
 Every case runs in a forked process. It fails where a user's file is changed, a score differs
 without a word, a traceback is shown, or nothing ends within a minute. Counts go to results.jsonl,
@@ -15,6 +16,7 @@ import json
 import os
 import pkgutil
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from record import record
 
 import datassay
+from helpers import concurrent_stores, damaged_stores
 from helpers.attack.attempt import LIMIT
 from helpers.attack.case import empty, tried
 
@@ -76,13 +79,44 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds a case may take")
     parser.add_argument("--work", type=Path, help="keeps what is done (default: nothing)")
     parser.add_argument("--no-record", action="store_true", help="leave results.jsonl alone")
+    parser.add_argument("--damages", type=int, default=0, help="of files of a store, in process")
+    parser.add_argument("--rounds", type=int, default=0, help="of 4 processes on one new store")
     args = parser.parse_args()
     import_everything()
     with tempfile.TemporaryDirectory(prefix="attack-") as temporary:
         work = (args.work or Path(temporary)).resolve()
         work.mkdir(parents=True, exist_ok=True)
-        failed = attack(args, work)
+        failed = attack(args, work) if args.cases else 0
+        failed += damaged(args, work) if args.damages else 0
+        failed += written_at_once(args, work) if args.rounds else 0
     sys.exit(bool(failed))
+
+
+def damaged(args: argparse.Namespace, work: Path) -> int:
+    """Flip, cut, swap and delete files of two stores; how often that read otherwise, unsaid."""
+    outcome = damaged_stores.attack(empty(work / "damaged"), args.damages, args.seed)
+    print(*outcome.failures, sep="\n", flush=True)
+    if not args.no_record:
+        figures = {"damages": args.damages, "failed": len(outcome.failures)}
+        record("attack/stores", seed=args.seed, **figures, ended=dict(outcome.counts))
+    return len(outcome.failures)
+
+
+def written_at_once(args: argparse.Namespace, work: Path) -> int:
+    """Let four processes make one new store at once, so many times."""
+    script = [concurrent_stores.__file__, str(empty(work / "writers")), str(args.rounds)]
+    ended = subprocess.run(
+        [sys.executable, *script],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    counts = json.loads(ended.stdout)
+    failed = sum(n for what, n in counts.items() if what not in {"right bits", "one line"})
+    if not args.no_record:
+        record("attack/writers", rounds=args.rounds, failed=failed, ended=counts)
+    return failed
 
 
 def attack(args: argparse.Namespace, work: Path) -> int:

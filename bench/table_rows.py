@@ -259,7 +259,8 @@ def weighted(r: dict[str, dict]) -> list[Row]:
 
 def scale(r: dict[str, dict]) -> list[Row]:
     whole = r["scale/fashion mlp n=60000"]
-    kills, damage, nodes = r["survive/kills"], r["survive/damage"], r["cluster/nodes"]
+    attack, damage, writers = r["attack"], r["attack/stores"], r["attack/writers"]
+    nodes = r["cluster/nodes"]
     overhead = r["cluster/overhead"]["overhead"]
     plans = [line for name, line in r.items() if name.startswith("plan/")]
     worst = {
@@ -276,10 +277,11 @@ def scale(r: dict[str, dict]) -> list[Row]:
             headline=True,
         ),
         Row(
-            f"A run with a store, ended by SIGKILL {kills['kills']} times; damage to the store",
-            f"{'bit-identical' if kills['same_bits'] else 'differs'}; {damage['reported']} of "
-            f"{damage['kinds']} kinds reported",
-            "survive.py",
+            f"{attack['cases']} hostile files, options, networks, stores, disks, signals, pages; "
+            f"{damage['damages']} damages to stores; {writers['rounds']} rounds of 4 first runs on "
+            "one store: data lost, other scores without a word, tracebacks or hangs",
+            f"{sum(attack['failed'].values())}; {damage['failed']}; {writers['failed']}",
+            "attack.py",
         ),
         Row(
             f"Two Ray nodes, {nodes['worker_kills']} workers and {nodes['node_kills']} node "
