@@ -103,7 +103,7 @@ def test_what_is_not_there_is_refused(device):
     with pytest.raises(SettingError, match=r"device must be .* got"):
         check_device(device)
     with pytest.raises(SettingError, match="device must be"):
-        check_settings(RunSettings(device=device))
+        check_settings(RunSettings(device=device), 100)
 
 
 def test_without_an_accelerator_cuda_is_refused_before_any_work(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
 from helpers.mixtures import two_rules
 
 PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
@@ -229,9 +229,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch, command, job, fi
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    Path("out").mkdir()
-    for name in files:
-        Path("out", name).write_text(f"an earlier {name}")
+    planted("out", files)
     monkeypatch.setattr(f"datassay.commands.{job}", stopped)
     result = invoke(command, "pure.npz", "--out", "out")
     assert result.exit_code == 130

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from datassay.commands import app
+from datassay.report.write import write_pages
 
 
 def invoke(*args):
@@ -25,6 +26,11 @@ def succeed(*args):
     result = invoke(*args)
     assert result.exit_code == 0, result.output
     return result
+
+
+def planted(folder, names):
+    """Earlier results of ours in a folder, told by their text."""
+    write_pages({name: f"an earlier {name}" for name in names}, Path(folder))
 
 
 def listed(folder):

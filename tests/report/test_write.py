@@ -164,7 +164,9 @@ def test_leftovers_that_are_not_surely_ours_stay(out):
 
 
 WRITER = """if True:
-    import sys
+    import signal, sys
+    for one in (signal.SIGINT, signal.SIGHUP):  # which a shell's background jobs ignore
+        signal.signal(one, signal.default_int_handler)
     from itertools import cycle
     from pathlib import Path
     import typer
@@ -199,7 +201,10 @@ def test_a_signal_at_any_moment_leaves_one_whole_set_of_results(tmp_path, number
         process.stdout.readline()
         time.sleep(draw.uniform(0, 0.15))
         process.send_signal(number)
-        err = process.communicate(timeout=60)[1]
+        try:
+            err = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
         if number != signal.SIGKILL:
             assert process.returncode == 128 + number
             assert err.endswith("ted. Earlier results are as they were.\n")

@@ -142,13 +142,13 @@ def test_bad_settings(given, message):
 def test_bad_targets():
     for target in (0.0, 1.1, float("nan")):
         with pytest.raises(SettingError, match=r"rank_correlation must be in \(0, 1\]"):
-            check_settings(replace(SETTINGS, rank_correlation=target))
+            check_settings(replace(SETTINGS, rank_correlation=target), 100)
         with pytest.raises(SettingError, match="rank_correlation"):
             made([0.5]).smallest(target)
     with pytest.raises(SettingError, match="score must be one of"):
         made([0.5]).smallest(0.5, "loss")
     with pytest.raises(SettingError, match="projection, which must then be auto; got 9"):
-        check_settings(replace(SETTINGS, rank_correlation=0.9, projection=9))
+        check_settings(replace(SETTINGS, rank_correlation=0.9, projection=9), 100)
 
 
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):

@@ -13,7 +13,6 @@ import typer
 
 from datassay.commands.command import Command
 from datassay.commands.shell import exits_clearly
-from datassay.commands.usage import OnceCommand
 from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
 
@@ -24,8 +23,7 @@ OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or th
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line; its options are read off its settings."""
-    add = app.command(command.name, help=command.help, cls=OnceCommand)
-    add(exits_clearly(_function(command)))
+    app.command(command.name, help=command.help)(exits_clearly(_function(command)))
 
 
 def _function(command: Command) -> Callable[..., None]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from datassay.commands.shell import ignore_stops, out_stream, printed, say
 
@@ -43,17 +42,3 @@ class OneLineGroup(TyperGroup):
             message = error.format_message().rstrip(".")
             say(f"Error: {message}. See {path} --help.", "red")
         sys.exit(error.exit_code)
-
-
-class OnceCommand(TyperCommand):
-    """A command that refuses an option given twice: silently, only the last would count."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options."""
-        if args or not self.no_args_is_help:
-            order = self.make_parser(ctx).parse_args(args=list(args))[2]
-            for parameter, times in Counter(map(id, order)).items():
-                found = next(p for p in order if id(p) == parameter)
-                if times > 1 and not getattr(found, "multiple", True):
-                    ctx.fail(f"{found.opts[0]} must be given once; it was given {times} times.")
-        return super().parse_args(ctx, args)

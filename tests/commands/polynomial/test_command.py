@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from datassay.commands.polynomial.page import SNIPPET
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
 
 FILES = [
     "coefficients.parquet",
@@ -220,9 +220,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch):
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    Path("out").mkdir()
-    for name in FILES:
-        Path("out", name).write_text(f"an earlier {name}")
+    planted("out", FILES)
     monkeypatch.setattr("datassay.commands.polynomial.job.fit_polynomial", stopped)
     assert invoke(*GOOD, "--out", "out").exit_code == 130
     assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)

@@ -329,9 +329,9 @@ def test_only_the_suspects_that_go_count_as_dropped(noisy):
 def test_settings_are_refused_before_any_work(change, message):
     settings = replace(SETTINGS, **change)
     with pytest.raises(SettingError, match=message):
-        check_settings(settings)
+        check_settings(settings, 100)
 
 
 def test_settings_that_only_the_kernel_can_judge_pass_the_first_check():
-    check_settings(replace(SETTINGS, dynamics="descent", lr=1e6))
-    check_settings(replace(SETTINGS, weight_decay=0.5, reduction="mean"))
+    check_settings(replace(SETTINGS, dynamics="descent", lr=1e6), 100)
+    check_settings(replace(SETTINGS, weight_decay=0.5, reduction="mean"), 100)

@@ -12,7 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from datassay.commands.weigh.page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
+from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
 
 FILES = ["index.html", "summary.json", "weights.parquet"]
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
@@ -174,7 +174,8 @@ def test_given_weights_are_not_trained_again(here):
     torch.save(build_model("mlp:width=8", train, seed=5).state_dict(), "net.pt")
     result = succeed("weigh", "classes.npz", *QUICK, "--weights", "net.pt", "--out", "out")
     assert "train the network" not in result.stderr
-    assert json.loads(Path("out/summary.json").read_text())["facts"]["Model"].endswith("net.pt")
+    model = json.loads(Path("out/summary.json").read_text())["facts"]["Model"]
+    assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
 
 
 @pytest.mark.parametrize("task", ["classes", "numbers"])
@@ -255,9 +256,7 @@ def test_interrupting_leaves_earlier_results(here, monkeypatch):
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    Path("out").mkdir()
-    for name in FILES:
-        Path("out", name).write_text(f"an earlier {name}")
+    planted("out", FILES)
     monkeypatch.setattr("datassay.commands.weigh.job.local_variance", stopped)
     result = invoke(*GOOD, "--out", "out")
     assert result.exit_code == 130

@@ -106,6 +106,8 @@ def _child(work, folder: Path, writers: Sequence[int], before) -> None:
     status = 1
     try:
         os.setpgid(0, 0)
+        for number in (signal.SIGINT, signal.SIGHUP):  # which a shell's background jobs ignore
+            signal.signal(number, signal.default_int_handler)
         os.chdir(folder)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, writer in enumerate(writers, 1):

@@ -64,7 +64,9 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
         if name in names:
             x = np.concatenate([s["x"][:, names.index(name)] for s in sets])
             wanted = np.array([np.nan if v is None else v for v in values], dtype=float)
-            if not np.allclose(np.sort(x), np.sort(wanted), rtol=1e-6, atol=0, equal_nan=True):
+            # What float32 may change is documented: a hundredth of a standard deviation.
+            far = 0.01 * float(np.std(wanted))
+            if not np.allclose(np.sort(x), np.sort(wanted), 1e-6, far, equal_nan=True):
                 return f"silent: column {name!r} holds other numbers"
         elif 0.9 * len(rows) <= numeric < len(rows) and name not in {"key", "label"}:
             if any(n.startswith(f"{name}=") for n in names) or not _is_target(name, sets, rows):
@@ -157,7 +159,7 @@ def _scaled(draw, lines):
 def _offset(draw, lines):
     place = draw.choice(NUMBERS)
     for row in lines[1:]:
-        row[place] = str(1_700_000_000_000_000_000 + int(_number(row[place]) or 0))
+        row[place] = str(1_700_000_000_000_000_000 + draw.randrange(100))
     return lines
 
 
