@@ -1,6 +1,6 @@
 """How far scores move when the rows of the training or validation set come in another order.
 
-    python tests/helpers/permuted_scores.py
+    python tests/helpers/permuted_scores.py [family ...]
 
 prints a line a family and form: the largest difference of each score, sample by sample, relative
 to the score's largest value.
@@ -8,7 +8,8 @@ to the score's largest value.
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.models.networks import linear
 from datassay.score.information.groups import group_information
 from helpers.same_scores import scores
 
@@ -42,17 +42,26 @@ FORMS = {
 NETWORKS = {"joint": ("lenet5", {"outputs": "joint"}), "averaged": ("cnn", {"outputs": "averaged"})}
 
 
-def families() -> Iterator[tuple[str, Sets, dict]]:
-    """(name, (train, val), forms) of several kinds of data."""
-    for name in ("digits", "wine", "diabetes", "moons", "iris"):
-        train, val = load(name, seed=1)
-        few = np.arange(min(300, len(train)))
-        train = train.subset(few)
-        noisy = add_label_noise(train, 0.1) if train.is_classification else train
-        yield name, (noisy, val.subset(np.arange(min(60, len(val))))), FORMS
-    with tempfile.TemporaryDirectory() as folder:
-        yield "mixed columns", load(mixed_columns(Path(folder))), FORMS
-    yield "images", images(), NETWORKS
+FAMILIES = ("digits", "wine", "diabetes", "moons", "iris", "mixed columns", "images")
+
+
+def forms_of(family: str) -> dict:
+    """Form → network and settings of `collect`."""
+    return NETWORKS if family == "images" else FORMS
+
+
+def samples(family: str, n: int = 300) -> Sets:
+    """(train, val) of at most n and n / 5 samples; a tenth of the labels is wrong."""
+    if family == "images":
+        return images(min(n, 60))
+    if family == "mixed columns":
+        with tempfile.TemporaryDirectory() as folder:
+            return load(mixed_columns(Path(folder), min(n, 120)))
+    train, val = (
+        s.subset(np.arange(min(most, len(s))))
+        for s, most in zip(load(family, seed=1), (n, n // 5), strict=True)
+    )
+    return (add_label_noise(train, 0.1) if train.is_classification else train), val
 
 
 def mixed_columns(folder: Path, n: int = 120) -> Path:
@@ -77,9 +86,9 @@ def images(n: int = 60, size: int = 20) -> Sets:
     return load((x[:n], y[:n], x[n:], y[n:]))
 
 
-def all_scores(sets: Sets, network: str, settings: dict) -> dict[str, np.ndarray]:
+def all_scores(sets: Sets, form: tuple[str, dict]) -> dict[str, np.ndarray]:
     """Every score by the samples' ids; what is not one value a sample as it is."""
-    train, val = sets
+    (train, val), (network, settings) = sets, form
     lin = collect(build_model(network, train), train, val, **settings)
     by_id = np.argsort(train.ids)
     found = {
@@ -104,11 +113,7 @@ def decisions(sets: Sets) -> dict[str, np.ndarray]:
         inputs = standardized_inputs(train)
         found["weight"] = local_variance_weights(inputs, train.y)[by_id]
         if train.is_classification:
-            model = linear(train.input_shape, train.n_classes)
-            for layer in model:
-                if hasattr(layer, "weight"):
-                    layer.weight.data.zero_()
-                    layer.bias.data.zero_()
+            model = build_model("logistic", train)
             done = purify(model, train, val, step=1, stop="none", max_fraction=0.05)
             found["purify order"] = done.ids[done.removed].astype(float)
     return found
@@ -136,22 +141,20 @@ def differences(sets: Sets, compute: Callable[[Sets], dict], seed: int = 0) -> d
     return worst
 
 
+def printed(precision: str, family: str) -> None:
+    """A line a form."""
+    sets = samples(family)
+    jobs = {form: partial(all_scores, form=of) for form, of in forms_of(family).items()}
+    for form, job in (jobs | {"decisions": decisions}).items():
+        found = differences(sets, job)
+        line = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
+        worst = max(found.values(), default=0.0)
+        sys.stdout.write(f"{precision} {family}, {form}: {worst:.1e} ({line})\n")
+        sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    chosen = sys.argv[1:]
     for precision, work in (("float64", 2e10), ("float32", 0)):
         forms.FLOAT64_WORK = work
-        for family, sets, of in families():
-            if chosen and family not in chosen:
-                continue
-            jobs = {
-                form: lambda s, n=network, c=settings: all_scores(s, n, c)
-                for form, (network, settings) in of.items()
-            }
-            if work:
-                jobs["decisions"] = decisions
-            for form, job in jobs.items():
-                found = differences(sets, job)
-                line = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
-                worst = max(found.values(), default=0.0)
-                sys.stdout.write(f"{precision} {family}, {form}: {worst:.1e} ({line})\n")
-                sys.stdout.flush()
+        for family in sys.argv[1:] or FAMILIES:
+            printed(precision, family)
