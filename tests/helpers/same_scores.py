@@ -33,9 +33,9 @@ FORMS = {
 SMOOTHINGS = ("functional", "isotropic", "fisher")
 
 
-def scores(lin):
+def scores(lin, n_partners=30):
     loo, issues = leave_one_out(lin, steps=500), label_issues(lin)
-    influence = linear_influence(lin, ridge=issues.ridge, n_partners=30)
+    influence = linear_influence(lin, ridge=issues.ridge, n_partners=n_partners)
     curve = learning_curve(lin, loo.run)
     found = {
         f"{s} information": sample_information(lin, loo=loo, smoothing=s).information

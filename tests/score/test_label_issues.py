@@ -9,11 +9,13 @@ import torch
 
 from datassay.act.remove.rivals import auroc
 from datassay.collect.collection import collect
+from datassay.collect.form import ProductSettings
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.label_issues import MARGIN, RIDGES, label_issues
+from datassay.score.linear.eigenbasis import eigenbasis
 from helpers.linearizations import linearization, random_jacobians
 
 
@@ -78,6 +80,19 @@ def test_the_ridge_has_the_least_leave_one_out_error():
 
     errors = [error(float(r) * largest) for r in RIDGES]
     assert issues.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
+
+
+def test_penalties_stay_above_the_rounding_of_float32_products():
+    """Labels fitted without error want the least penalty, but 1e-8 λ_max is lost in float32."""
+    phi, _, _ = random_jacobians(40, 1, 1, 4, 2, seed=2)
+    phi = torch.cat([phi, phi + 1e-6 * phi.flip(2)], 2)  # nearly singular
+    targets = phi[..., :2].sum(2, keepdim=True)
+    for products, least in (("float64", 1e-8), ("float32", 1e-6), ("bfloat16", 1e-6)):
+        lin = linearization(phi, targets, dual=False, labels=np.arange(40) % 2)
+        lin = replace(lin, form=replace(lin.form, products=ProductSettings(products)))
+        issues = label_issues(lin)
+        assert issues.ridge >= 0.99 * least * eigenbasis(lin).largest
+        assert np.isfinite(issues.score).all()
 
 
 def test_score_sign_and_suggestion():

@@ -32,7 +32,8 @@ def all_pairs(phi, residual, ridge):
 
 
 @pytest.mark.parametrize(
-    ("b", "c", "dual", "p"), [(1, 3, False, 8), (3, 1, False, 8), (1, 2, True, 40)]
+    ("b", "c", "dual", "p"),
+    [(1, 3, False, 8), (3, 1, False, 8), (1, 2, True, 40), (1, 2, True, 90), (3, 1, True, 150)],
 )
 def test_all_partners_by_the_definition(b, c, dual, p):
     lin, phi, residual = problem(b, c, p, dual)
@@ -50,6 +51,22 @@ def test_all_partners_by_the_definition(b, c, dual, p):
         (moments.total_variance, others.var()),
     ):
         np.testing.assert_allclose(ours, oracle, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(("b", "c"), [(1, 2), (3, 1)])
+def test_a_fit_that_nearly_meets_the_labels_keeps_its_digits(b, c):
+    lin, phi, residual = problem(b, c, 150, dual=True)
+    rows, ridge = phi.flatten(0, 1), 1e-6
+    remainder = ridge * torch.linalg.inv(rows @ rows.T + ridge * torch.eye(N * b).double())
+    errors = (-remainder @ residual.flatten(0, 1)).reshape(N, b, c)
+    # X(z, z') = -n e_z H e_z' with H = I - R, which is -R between two samples.
+    x = N * torch.einsum("iac,iajb,jbc->ij", errors, remainder.reshape(N, b, N, b), errors).numpy()
+    others = x[~np.eye(N, dtype=bool)].reshape(N, N - 1)
+    moments = linear_influence(lin, ridge=ridge)
+    for ours, oracle in ((moments.mean, others.mean(1)), (moments.variance, others.var(1))):
+        np.testing.assert_allclose(ours, oracle, rtol=1e-9, atol=1e-12 * np.abs(oracle).max())
+    own = np.diag(x) - N * errors.square().sum((1, 2)).numpy()
+    np.testing.assert_allclose(moments.own, own, rtol=1e-10)
 
 
 def test_drawn_partners_err_by_about_their_standard_error():

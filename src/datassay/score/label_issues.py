@@ -21,6 +21,8 @@ from datassay.score.linear.removal import Blocks, held_out_residuals
 
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
+# Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
+LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
 # Above this many samples features replace the [n, n] kernel.
@@ -114,8 +116,9 @@ def label_issues(
     read their rows, 66 n b p k, 2.1 n b p² a round; p² values, a panel and 66 n k values.
     Source: METHODS §2, beyond confident learning (Northcutt et al. 2021): no k-fold retraining.
     Deviates: f₀ is subtracted from the labels only where that lowers the leave-one-out error, since
-    the outputs of an untrained head are noise. Regression scores by the mean absolute deviation
-    where the median one is 0 (Iglewicz and Hoaglin, 1993).
+    the outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where
+    products over all rows are not float64) to λ_max. Regression scores by the mean absolute
+    deviation where the median one is 0 (Iglewicz and Hoaglin, 1993).
     """
     if rounds < 0:
         raise SettingError(f"rounds must be at least 0; got {rounds}.")
@@ -157,7 +160,7 @@ def _choose_ridge(
     """The offset (0 or f₀), penalty and held-out outputs with the least leave-one-out error."""
     basis = eigenbasis(lin, progress)
     check_not_null(basis)
-    shifts = RIDGES * basis.largest
+    shifts = _fractions(lin) * basis.largest
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -177,6 +180,12 @@ def _choose_ridge(
     q, o = divmod(int(error.argmin()), 2)
     held_out = lin.targets - both[q, :, :, o].flatten(1)
     return offsets[o], float(shifts[q]), held_out
+
+
+def _fractions(lin: Linearization) -> Float[Tensor, " q"]:
+    """The penalties to try, as fractions of λ_max."""
+    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
+    return RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
 
 
 def _panel_residuals(

@@ -16,6 +16,9 @@ from datassay.score.linear.eigenbasis import Eigenbasis, eigenbasis
 # Bands of modes by rank of their eigenvalue, first and last; a band is learned roughly as one.
 BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
+# Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
+# into each other, and with them which of the two a residual lies in. The second: some is float32.
+EQUAL, EQUAL_FLOAT32 = 1e-12, 1e-7
 
 
 @result
@@ -24,7 +27,8 @@ class LearningCurve:
 
     Attributes:
         eigenvalues: [p], descending, kernel unit; the kernel's non-zero spectrum.
-        energy: [p], target unit squared: the squared initial residual that lies in each mode.
+        energy: [p], target unit squared: the squared initial residual that lies in each mode; equal
+            eigenvalues, of which only the sum is defined, share theirs equally.
         steps: [t], training steps, log-spaced.
         groups: [g] names of bands of modes, such as "modes 1-10".
         residual: [g, t], share of each band's initial squared residual that is left, in [0, 1].
@@ -56,23 +60,25 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
         100 times the run's.
 
     Cost: p values per step, beyond the shared decomposition.
-    Source: S2 classes 1-2, METHODS §1. Exact for the linearised network.
+    Source: S2 classes 1-2, METHODS §1. Exact for the linearised network; eigenvalues that differ by
+    less than 1e-12 λ_max (1e-7 where Jacobians or products are float32) count as equal.
     """
     basis = eigenbasis(lin)
     kind = "flow" if run.kind == "converged" else run.kind
     order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
     ell = basis.eigenvalues[order]
     energy = _energy(basis, lin.residual)[order]
+    shared = _shared(ell, energy, _tolerance(lin))
     steps = np.unique(np.geomspace(1, 100 * run.steps, N_TIMES).round().astype(int))
     left = torch.stack([_left(ell, Dynamics(kind, run.step, int(t), run.penalty)) for t in steps])
     bands = [(a, min(b or len(ell), len(ell))) for a, b in BANDS if a <= len(ell)]
-    residual = [_share(energy[a - 1 : b], left[:, a - 1 : b]) for a, b in bands]
+    residual = [_share(shared[a - 1 : b], left[:, a - 1 : b]) for a, b in bands]
     everything = lin.residual.square().sum()
     unreachable = everything - energy.sum()  # outside the kernel's range: never learned
     total = ((left @ energy) + unreachable) / everything.clamp_min(torch.finfo(ell.dtype).tiny)
     return LearningCurve(
         eigenvalues=ell.numpy(),
-        energy=energy.numpy(),
+        energy=shared.numpy(),
         steps=steps.astype(float),
         groups=tuple(f"mode {a}" if a == b else f"modes {a} to {b}" for a, b in bands),
         residual=torch.stack(residual).numpy(),
@@ -85,6 +91,22 @@ def _energy(basis: Eigenbasis, residual: Float[Tensor, "n b c"]) -> Float[Tensor
     """Squared residual in each mode; the primal rows carry √ℓ, which is divided out."""
     squared = basis.project(residual).square().sum(1)
     return squared if basis.complete else squared / basis.eigenvalues.clamp_min(1e-300)
+
+
+def _tolerance(lin: Linearization) -> float:
+    exact = lin.form.precision == lin.form.products.precision == "float64"
+    return EQUAL if exact else EQUAL_FLOAT32
+
+
+def _shared(
+    ell: Float[Tensor, " p"], energy: Float[Tensor, " p"], tolerance: float
+) -> Float[Tensor, " p"]:
+    """The mean energy of each run of equal eigenvalues; of one alone its own, to the last bit."""
+    starts = torch.ones(len(ell), dtype=torch.bool)
+    starts[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
+    place = starts.cumsum(0) - 1
+    total = energy.new_zeros(int(starts.sum())).index_add_(0, place, energy)
+    return (total / place.bincount())[place]
 
 
 def _left(ell: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:

@@ -114,50 +114,59 @@ class _Minimum:
 
     X(z, z′) = −n (u_z · u_z′)(v_z · v_z′) with scaled = rows √(metric / (ℓ + λ)). Outputs that
     share a row (b = 1): u = scaled, v = e. A row per output (c = 1): u = Σ_b e_b scaled_b, v = 1.
+
+    Where the fit is near the labels (λ below every eigenvalue of a whole basis Q), u · u′ and f − y
+    are small differences of large numbers. There QQᵀ = I gives them from the remainder:
+    H = I − R, R = Q λ/(ℓ + λ) Qᵀ, e = −R r, with scaled = rows √(λ / (ℓ + λ)) and other signs.
     """
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
         basis = eigenbasis(lin, progress)
         self._basis, self._residual, self._drawn = basis.sent, lin.residual, partners
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
-        self._weights = basis.metric[:, None] * weights
-        self._scale = (basis.metric / (basis.eigenvalues + ridge)).sqrt()
+        self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
+        self._weights = (-ridge if self._is_near else basis.metric[:, None]) * weights
+        numerator = torch.full_like(basis.metric, ridge) if self._is_near else basis.metric
+        self._scale = (numerator / (basis.eigenvalues + ridge)).sqrt()
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
         rows = basis.rows
         drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
-        along, self._partner_errors = self._factors(drawn, partners)
+        along, self._partner_errors, _ = self._factors(drawn, partners)
         self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
         self, rows: Float[Tensor, "g b p"], part: Tensor | slice
-    ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"]]:
-        """The factors u and v of some samples."""
-        errors = rows @ self._weights - self._residual[part]  # f − y at the minimum, [g, b, c]
+    ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"], Float[Tensor, " g"]]:
+        """The factors u and v of some samples, and ‖e‖²."""
+        errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
+        errors = errors if self._is_near else errors - self._residual[part]
+        square = errors.square().sum((1, 2))
         if errors.shape[1] == 1:
-            return rows[:, 0] * self._scale, errors[:, 0]
+            return rows[:, 0] * self._scale, errors[:, 0], square
         along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
-        return along, torch.ones(len(rows), 1, dtype=torch.float64)
+        return along, torch.ones(len(rows), 1, dtype=torch.float64), square
 
     def influence(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """X of a panel's samples on the partners, [g, s], on themselves and summed, [g]."""
+        """X of a panel's samples on the partners, [g, s], on themselves and on all others, [g]."""
         n = len(self._residual)
-        along, errors = self._factors(self._basis.rows[part], part)
+        factor = n if self._is_near else -n
+        along, errors, square = self._factors(self._basis.rows[part], part)
         moved = operand(along, self._basis.products, self._basis.device)
         inner = product(moved, self._partners.T, self._basis.products).double().cpu()
         pairs = inner * (errors @ self._partner_errors.T)
-        own = along.square().sum(1) * errors.square().sum(1)
-        whole = ((along @ self._sum) * errors).sum(1)
-        return -n * pairs, -n * own, -n * whole
+        own = factor * (along.square().sum(1) * errors.square().sum(1))
+        others = factor * ((along @ self._sum) * errors).sum(1) - own
+        return factor * pairs, own - n * square if self._is_near else own, others
 
     def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
-        x, own, whole = self.influence(part)
+        x, own, on_others = self.influence(part)
         n, s = len(self._residual), len(self._drawn)
         is_self = self._drawn[None] == torch.arange(part.start, part.stop)[:, None]
         others = s - is_self.sum(1)
-        mean = (whole - own) / (n - 1)
+        mean = on_others / (n - 1)
         x = x.masked_fill(is_self, 0.0)
         # Centred on the mean over all others, so that the variance over those drawn is unbiased.
         central = (x - mean[:, None]).masked_fill_(is_self, 0.0)

@@ -1,0 +1,34 @@
+"""The order of the rows moves no score: it is not information about a sample."""
+
+import pytest
+
+from datassay.collect import choose_form as forms
+from helpers.permuted_scores import FORMS, NETWORKS, all_scores, decisions, differences, samples
+
+CASES = (
+    ("wine", FORMS["logistic"]),  # equal eigenvalues, one for each output
+    ("iris", FORMS["joint"]),
+    ("mixed columns", FORMS["joint features"]),
+    ("diabetes", FORMS["mixed features"]),
+    ("images", NETWORKS["averaged"]),  # a fit that nearly meets the labels
+)
+
+
+@pytest.mark.parametrize(("family", "form"), CASES, ids=[family for family, _ in CASES])
+def test_float64_scores_do_not_depend_on_the_order(family, form):
+    found = differences(samples(family, 50), lambda sets: all_scores(sets, form))
+    # Of eigenvalues that almost meet, rounding mixes the modes a little.
+    assert found.pop("learning curve energy") < 1e-6
+    assert max(found.values()) < 1e-9, found
+
+
+@pytest.mark.parametrize("form", ["logistic", "float32 products"])
+def test_float32_scores_hardly_do(monkeypatch, form):
+    monkeypatch.setattr(forms, "FLOAT64_WORK", 0)
+    found = differences(samples("wine", 50), lambda sets: all_scores(sets, FORMS[form]))
+    assert max(found.values()) < 1e-4, found
+
+
+def test_decisions_do_not_depend_on_the_order():
+    found = differences(samples("iris", 50), decisions)
+    assert max(found.values()) < 1e-9, found
