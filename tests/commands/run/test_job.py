@@ -307,8 +307,8 @@ def test_only_the_suspects_that_go_count_as_dropped(noisy):
     ("change", "message"),
     [
         ({"curve_seeds": -1}, "curve_seeds must be at least 0; got -1"),
-        ({"memory": 0.0}, "memory must be a positive number of gigabytes; got 0"),
-        ({"memory": float("nan")}, "memory must be a positive .* got nan"),
+        ({"memory": 0.0}, "memory must be a positive, finite number of gigabytes; got 0"),
+        ({"memory": float("nan")}, "memory must be a positive, finite .* got nan"),
         ({"lr": -0.1}, "lr must be finite and positive"),
         ({"steps": 0}, "steps must be .* got 0"),
         ({"subsets": 7}, "subsets must be at least 8 a size, .*, or 0 for none; got 7"),

@@ -165,7 +165,7 @@ def test_a_check_is_a_step_of_so_many_networks():
 
 def test_60_000_samples_of_10_outputs_are_planned_within_the_goal():
     """10 000 queries: averaged features of at least 4096, effects left out."""
-    x = np.zeros((60_000, 64), np.float32)
+    x = np.random.default_rng(0).random((60_000, 64), np.float32)
     y = np.arange(60_000) % 10
     names = tuple("abcdefghij")
     train = da.SampleSet(x=x, y=y, ids=np.arange(60_000), class_names=names)
