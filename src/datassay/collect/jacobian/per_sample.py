@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -244,7 +244,8 @@ def factored_jacobian(
         if not layers.last:
             return jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True)(direct, taps, sample)
         # From the last layer's input on: its weight is what k identical products would give.
-        _, back, aux = vjp(partial(outputs_and_inputs, sample=sample), direct, taps, has_aux=True)
+        through: Any = partial(outputs_and_inputs, sample=sample)
+        _, back, aux = cast("tuple", vjp(through, direct, taps, has_aux=True))
         by_direct, by_tap = vmap(back)(parameters[parameter_name(layers.last, "weight")])
         by_tap[layers.last] = torch.eye(layers.n_outputs).to(x)[:, None]
         return (by_direct, by_tap), aux
