@@ -1,6 +1,10 @@
 """The split: exact sizes, class proportions, the same for the same seed."""
 
+import tracemalloc
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -76,3 +80,20 @@ def test_a_class_that_would_leave_training_is_refused():
     with pytest.raises(DataError, match="must occur in training; 1 does not"):
         for seed in range(20):
             da.load((np.arange(102.0)[:, None], y), val_fraction=0.97, seed=seed)
+
+
+def test_numbers_made_of_categories_are_held_once(tmp_path):
+    # 300 columns x 20 000 rows took 9 times the file: x whole, and once more in its two parts.
+    n, draw = 4000, np.random.default_rng(0)
+    kinds = draw.integers(0, 4, (n, 30))
+    columns = {f"c{j}": [f"v{k}" for k in column] for j, column in enumerate(kinds.T)}
+    table = pa.table(columns | {"id": np.arange(n)[::-1], "y": [f"k{i % 2}" for i in range(n)]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    da.load(tmp_path / "a.parquet", target="y", ids="id")  # imports
+    tracemalloc.start()
+    train, val = da.load(tmp_path / "a.parquet", target="y", ids="id")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.6 * (train.x.nbytes + val.x.nbytes)
+    for part in (train, val):
+        np.testing.assert_array_equal(part.x.reshape(-1, 30, 4).argmax(2), kinds[::-1][part.ids])

@@ -18,6 +18,7 @@ from datassay.errors import DataError
 
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
+_ROWS = 1024  # moved at a time
 
 
 def sample_sets(
@@ -59,8 +60,7 @@ def sample_sets(
             seed=seed,
             order=np.argsort(train.ids, kind="stable"),
         )
-        train, val = (train.subset(i) for i in indices)
-        val = replace(val, split_off=True)
+        train, val = _divided(train, *indices, is_ours=bool(source.columns))
     if (train.texts is None) != (val.texts is None):
         raise DataError(
             "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
@@ -98,6 +98,20 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
     if like is None:
         _check_differ(samples)
     return samples
+
+
+def _divided(
+    samples: SampleSet, kept: np.ndarray, held_out: np.ndarray, *, is_ours: bool
+) -> tuple[SampleSet, SampleSet]:
+    """Both parts; in an x that we made, the rows kept move up, so that it is not held twice."""
+    val = replace(samples.subset(held_out), split_off=True)
+    if not is_ours:
+        return samples.subset(kept), val
+    x = samples.x
+    for start in range(0, len(kept), _ROWS):  # ascending: no row is overwritten before it moved
+        rows = kept[start : start + _ROWS]
+        x[start : start + len(rows)] = x[rows]
+    return replace(replace(samples, x=x[:, :0]).subset(kept), x=x[: len(kept)]), val
 
 
 def _with_classes(source: Source, n_classes: int) -> tuple[Column, ...]:

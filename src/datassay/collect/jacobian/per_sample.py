@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, jacrev, vmap
+from torch.func import functional_call, jacrev, vjp, vmap
 from torch.nn.functional import unfold
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
@@ -56,12 +56,15 @@ class Layers:
         n_outputs: k.
         convolutions: module name → shape of its output for one sample, [n_out, height, width], of
             the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
+        last: the one of `dense` whose output is the network's, whose gradient is the identity;
+            empty where there is none.
     """
 
     dense: dict[str, tuple[int, int, bool]]
     direct: dict[str, int]
     n_outputs: int
     convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    last: str = ""
 
     @property
     def n_parameters(self) -> int:
@@ -107,7 +110,7 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
             "the model must have a trainable parameter; every one is frozen, or there is none. Set "
             "requires_grad on those to linearise in."
         )
-    calls: dict[str, tuple[torch.Size, torch.Size]] = {}
+    calls: dict[str, tuple[torch.Size, Tensor, object]] = {}
     factored = {n: m for n, m in model.named_modules() if type(m) in {nn.Linear, nn.Conv2d}}
     hooks = [
         # Before any hook of the user's that changes the output.
@@ -129,16 +132,16 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
 
 
 def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
-    """Shapes of a layer's input and output, where its input has a place in the call."""
-    if args:
-        calls[name] = (args[0].shape, output.shape)
+    """A layer's input shape, its output and what that came of, where its input has a place."""
+    if args:  # an operation in place on the output would change what it came of
+        calls[name] = (args[0].shape, output, output.grad_fn)
 
 
 def _split_parameters(model, calls, output) -> Layers:
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    dense, convolutions = {}, {}
-    for name, (shape, result) in calls.items():
+    dense, convolutions, last = {}, {}, ""
+    for name, (shape, result, made_by) in calls.items():
         m = model.get_submodule(name)
         own = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
@@ -147,11 +150,12 @@ def _split_parameters(model, calls, output) -> Layers:
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
+            last = name if result is output and made_by is output.grad_fn else last
         if isinstance(m, nn.Conv2d) and _reads_patches(m) and (len(shape), shape[0]) == (4, 1):
-            convolutions[name] = tuple(result[1:])
+            convolutions[name] = tuple(result.shape[1:])
     covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
-    return Layers(dense, direct, output.shape[1], convolutions)
+    return Layers(dense, direct, output.shape[1], convolutions, last)
 
 
 def _reads_patches(m: nn.Conv2d) -> bool:
@@ -234,13 +238,20 @@ def factored_jacobian(
     def outputs_and_inputs(direct, taps, sample):
         with _tapped(model, taps, running) as inputs:
             output = functional_call(model, {**fixed, **direct}, (sample[None],))[0]
-        return output, (output, inputs)
+        return inputs[layers.last][0] if layers.last else output, (output, inputs)
 
-    per_sample = vmap(
-        jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True), in_dims=(None, None, 0)
-    )
+    def one_sample(direct, taps, sample):
+        if not layers.last:
+            return jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True)(direct, taps, sample)
+        # From the last layer's input on: its weight is what k identical products would give.
+        through: Any = partial(outputs_and_inputs, sample=sample)
+        _, back, aux = cast("tuple", vjp(through, direct, taps, has_aux=True))
+        by_direct, by_tap = vmap(back)(parameters[parameter_name(layers.last, "weight")])
+        by_tap[layers.last] = torch.eye(layers.n_outputs).to(x)[:, None]
+        return (by_direct, by_tap), aux
+
     with user_code(partial(_not_vectorised, running)), plain_attention():
-        (by_direct, by_tap), (outputs, inputs) = per_sample(direct, taps, x)
+        (by_direct, by_tap), (outputs, inputs) = vmap(one_sample, (None, None, 0))(direct, taps, x)
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -48,8 +49,11 @@ class _Run(Command):
     ) -> Findings:
         """The findings; the network that adversarial inputs fool learns the labels as they were."""
         from datassay.commands.run import job
+        from datassay.commands.run.steps.plan import long_wait
 
         (train, val, clean), fooled = sets, None
+        if wait := long_wait(train, val, settings):
+            logging.getLogger(__name__).warning(wait)
         if fraction := given["adversarial"]:
             fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
             train = replace(train, x=fooled.samples.x)

@@ -104,17 +104,18 @@ def table_source(
     _refuse(list(read.values()), name)
     del table  # what is text is in `read` alone from here on
     pa.default_memory_pool().release_unused()
-    x, feature_names, texts = features([c for n, c in read.items() if n not in roles])
+    columns = tuple(
+        Column(n, "left out", None, "row labels of pandas") if n in left_out else read[n].column
+        for n in names
+    )
+    x, feature_names, texts = features([read.pop(n) for n in list(read) if n not in roles])
+    pa.default_memory_pool().release_unused()
     train = Part(
         x,
         _plain(read[target]),  # pyright: ignore[reportArgumentType]
         None if ids is None else _plain(read[ids]),
         texts,
         None if source is None else _plain(read[source]),
-    )
-    columns = tuple(
-        Column(n, "left out", None, "row labels of pandas") if n in left_out else read[n].column
-        for n in names
     )
     return Source(Path(name).stem, train, feature_names=feature_names, columns=columns)
 
@@ -123,7 +124,8 @@ def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Te
     """All feature columns side by side.
 
     Args:
-        columns: as read, without a problem.
+        columns: as read, without a problem; taken out one by one, so that what was read and the
+            numbers made of it are not held at once.
 
     Returns:
         x [n, m] float64: numbers as they are, booleans 0 or 1, and for a category one 0/1 column a
@@ -135,7 +137,9 @@ def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Te
     width = sum(1 if c.values is not None else c.column.n_values or 0 for c in columns)
     check_fits(8.0 * n * width, f"{width:,} features of {n:,} samples")
     x, names, texts = np.empty((n, width)), [], []
-    for column in columns:
+    columns.reverse()
+    while columns:
+        column = columns.pop()
         name, start = column.column.name, len(names)
         if column.values is not None:
             x[:, start] = column.values

@@ -19,6 +19,9 @@ from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, held_bytes, matrix_rate
 from datassay.models.build import build_model
 
+# A run of that many outputs of samples may take minutes; one that takes a minute says so first.
+MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -58,6 +61,21 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     attributed = attribution_of(settings, form, len(train), len(val), train.is_classification)
     steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
     return Plan(tuple(steps), program, available_memory(), form)
+
+
+def long_wait(train: SampleSet, val: SampleSet, settings: RunSettings) -> str:
+    """How long a run will take and what shortens it; empty of what takes no minute."""
+    if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
+        return ""
+    steps = plan(train, val, settings).steps
+    if (total := sum(step.seconds for step in steps)) < LONG_SECONDS:
+        return ""
+    longest = sorted(steps, key=lambda step: -step.seconds)[:3]
+    shares = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in longest)
+    return (
+        f"this takes about {total:.0f} s, most of it {shares}. Shorter: a smaller projection, "
+        "attribution none, or fewer samples; `datassay run --plan` shows the seconds of each."
+    )
 
 
 def lines(plan: Plan) -> list[RenderableType]:

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
@@ -117,10 +117,12 @@ class ForwardWork:
     Attributes:
         convolutions: in convolutions.
         products: in everything else that torch counts, matrix products mostly.
+        last: of these in a dense layer that gives the outputs, whose derivative is its weight.
     """
 
     convolutions: int
     products: int
+    last: int = 0
 
     def seconds(self, products_rate: float, convolutions_rate: float) -> float:
         """Of one way through, at the rates that the two kinds reach."""
@@ -134,7 +136,10 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
         frozen(torch.tensor(samples.x[:1]).float())
     counts = counter.get_flop_counts().get("Global", {})
     convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
-    return ForwardWork(convolutions, int(counter.get_total_flops()) - convolutions)
+    layers = inspect_layers(frozen, torch.tensor(samples.x[:1]).float())
+    n_in, n_out, _ = layers.dense.get(layers.last, (0, 0, False))
+    products = int(counter.get_total_flops()) - convolutions
+    return ForwardWork(convolutions, products, 2 * n_in * n_out)
 
 
 def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:
@@ -143,7 +148,7 @@ def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float])
     # of it is wanted, those of convolutions are multiplied out.
     k, speed = form.n_outputs, JACOBIAN_SHARE * rate[form.precision]
     passes = 1 + k if form.projection is not None else 1 + 2 * k
-    jacobian = n * work.seconds(speed / (1 + k), speed / passes)
+    jacobian = n * work.seconds(speed / (1 + k), speed / passes) - n * k * work.last / speed
     seconds = FIRST_CALL_SECONDS + jacobian + form.kernel_flops / rate["float64"]
     if form.projection is not None:
         seconds += GATHER_SECONDS * n * k * form.n_features
