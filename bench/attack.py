@@ -19,7 +19,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -62,11 +61,11 @@ def import_everything() -> None:
             importlib.import_module(module.name)
 
 
-def done(log: Path, seed: int) -> dict[tuple[str, int], str | None]:
-    """What was wrong with each earlier case of this seed."""
+def done(log: Path, seed: int) -> dict[tuple[str, int], dict[str, Any]]:
+    """The earlier cases of this seed."""
     lines = log.read_text("utf-8").splitlines() if log.exists() else []
     cases = (case for case in map(json.loads, lines) if case["seed"] == seed)
-    return {(case["kind"], case["number"]): case["wrong"] for case in cases}
+    return {(case["kind"], case["number"]): case for case in cases}
 
 
 def main() -> None:
@@ -121,28 +120,26 @@ def written_at_once(args: argparse.Namespace, work: Path) -> int:
 
 def attack(args: argparse.Namespace, work: Path) -> int:
     """Run the cases; the number of those that failed."""
-    start, log = time.perf_counter(), work / "cases.jsonl"
-    ended = done(log, args.seed)
+    log, ran = work / "cases.jsonl", []
+    earlier = done(log, args.seed)
     share = sum(KINDS[kind] for kind in args.kinds)
-    slowest, failed, counts = 0.0, Counter(), Counter()
     for kind in args.kinds:
         draw = importlib.import_module(f"helpers.attack.{kind}").case
         number = round(args.cases * KINDS[kind] / share)
         for k in [args.only] if args.only is not None else range(number):
-            if (kind, k) not in ended:
+            line = earlier.get((kind, k))
+            if line is None:
                 line = one(draw, kind, k, args, work)
-                slowest = max(slowest, line["seconds"])
                 with log.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-                ended[kind, k] = line["wrong"]
-            counts[kind] += 1
-            if wrong := ended[kind, k]:
-                failed[wrong.split(":")[0]] += 1
+            ran.append(line)
+    counts = Counter(line["kind"] for line in ran)
+    failed = Counter(line["wrong"].split(":")[0] for line in ran if line["wrong"])
     if not args.no_record:
-        figures = {"cases": sum(counts.values()), "failed": dict(failed), "kinds": dict(counts)}
-        seconds = time.perf_counter() - start
-        record("attack", seed=args.seed, **figures, seconds=seconds, slowest=slowest)
-    print(f"{sum(counts.values())} cases, {failed.total()} failed {dict(failed)}", flush=True)
+        figures = {"cases": len(ran), "failed": dict(failed), "kinds": dict(counts)}
+        seconds = [line["seconds"] for line in ran]
+        record("attack", seed=args.seed, **figures, seconds=sum(seconds), slowest=max(seconds))
+    print(f"{len(ran)} cases, {failed.total()} failed {dict(failed)}", flush=True)
     return failed.total()
 
 

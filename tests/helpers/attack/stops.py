@@ -21,19 +21,19 @@ def case(draw: random.Random, folder: Path) -> Case:
     first, second, seconds = _two_runs(folder.parent / "two")
     shutil.copytree(first / "report", folder / "report")
     which = draw.choice(SIGNALS)
-    late = draw.random() < 0.7
-    pause = draw.uniform(0.75, 1.0) if late else draw.uniform(0, 0.9)
+    late = draw.random() < 0.5
+    # Half of them while results are written, which takes a few hundredths of a second.
+    pause = draw.uniform(0, 0.08) if late else draw.uniform(0, 0.9) * seconds
     again = which != signal.SIGKILL and draw.random() < 0.3
     work = command([*PLAIN, "--seed", "1", "--store", "store"])
 
     def during(pid: int) -> None:
-        time.sleep(pause * seconds)
+        while late and _lives(pid) and not [*folder.glob("report/.datassay-*/new/*.parquet")]:
+            time.sleep(0.001)
+        time.sleep(pause)
         for k in range(1 + again):
             time.sleep(0.002 * k)
-            try:
-                os.kill(pid, which)
-            except ProcessLookupError:
-                return
+            os.kill(pid, which)  # it may have ended, and is not waited for yet
 
     def judge(ended: Attempt) -> str | None:
         if which != signal.SIGKILL:
@@ -48,9 +48,14 @@ def case(draw: random.Random, folder: Path) -> Case:
             return f"left behind after the next run: {left}"
         return different(second / "report", folder / "report")
 
-    name = f"{which.name}{' twice' * again} at {pause:.2f}"
+    since = "writing began" if late else "the start"
+    name = f"{which.name}{' twice' * again} {pause:.3f} s after {since}"
     killed = frozenset({-signal.SIGKILL})
     return Case(name, work, judge, killed, during=during)
+
+
+def _lives(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _two_runs(folder: Path) -> tuple[Path, Path, float]:
