@@ -13,7 +13,7 @@ from datassay.errors import DataError, redacted
         ("https://me:p@ss?w#rd@host/x", "https://***@host/x"),
         ("https://token@host/x", "https://***@host/x"),
         ("https://host:80/x?sig=abc&b=1#c=2", "https://host:80/x?***"),
-        ("https://host/x#access_token=1", "https://host/x?***"),
+        ("https://host/x#access_token=1", "https://host/x#***"),
         ("cache::s3://K:S@b/x and gs://c/d", "cache::s3://***@b/x and gs://c/d"),
         ("--store=s3://K:S@b", "--store=s3://***@b"),
         ("https://host/a@b/c", "https://host/a@b/c"),

@@ -141,10 +141,6 @@ def test_the_log_passes_the_same_way(here, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_options_are_given_once(here):
-    assert_one_error_line(invoke(*SCORE, "--seed", 1, "--seed", 2), r"--seed must be given once")
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [

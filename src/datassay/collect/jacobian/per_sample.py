@@ -237,7 +237,8 @@ def factored_jacobian(
 
     def outputs_and_inputs(direct, taps, sample):
         with _tapped(model, taps, running) as inputs:
-            output = functional_call(model, {**fixed, **direct}, (sample[None],))[0]
+            # A copy: the network may change its input in place.
+            output = functional_call(model, {**fixed, **direct}, (sample[None].clone(),))[0]
         return inputs[layers.last][0] if layers.last else output, (output, inputs)
 
     def one_sample(direct, taps, sample):
