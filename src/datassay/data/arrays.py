@@ -107,5 +107,5 @@ def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def _decoded(array: np.ndarray, name: str) -> np.ndarray:
-    words = as_arrow(pa.array(array.ravel(), pa.large_binary()), name)
+    words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
     return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)

@@ -70,7 +70,8 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             check_writable(name, values)
-            values = pa.array(values, pa.large_string())
+            # As objects: older versions of Arrow take no fixed-width strings as large ones.
+            values = pa.array(np.asarray(values).astype(object), pa.large_string())
         values = values.cast(pa.large_string())
         values.validate(full=True)
     except DataError:
