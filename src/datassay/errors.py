@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 HIDDEN = "***"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 WHOLE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
 
@@ -43,6 +44,19 @@ def redacted(text: str, *, is_url: bool = False) -> str:
         The text; `***` stands where a URL said who asks.
     """
     return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text of somebody else's, in which characters that terminals take as commands are replaced.
+
+    Args:
+        text: any.
+        keep: characters that stay although they do not print.
+
+    Returns:
+        The same; on one line unless line breaks are kept.
+    """
+    return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 
 def _without_credentials(match: re.Match[str]) -> str:

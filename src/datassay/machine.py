@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     import torch
 
 
+# What torch and NumPy say, not as MemoryError, of arrays that no memory holds.
+TOO_LARGE = (
+    "allocate memory",
+    "out of memory",
+    "Storage size calculation overflowed",
+    "Maximum allowed dimension exceeded",
+    "array is too big",
+)
+
+
 def held_bytes() -> float:
     """Resident memory of this process; its peak on systems that do not report the current value.
 
@@ -54,8 +64,7 @@ def out_of_memory(error: BaseException) -> bool:
     Returns:
         True where it does.
     """
-    text = str(error)
-    return isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text
+    return isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE)
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +26,6 @@ def data(tmp_path_factory):
     np.savez(folder / "pure.npz", x=pure, y=labels)
     np.savez(folder / "mixed.npz", x=x, y=y, x_val=pure, y_val=labels)
     return folder
-
-
-@pytest.fixture
-def here(data, tmp_path, monkeypatch):
-    """A current folder with these files and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    for path in data.iterdir():
-        shutil.copy(path, tmp_path)
-    return tmp_path
 
 
 STEP = ["--step", 4]

@@ -24,3 +24,16 @@ class Elements(HTMLParser):
 
     def all(self, tag):
         return [attrs for name, attrs in self.tags if name == tag]
+
+
+def assert_asks_no_network(seen):
+    """Scripts and images are inside the page."""
+    assert not any("src" in a for a in seen.all("script"))
+    assert all(a["src"].startswith("data:image/png;base64,") for a in seen.all("img"))
+
+
+def assert_policy(seen):
+    """The page refuses the network, and its icon is none."""
+    assert all(a["href"] == "data:," for a in seen.all("link"))
+    policy = next(a for a in seen.all("meta") if "http-equiv" in a)
+    assert policy["content"].startswith("default-src 'none'")

@@ -87,15 +87,15 @@ def _tell_thread(failed: threading.ExceptHookArgs) -> None:
 def main() -> None:
     """Run the command line: what libraries warn about is theirs to see, unless asked for."""
     open_standard_streams()
-    stops_clearly()
-    threading.excepthook = _tell_thread
-    for stream in (sys.stdout, sys.stderr):
-        # A label that the terminal's (or the pipe's) encoding lacks must not end a finished run.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")
     try:
+        stops_clearly()
+        threading.excepthook = _tell_thread
+        for stream in (sys.stdout, sys.stderr):
+            # A label that the encoding of a terminal or pipe lacks must not end a finished run.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
         app()
     except KeyboardInterrupt as stop:  # before a command began
         ignore_stops()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
-from datassay.collect.store.fingerprint import model_fingerprint, samples_fingerprint
+from datassay.collect.store.fingerprint import samples_fingerprint, weights_digest
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.models.reference import is_reference, reference_file
 from datassay.report.manifest import sha256
@@ -27,7 +27,7 @@ def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
 
 def weights_facts(model: nn.Module) -> dict[str, str]:
     """Which weights and buffers a network starts from."""
-    return {"Weights SHA-256": str(model_fingerprint(model)["weights"])[:DIGITS]}
+    return {"Weights SHA-256": weights_digest(model)[:DIGITS]}
 
 
 def file_digest(path: Path) -> str:

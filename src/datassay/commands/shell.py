@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import signal
 import sys
 import sysconfig
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,18 +19,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from datassay.errors import DatassayError, redacted
+from datassay.errors import DatassayError, printable, redacted
+from datassay.machine import out_of_memory
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
-# What torch and numpy say, not as MemoryError, of arrays that no memory holds.
-TOO_LARGE = (
-    "can't allocate memory",
-    "Storage size calculation overflowed",
-    "Maximum allowed dimension exceeded",
-    "array is too big",
-)
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 
 class Stopped(KeyboardInterrupt):
@@ -75,12 +71,7 @@ class _PlainConsole(Console):
     ) -> Iterable[Segment]:
         """Every line to the terminal passes here, in the end."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else printable(text), style, control)
-
-
-def printable(text: str) -> str:
-    """The text on its lines, without characters that a terminal would take as commands."""
-    return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)
+            yield Segment(text if control else printable(text, keep="\n"), style, control)
 
 
 out_stream, err_stream = _Stream("stdout"), _Stream("stderr")
@@ -134,7 +125,7 @@ def outcome(error: BaseException) -> tuple[int, str]:
         number = getattr(error, "number", signal.SIGINT)
         what = "Interrupted" if number == signal.SIGINT else "Terminated"
         return 128 + number, f"{what}. Earlier results are as they were."
-    if isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE):
+    if out_of_memory(error):
         return BAD_INPUT, (
             f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
             "inputs, a smaller model, or --memory where the command has it."
@@ -175,10 +166,17 @@ def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
 
 
 def stops_clearly() -> None:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already."""
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already.
+
+    A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own.
+    """
+    last = -math.inf
 
     def stop(number: int, frame: object) -> None:
-        raise Stopped(number)
+        nonlocal last
+        earlier, last = last, time.monotonic()
+        if last - earlier > SAME_STOP:
+            raise Stopped(number)
 
     for number in _stops():
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for

@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from datassay.errors import printable
 from datassay.report import page as page_parts
 from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
@@ -83,7 +84,7 @@ class ProgressDisplay:
 
 def plain_text(text: str) -> Text:
     """The user's own text; characters that a terminal would take as commands are replaced."""
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    return Text(printable(text))
 
 
 def page_lines(page: Page) -> list[RenderableType]:

@@ -15,7 +15,7 @@ from torch import nn
 from datassay.act.weigh.features import network_recipe
 from datassay.act.weigh.gain import sample_scores
 from datassay.collect.store.fingerprint import CODE, digest
-from datassay.collect.store.source import source_fingerprint
+from datassay.collect.store.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
@@ -115,7 +115,7 @@ class Estimators:
         """Everything that determines the errors, as plain JSON values."""
         return {
             "model": repr(self.estimator),
-            CODE: source_fingerprint(self.estimator),
+            CODE: code_fingerprint(self.estimator),
             "training samples": digest({"x": train.x, "y": train.y}),
             "validation inputs": digest({"x": val.x}),
             "scikit-learn": version("scikit-learn"),

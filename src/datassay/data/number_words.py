@@ -13,7 +13,7 @@ SHARE = 0.9
 SHOWN = 5
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _WHOLE = r"^\s*[-+]?\d{1,18}\s*$"
-_CODE = r"^\s*0\d+\s*$"
+CODE = r"^\s*0\d+\s*$"
 
 
 @result
@@ -46,7 +46,7 @@ def number_words(words: pa.LargeStringArray) -> NumberWords:
     """
     is_number = _matches(words, NUMBER)
     n = len(words) - words.null_count
-    is_code = bool(is_number.any()) and bool(_matches(words, _CODE).any())
+    is_code = bool(is_number.any()) and bool(_matches(words, CODE).any())
     whole = n > 0 and is_number.sum() == len(words)
     return NumberWords(
         values=_parsed(words) if whole else None,

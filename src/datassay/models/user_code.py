@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from datassay.errors import DatassayError, ModelError
-from datassay.machine import available_memory
+from datassay.errors import DatassayError, ModelError, printable
+from datassay.machine import available_memory, out_of_memory
 
 
 @contextmanager
@@ -55,22 +55,9 @@ def brief(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {text[0].rstrip('.')}.")
 
 
-def printable(text: str) -> str:
-    """A text of somebody else's, in which characters that terminals take as commands are replaced.
-
-    Args:
-        text: any.
-
-    Returns:
-        The same, on one line.
-    """
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def _memory(error: BaseException) -> str:
     """What to say where memory gave out, of whatever torch raises then; else nothing."""
-    short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    if not short and "can't allocate memory" not in str(error):
+    if not out_of_memory(error):
         return ""
     return (
         f"the network needs more memory than the machine gives; {brief(error)} "

@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from datassay.errors import ModelError
+from datassay.errors import ModelError, printable
 from datassay.models.networks import Affine
-from datassay.models.user_code import brief, printable
+from datassay.models.user_code import brief
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,15 +41,6 @@ def data(tmp_path_factory):
     np.savez(folder / "numbers.npz", x=rows, y=y)
     np.savez(folder / "two.npz", x=rows, y=np.stack([y, rows[:, 0]], 1))
     return folder
-
-
-@pytest.fixture
-def here(data, tmp_path, monkeypatch):
-    """A current folder with these files and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    for path in data.iterdir():
-        shutil.copy(path, tmp_path)
-    return tmp_path
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -53,13 +52,10 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def here(data, tmp_path, monkeypatch):
-    """A current folder with these files and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    for path in data.iterdir():
-        shutil.copy(path, tmp_path)
-    yield tmp_path
+@pytest.fixture(autouse=True)
+def forgotten():
+    """The user's module is imported anew in each test."""
+    yield
     sys.modules.pop("own_weighed", None)
 
 

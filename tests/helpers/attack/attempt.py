@@ -121,6 +121,8 @@ def _child(work, folder: Path, writers: Sequence[int], before) -> None:
     except BaseException:  # noqa: BLE001  (as the interpreter would show it)
         traceback.print_exc()
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the command has ended
+            signal.signal(number, signal.SIG_IGN)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

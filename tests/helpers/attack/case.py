@@ -59,6 +59,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
+def lost(before: dict[str, bytes], folder: Path) -> str | None:
+    """The first of these files of the user's that is gone or changed."""
+    after = contents(folder)
+    return next((f"lost: {f}" for f, content in before.items() if after.get(f) != content), None)
+
+
 def table(draw: random.Random, rows: int = 48) -> list[list[str]]:
     """A table as a user has it: an id, numbers, a category, a text, a label; the header first."""
     numbers = np.random.default_rng(draw.randrange(2**32))

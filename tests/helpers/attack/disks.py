@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 from helpers.attack.attempt import Attempt, command, executed
-from helpers.attack.case import Case, contents, table, write_csv
+from helpers.attack.case import Case, contents, lost, table, write_csv
 
 RESULTS = {
     "score": ["index.html", "scores.parquet", "summary.json"],
@@ -34,11 +34,9 @@ def case(draw: random.Random, folder: Path) -> Case:
     mine = contents(folder)
 
     def judge(ended: Attempt) -> str | None:
-        after = contents(folder)
-        lost = [f for f, content in mine.items() if after.get(f) != content]
-        if lost:
-            return f"lost: {lost[0]}"
-        new = [f for f in after if f not in mine]
+        if gone := lost(mine, folder):
+            return gone
+        new = [f for f in contents(folder) if f not in mine]
         whole = (folder / arguments[-1] / "index.html").exists()
         if ended.status and not whole and any(not f.startswith("store") for f in new):
             return f"half: {new[0]}"

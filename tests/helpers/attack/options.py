@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from helpers.attack.attempt import Attempt, command
-from helpers.attack.case import Case, contents, table, write_csv
+from helpers.attack.case import Case, contents, lost, table, write_csv
 from helpers.runs import write_run
 
 NUMBERS = (
@@ -70,12 +70,10 @@ def case(draw: random.Random, folder: Path) -> Case:
     before = contents(folder)
 
     def judge(ended: Attempt) -> str | None:
-        after = contents(folder)
-        lost = [name for name, content in before.items() if after.get(name) != content]
-        if lost:
-            return f"lost: {lost[0]}"
+        if gone := lost(before, folder):
+            return gone
         texts = [ended.out, ended.err]
-        texts += [text.decode("utf-8", "replace") for text in after.values()]
+        texts += [text.decode("utf-8", "replace") for text in contents(folder).values()]
         places = {"--store", "--out", "--data", "--model", "--weights"} & {*arguments}
         if places and any(secret in text for secret in SECRETS for text in texts):
             return "secret shown"

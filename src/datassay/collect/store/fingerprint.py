@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from datassay.collect.jacobian.suitable import unwrapped
-from datassay.collect.store.source import source_fingerprint
+from datassay.collect.store.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 
 # The entry of a manifest that names every piece of the model's code.
@@ -57,10 +57,22 @@ def model_fingerprint(model: nn.Module) -> dict[str, object]:
         Plain JSON values, one entry a cause.
     """
     model = unwrapped(model)
-    state = {name: _values(t.detach().cpu()) for name, t in model.state_dict().items()}
     # A function kept in a module prints with its place in memory.
     printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
-    return {"model": printed, "weights": digest(state), CODE: source_fingerprint(model)}
+    return {"model": printed, "weights": weights_digest(model), CODE: code_fingerprint(model)}
+
+
+def weights_digest(model: nn.Module) -> str:
+    """SHA-256 of a network's weights and buffers.
+
+    Args:
+        model: at the weights that count.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    state = unwrapped(model).state_dict()
+    return digest({name: _values(t.detach().cpu()) for name, t in state.items()})
 
 
 def _values(tensor: Tensor) -> np.ndarray:

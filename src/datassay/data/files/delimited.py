@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
+from datassay.data.number_words import CODE, NUMBER
 from datassay.data.source import check_fits
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
 _INTEGER = r"^(0|-?[1-9]\d{0,17})$"
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _LEADING_ZERO = re.compile(rb"[,\t\r\n\"]\s*0\d")
 
 
@@ -106,11 +106,10 @@ def _has_leading_zero(path: Path) -> bool:
 
 def _codes(words: pa.Table, names: list[str]) -> list[str]:
     """The columns of numbers that hold digits with leading zeros."""
-    pattern = r"^\s*0\d+\s*$"
     return [
         name
         for name in names
-        if pc.any(pc.match_substring_regex(words[name], pattern)).as_py()  # type: ignore[attr-defined]
+        if pc.any(pc.match_substring_regex(words[name], CODE)).as_py()  # type: ignore[attr-defined]
     ]
 
 
@@ -122,7 +121,7 @@ def _all_match(words: pa.ChunkedArray, pattern: str) -> bool:
 def _header_is_data(table: pa.Table) -> bool:
     # pandas names nameless columns 0, 1, ...; such a header is one.
     names = table.column_names
-    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    numbers = [name for name in names if re.match(NUMBER, name)]
     if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
         return False
     last = table.column(table.num_columns - 1).cast(pa.string())

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.store.code import attributes_read, described, names_used, names_written
+from datassay.collect.store.bytecode import attributes_read, described, names_used, names_written
 from datassay.collect.store.location import FAILURES
 
 # Of these the version stands for the code.
@@ -37,7 +37,7 @@ DEEPEST = 40
 DIGITS = 16
 
 
-def source_fingerprint(model: object) -> dict[str, str]:
+def code_fingerprint(model: object) -> dict[str, str]:
     """Digests of the code that a model runs, and of the values that this code reads.
 
     Of every class in the module tree outside torch and transformers: its methods, and the

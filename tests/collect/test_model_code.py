@@ -12,7 +12,7 @@ from torch import nn
 
 from datassay.collect.collection import collect
 from datassay.collect.store import fingerprint
-from datassay.collect.store.source import source_fingerprint
+from datassay.collect.store.model_code import code_fingerprint
 from datassay.errors import DatassayError, ModelError, SettingError
 from datassay.train.retrain import retrain
 from helpers.collecting import classes
@@ -67,17 +67,17 @@ def test_a_change_of_the_object_is_told(edited, made, mutate):
 
 
 def test_every_way_changes_the_fingerprint(edited):
-    before = source_fingerprint(edited.model())
+    before = code_fingerprint(edited.model())
     for old, new in EDITS.values():
         edited.edit(old, new)
-        assert source_fingerprint(edited.model()) != before
+        assert code_fingerprint(edited.model()) != before
         edited.edit(new, old)
     for mutate in MUTATIONS.values():
         module = edited.module()
         model = module.Net()
         mutate(module, model)
-        assert source_fingerprint(model) != before
-    assert source_fingerprint(edited.model()) == before
+        assert code_fingerprint(model) != before
+    assert code_fingerprint(edited.model()) == before
 
 
 def test_what_differs_is_named(edited, made):
@@ -104,12 +104,12 @@ def test_unchanged_code_is_never_refused(edited, made):
 
 PRINTED = """
 import json, sys
-from datassay.collect.store.source import source_fingerprint
+from datassay.collect.store.model_code import code_fingerprint
 if sys.argv[1] == "file":
     from edited_net import Net
 else:
     exec(open(sys.argv[2]).read())  # as a notebook does
-print(json.dumps(source_fingerprint(Net())))
+print(json.dumps(code_fingerprint(Net())))
 """
 
 
@@ -122,7 +122,7 @@ def test_other_processes_agree(edited, way):
             env=os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": hashes},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert json.loads(done.stdout) == source_fingerprint(edited.model())
+        assert json.loads(done.stdout) == code_fingerprint(edited.model())
 
 
 class Scaled(nn.Module):
@@ -137,7 +137,7 @@ class Scaled(nn.Module):
 
 
 def test_rows_tell_what_the_fingerprint_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint, "source_fingerprint", lambda model: {})
+    monkeypatch.setattr(fingerprint, "code_fingerprint", lambda model: {})
     train, val = problem()
     collect(Scaled(0.0), train, val, store=tmp_path)
     collect(Scaled(0.0), train, val, store=tmp_path)
@@ -169,11 +169,11 @@ def test_what_it_looks_into():
         network.apply_to = lambda x: x * factor
         return network
 
-    same = source_fingerprint(model())
-    assert same == source_fingerprint(model())
-    assert same != source_fingerprint(model(size=2))
-    assert same != source_fingerprint(model(factor=scale * 2))
+    same = code_fingerprint(model())
+    assert same == code_fingerprint(model())
+    assert same != code_fingerprint(model(size=2))
+    assert same != code_fingerprint(model(factor=scale * 2))
     loop = model()
     loop.table["a"].append(loop.table)
     loop.me = loop
-    assert source_fingerprint(loop)
+    assert code_fingerprint(loop)
