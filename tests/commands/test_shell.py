@@ -182,3 +182,28 @@ def test_a_closed_stream_is_noted_and_not_raised(monkeypatch):
     out_stream.write("lost")
     assert isinstance(out_stream.problem, ValueError)
     out_stream.problem = None
+
+
+ENDED = """
+import os, signal, time
+from datassay.commands.shell import Stopped, stops_clearly
+
+class Object:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+stops_clearly()
+try:
+    {what}
+    time.sleep(60)
+except Stopped:
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("stopped once")
+"""
+
+
+@pytest.mark.parametrize("what", ["Object()", "os.kill(os.getpid(), signal.SIGTERM)"])
+def test_a_signal_stops_once_and_is_not_lost_in_a_finalizer(what):
+    command = [sys.executable, "-c", ENDED.format(what=what)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("stopped once\n", "", 0)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import sysconfig
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -168,7 +169,8 @@ def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
 def stops_clearly() -> None:
     """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already.
 
-    A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own.
+    A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own. Where
+    Python can raise nothing, as in a finalizer, the signal is sent once more.
     """
     last = -math.inf
 
@@ -178,6 +180,14 @@ def stops_clearly() -> None:
         if last - earlier > SAME_STOP:
             raise Stopped(number)
 
+    def unraised(what: sys.UnraisableHookArgs) -> None:
+        nonlocal last
+        if not isinstance(what.exc_value, Stopped):
+            return sys.__unraisablehook__(what)
+        last = -math.inf
+        threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
+
+    sys.unraisablehook = unraised
     for number in _stops():
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
             signal.signal(number, stop)
