@@ -9,31 +9,40 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
-from datassay.collect.form import N_RIDGES
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.linear.eigenbasis import Eigenbasis, check_not_null, eigenbasis
-from datassay.score.linear.panels import Products, Rows, gram, operand, panels, transposed_product
-from datassay.score.linear.removal import Blocks, held_out_residuals
+from datassay.score.labels.noise import NOISES, Explained, Noise, explain
+from datassay.score.labels.outliers import outliers
+from datassay.score.labels.ridge import RidgeFit, ridge_fit
 
-# Penalties tried, as fractions of λ_max: four a decade.
-RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
-# Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
-LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
-# A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
-OUTLIER_SCORE = 3.5
 # Above this many samples features replace the [n, n] kernel.
 LARGEST_KERNEL = 3 * LARGEST_EIGENPROBLEM
-SMALLEST_WEIGHT = 1e-3
 # Of fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
-# The other output must lead by this part of the distance 1 between two labels. At 0 every doubtful
-# sample is a suspect: of 2000 Fashion-MNIST samples with 10 % wrong labels 534 at precision 0.36,
-# at 0.25 345 at 0.54; MNIST with 30 % class pairs 0.79 and 0.94, recall 0.97 and 0.86 (seed 200).
-MARGIN = 0.25
+# Of several targets a sample, 0 and 1 in this share of the values mean several labels.
+MOSTLY = 0.9
+
+
+@result
+class LabelNoise:
+    """The label noise that explains the given labels best.
+
+    Attributes:
+        kind: "uniform" (any other label as often as any) or "class" (depends on the class).
+        form: "one rate", "one rate a class", "one target a class" or "full".
+        transition: T[c, l] = P(given l | true c), [k, k].
+        gain: nats a sample by which noise that depends on the class explains the labels better
+            than one rate, less the price of its parameters (half the difference of the Bayesian
+            information criteria, over n); −inf where it was not tried.
+    """
+
+    kind: Noise
+    form: str
+    transition: Float[np.ndarray, "k k"]
+    gain: float
 
 
 @result
@@ -41,24 +50,30 @@ class LabelIssues:
     """How likely each given label is wrong, one row per sample.
 
     Attributes:
-        score: [n]; higher: more likely mislabelled. Classification: the largest other held-out
-            output minus that of the given label minus the margin, output unit. Regression: the
-            held-out residual's modified z-score minus 3.5, unitless; its spread is at least the
-            targets' rounding, so that where most residuals are equal only others stand out.
-        suggested_label: [n]; class index of the largest held-out output (int64), or the held-out
-            output itself (regression, target unit; [n, k] for several targets).
-        is_issue: [n] bool, score > 0; False for all where n is below FEWEST.
-        held_out: [n, k], outputs for each sample from the fit without it.
-        weight: [n], in [1e-3, 1], used in the last round; 1 where no round ran.
+        score: [n]; higher: more likely mislabelled. Classification: log odds that the label is
+            wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
+            its spread is at least the targets' rounding, so that where most residuals are equal
+            only others stand out.
+        probability: [n], that the label (of several: at least one) is wrong.
+        suggested_label: [n]; class index (int64): the likeliest class, of a suspect the likeliest
+            other one. Several labels: [n, k], 0 or 1. Regression: the held-out output itself,
+            target unit ([n, k] for several targets).
+        is_issue: [n] bool, probability > 1/2; False for all where n is below FEWEST.
+        posterior: [n, k], probability of each true class; of several labels that each is 1; None
+            for regression.
+        noise: that was found, one for each of several labels; empty for regression.
+        held_out: [n, k], outputs for each sample from the fit to the given labels without it.
         ridge: the absolute penalty chosen by leave-one-out error, kernel unit.
         ids: [n], the samples' ids.
     """
 
     score: Float[np.ndarray, " n"]
+    probability: Float[np.ndarray, " n"]
     suggested_label: Shaped[np.ndarray, "n ..."]
     is_issue: Bool[np.ndarray, " n"]
+    posterior: Float[np.ndarray, "n k"] | None
+    noise: tuple[LabelNoise, ...]
     held_out: Float[np.ndarray, "n k"]
-    weight: Float[np.ndarray, " n"]
     ridge: float
     ids: np.ndarray
 
@@ -68,192 +83,169 @@ class LabelIssues:
         flagged = np.flatnonzero(self.is_issue)
         return flagged[np.argsort(-self.score[flagged], kind="stable")]
 
+    def expected_precision(self, top: int | None = None) -> float:
+        """The share of wrong labels to expect among the most suspect samples.
+
+        Args:
+            top: how many of them; None: those that are flagged.
+
+        Returns:
+            Their mean probability; nan of none.
+
+        Raises:
+            SettingError: top is negative or above n.
+        """
+        if top is None:
+            chosen = self.suspects
+        elif 0 <= top <= len(self.score):
+            chosen = np.argsort(-self.score, kind="stable")[:top]
+        else:
+            raise SettingError(f"top must lie in 0 ... {len(self.score)}; got {top}.")
+        return float(self.probability[chosen].mean()) if len(chosen) else float("nan")
+
     def to_table(self) -> pa.Table:
-        """One row per sample: id, label_issue_score, suggested_label, is_issue."""
+        """One row a sample: id, label_issue_score, wrong_probability, suggested_label, is_issue."""
+        suggested = self.suggested_label
         return pa.table({
             "id": self.ids,
             "label_issue_score": self.score,
-            "suggested_label": self.suggested_label,
+            "wrong_probability": self.probability,
+            "suggested_label": suggested if suggested.ndim == 1 else list(suggested),
             "is_issue": self.is_issue,
         })
 
 
 @checks_arguments
 def label_issues(
-    lin: Linearization,
-    *,
-    rounds: int = 1,
-    temperature: float = 0.1,
-    margin: float = MARGIN,
-    progress: Progress = silent,
+    lin: Linearization, *, noise: Noise = "auto", progress: Progress = silent
 ) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
 
     Kernel ridge regression on the labels, its penalty chosen by leave-one-out error, gives each
-    sample outputs from a fit without it. Suspects then lose weight,
-    w_i = 1/(1 + exp(d_i / temperature)) with d_i = largest other output − that of the given label,
-    and one more fit judges by the cleaner data.
+    sample outputs from a fit without it. Calibrated probabilities and the noise that turns true
+    labels into given ones are found together by maximum likelihood; one more fit, to the probable
+    labels, ranks the samples.
 
     Args:
         lin: the linearisation; k outputs share its output-averaged kernel, so k costs nothing.
-        rounds: reweightings; 0 keeps the first fit. More than one helps only where the noise is
-            structured. Regression never reweights.
-        temperature: of the reweighting, output unit, positive.
-        margin: lead of the other output that makes a suspect, output unit, at least 0. Smaller:
-            more suspects, fewer of them wrong. It shifts all scores alike; regression has its own.
+            Several targets a sample that are all 0 or 1 are several labels.
+        noise: "uniform": any other label as often as any; "class": it depends on the class, as
+            where cats are called dogs; "auto": whichever explains the labels.
         progress: called with (step, samples done, samples in all).
 
     Returns:
-        Score (higher: more likely mislabelled), suggested label, and the flag score > 0. Of fewer
-        than FEWEST samples none is flagged: the others do not tell enough.
+        Score, probability, suggested label, the flag, and the noise found. Of fewer than FEWEST
+        samples none is flagged: the others do not tell enough.
 
     Raises:
-        SettingError: rounds or margin is negative or temperature is not positive.
+        DataError: of several targets a sample most are 0 or 1, but not all.
         ModelError: the kernel is 0: the outputs depend on no weight.
+        SettingError: noise is none of these.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
-    linearisation's own), 66 n² k operations, and n³ a round. From features: 2 n b p² operations to
-    read their rows, 66 n b p k, 2.1 n b p² a round; p² values, a panel and 66 n k values.
-    Source: METHODS §2, beyond confident learning (Northcutt et al. 2021): no k-fold retraining.
-    Deviates: f₀ is subtracted from the labels only where that lowers the leave-one-out error, since
-    the outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where
-    products over all rows are not float64) to λ_max. Regression scores by the mean absolute
-    deviation where the median one is 0 (Iglewicz and Hoaglin, 1993).
+    linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
+    twice, 70 n b p k; p² values, a panel and 66 n k values. About 1000 evaluations of 6 n k²
+    operations to find the noise.
+    Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021): no k-fold
+    retraining. Deviates: calibration by a matrix where AIC asks for it, forms of noise by the
+    Bayesian information criterion instead of the gate, two calibrations averaged under one rate.
+    f₀ is subtracted from the labels only where that lowers the leave-one-out error, since the
+    outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
+    over all rows are not float64) to λ_max.
     """
-    if rounds < 0:
-        raise SettingError(f"rounds must be at least 0; got {rounds}.")
-    if not temperature > 0:
-        raise SettingError(f"temperature must be positive; got {temperature}.")
-    if not 0 <= margin < float("inf"):
-        raise SettingError(f"margin must be finite and at least 0; got {margin}.")
+    if noise not in NOISES:
+        raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
+    several = lin.labels is None and _is_several(lin.targets)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
-    offset, ridge, held_out = _choose_ridge(lin, progress)
-    weight = torch.ones(len(lin), dtype=torch.float64)
-    if lin.labels is None:
-        return _outliers(lin, held_out, weight, ridge)
-    labels = torch.as_tensor(lin.labels)
-    for _ in range(rounds):
-        weight = torch.sigmoid(-_lead(held_out, labels) / temperature)
-        weight = weight.clamp_min(SMALLEST_WEIGHT)
-        target = (lin.targets - offset).double().reshape(lin.residual.shape)
-        left = _weighted_residual(lin, target, weight, ridge, progress)
-        held_out = lin.targets - left.flatten(1)
-    score = _lead(held_out, labels) - margin
+    fit = ridge_fit(lin, progress)
+    if lin.labels is not None:
+        return _of_classes(fit, torch.as_tensor(lin.labels), noise, progress)
+    return _of_several(fit, noise, progress) if several else _of_targets(fit)
+
+
+def _of_classes(
+    fit: RidgeFit, labels: Int[Tensor, " n"], noise: Noise, progress: Progress
+) -> LabelIssues:
+    is_single = fit.held_out.shape[1] == 1
+
+    def judge(classes: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
+        return _by_class(held_out)
+
+    found = explain(_by_class(fit.held_out), judge, labels, noise)
+    is_issue = _flagged(found.log_odds)
+    others = found.posterior.scatter(1, labels[:, None], -torch.inf)
+    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, found.posterior).argmax(1)
+    return LabelIssues(
+        score=found.log_odds.numpy(),
+        probability=torch.sigmoid(found.log_odds).numpy(),
+        suggested_label=suggested.numpy(),
+        is_issue=is_issue,
+        posterior=found.posterior.exp().numpy(),
+        noise=(_noise(found),),
+        held_out=fit.held_out.numpy(),
+        ridge=fit.penalty,
+        ids=fit.lin.ids,
+    )
+
+
+def _of_several(fit: RidgeFit, noise: Noise, progress: Progress) -> LabelIssues:
+    """Each of several labels as two classes; a sample is judged by its worst label."""
+    labels = fit.lin.targets.long()
+    again = fit.held_out_of
+
+    def judge(column: int):
+        def judged(classes: Float[Tensor, "n 2"]) -> Float[Tensor, "n 2"]:
+            targets = fit.lin.targets.double().clone()
+            targets[:, column] = classes[:, 1]
+            return _by_class(again(targets, progress)[:, column : column + 1])
+
+        return judged
+
+    columns = range(labels.shape[1])
+    each = [
+        explain(_by_class(fit.held_out[:, j : j + 1]), judge(j), labels[:, j], noise)
+        for j in columns
+    ]
+    log_odds = torch.stack([found.log_odds for found in each], 1)
+    right = torch.sigmoid(-log_odds).prod(1)
+    score = (1 - right).log() - right.log()
     return LabelIssues(
         score=score.numpy(),
-        suggested_label=_by_class(held_out).argmax(1).numpy(),
+        probability=(1 - right).numpy(),
+        suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
         is_issue=_flagged(score),
-        held_out=held_out.numpy(),
-        weight=weight.numpy(),
-        ridge=ridge,
-        ids=lin.ids,
+        posterior=torch.stack([found.posterior[:, 1].exp() for found in each], 1).numpy(),
+        noise=tuple(_noise(found) for found in each),
+        held_out=fit.held_out.numpy(),
+        ridge=fit.penalty,
+        ids=fit.lin.ids,
     )
+
+
+def _of_targets(fit: RidgeFit) -> LabelIssues:
+    found = outliers(fit.lin.targets, fit.held_out)
+    held_out = fit.held_out
+    return LabelIssues(
+        score=found.score.numpy(),
+        probability=found.probability.numpy(),
+        suggested_label=(held_out[:, 0] if held_out.shape[1] == 1 else held_out).numpy(),
+        is_issue=_flagged(found.probability - 0.5),
+        posterior=None,
+        noise=(),
+        held_out=held_out.numpy(),
+        ridge=fit.penalty,
+        ids=fit.lin.ids,
+    )
+
+
+def _noise(found: Explained) -> LabelNoise:
+    kind = "uniform" if found.form == "one rate" else "class"
+    return LabelNoise(kind, found.form, found.transition.numpy(), found.gain)
 
 
 def _flagged(score: Float[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
     return (score > 0).numpy() & (len(score) >= FEWEST)
-
-
-def _choose_ridge(
-    lin: Linearization, progress: Progress
-) -> tuple[Tensor, float, Float[Tensor, "n k"]]:
-    """The offset (0 or f₀), penalty and held-out outputs with the least leave-one-out error."""
-    basis = eigenbasis(lin, progress)
-    check_not_null(basis)
-    shifts = _fractions(lin) * basis.largest
-    offsets = (torch.zeros_like(lin.outputs), lin.outputs)
-    n, b, c = lin.residual.shape
-    # Both offsets as columns side by side: the leverages are the same.
-    target = torch.stack([(lin.targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    target = target.flatten(2)  # [n, b, 2 c]
-    projected = basis.project(target)
-    residuals = torch.empty(len(shifts), n, b, 2 * c, dtype=torch.float64)
-    parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 4 * c)))
-    panel_residuals = basis.engine.map(
-        _panel_residuals, (basis.sent, target, projected, shifts), parts
-    )
-    for part, held_out in zip(parts, panel_residuals, strict=True):
-        residuals[:, part] = held_out
-        progress("judge the labels", part.stop, n)
-    both = residuals.unflatten(3, (2, c))
-    error = torch.stack([r.square().mean((0, 1, 3)) for r in both])  # [q, 2]
-    q, o = divmod(int(error.argmin()), 2)
-    held_out = lin.targets - both[q, :, :, o].flatten(1)
-    return offsets[o], float(shifts[q]), held_out
-
-
-def _fractions(lin: Linearization) -> Float[Tensor, " q"]:
-    """The penalties to try, as fractions of λ_max."""
-    is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    return RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
-
-
-def _panel_residuals(
-    shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], part: slice
-) -> Float[Tensor, "q g b c"]:
-    basis, target, projected, shifts = shared
-    return held_out_residuals(basis, Blocks(basis.rows[part], target[part], projected), shifts)
-
-
-def _weighted_residual(
-    lin: Linearization,
-    target: Float[Tensor, "n b c"],
-    weight: Float[Tensor, " n"],
-    ridge: float,
-    progress: Progress,
-) -> Float[Tensor, "n b c"]:
-    """y_i − f₋ᵢ(x_i) of ridge regression with weighted samples, in closed form."""
-    root = weight.sqrt()
-    if lin.kernel is not None:
-        system = root[:, None] * lin.kernel * root
-        system.diagonal().add_(ridge)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(system))
-        dual = inverse @ (root[:, None] * target[:, 0])  # [n, c]
-        progress("judge the labels again", len(root), len(root))
-        return (dual / (root * inverse.diagonal())[:, None])[:, None]
-    return _weighted_primal(lin, target, weight, ridge, progress)
-
-
-def _weighted_primal(
-    lin: Linearization,
-    target: Float[Tensor, "n b c"],
-    weight: Float[Tensor, " n"],
-    ridge: float,
-    progress: Progress,
-) -> Float[Tensor, "n b c"]:
-    """The same from features: (I − w_i φ_i M φ_iᵀ)⁻¹ (y_i − φ_i β), M = (Φᵀ diag(w) Φ + λ)⁻¹."""
-    assert lin.features is not None
-    n, b, _ = target.shape
-    features, each, engine = lin.features, weight.repeat_interleave(b), lin.engine
-    products, device = lin.form.products.precision, lin.form.products.device
-    reporting = {"progress": progress, "step": "multiply weighted", "engine": engine}
-    system = gram(features, products, weight=each, device=device, **reporting)
-    system.diagonal().add_(ridge)
-    factor = torch.linalg.cholesky(system)
-    weighted = weight[:, None, None] * target
-    right = transposed_product(features, weighted.flatten(0, 1), device)
-    whitener = operand(factor, products, device)
-    solution = torch.cholesky_solve(right, factor)
-    left, parts = torch.empty_like(target), list(panels(n, b * features.shape[1]))
-    shared = (features, products, whitener, solution, target, weight)
-    for part, solved in zip(parts, engine.map(_panel_left, shared, parts), strict=True):
-        left[part] = solved
-        progress("judge the labels again", part.stop, n)
-    return left
-
-
-def _panel_left(
-    shared: tuple[Rows, Products, Tensor, Tensor, Tensor, Tensor], part: slice
-) -> Float[Tensor, "g b c"]:
-    features, products, whitener, solution, target, weight = shared
-    b = target.shape[1]
-    rows = features[part.start * b : part.stop * b]
-    columns = operand(rows, products, str(whitener.device)).T
-    white = torch.linalg.solve_triangular(whitener, columns, upper=False).cpu()
-    white = white.T.double().reshape(-1, b, rows.shape[1])
-    remains = torch.eye(b) - weight[part, None, None] * (white @ white.mT)
-    unfitted = target[part] - (rows.double() @ solution).reshape(target[part].shape)
-    return torch.linalg.solve(remains, unfitted)
 
 
 def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
@@ -261,32 +253,16 @@ def _by_class(held_out: Float[Tensor, "n k"]) -> Float[Tensor, "n classes"]:
     return torch.cat([1 - held_out, held_out], 1) if held_out.shape[1] == 1 else held_out
 
 
-def _lead(held_out: Float[Tensor, "n k"], labels: Tensor) -> Float[Tensor, " n"]:
-    """Largest other held-out output minus that of the given label."""
-    by_class = _by_class(held_out)
-    given = by_class.gather(1, labels[:, None])[:, 0]
-    others = by_class.scatter(1, labels[:, None], float("-inf"))
-    return others.amax(1) - given
-
-
-def _outliers(lin: Linearization, held_out: Tensor, weight: Tensor, ridge: float) -> LabelIssues:
-    """Regression: modified z-scores of the held-out residuals, worst output first."""
-    residual = lin.targets - held_out
-    distance = (residual - residual.median(0).values).abs()
-    spread = 1.4826 * distance.median(0).values
-    # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
-    # samples that is rounding, which must not make an outlier either.
-    spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
-    rounding = len(residual) * torch.finfo(torch.float64).eps * lin.targets.abs().amax(0)
-    spread = spread.maximum(rounding.double()).clamp_min(torch.finfo(torch.float64).tiny)
-    score = (distance / spread).amax(1) - OUTLIER_SCORE
-    suggested = held_out[:, 0] if held_out.shape[1] == 1 else held_out
-    return LabelIssues(
-        score=score.numpy(),
-        suggested_label=suggested.numpy(),
-        is_issue=_flagged(score),
-        held_out=held_out.numpy(),
-        weight=weight.numpy(),
-        ridge=ridge,
-        ids=lin.ids,
-    )
+def _is_several(targets: Float[Tensor, "n k"]) -> bool:
+    """Whether the targets are several labels a sample, each 0 or 1."""
+    is_label = (targets == 0) | (targets == 1)
+    if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
+        return False
+    if not is_label.all():
+        row, column = (int(i) for i in (~is_label).nonzero()[0])
+        raise DataError(
+            f"several labels a sample must each be 0 or 1; of {targets.numel():,} values "
+            f"{int((~is_label).sum()):,} are neither, such as {float(targets[row, column])} in row "
+            f"{row}, label {column}. Correct them, or give one target a sample."
+        )
+    return True

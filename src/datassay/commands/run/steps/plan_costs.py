@@ -20,7 +20,8 @@ from datassay.data.samples import SampleSet
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.compare.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
 from datassay.score.information.average import FRACTIONS
-from datassay.score.label_issues import LARGEST_KERNEL, RIDGES
+from datassay.score.label_issues import LARGEST_KERNEL
+from datassay.score.labels.ridge import RIDGES
 from datassay.score.linear.dynamics import N_NODES
 from datassay.train.retrain import BATCH_BYTES
 

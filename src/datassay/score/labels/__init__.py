@@ -1,0 +1,1 @@
+"""Parts of `label_issues`: the fit that judges, which noise explains it, outliers, many labels."""

@@ -1,0 +1,97 @@
+"""Regression: how far a target lies from its held-out output, and how likely it is wrong."""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.results import result
+
+# A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
+OUTLIER_SCORE = 3.5
+# Degrees of freedom of Student's t for the residuals of right targets.
+DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0)
+EM_ROUNDS = 200
+PARAMETERS = 1  # that wrong targets add: their share
+
+
+@result
+class Outliers:
+    """Outliers among held-out residuals.
+
+    Attributes:
+        score: modified z-score minus 3.5, of the output where it is largest, [n].
+        probability: that the target is wrong, [n].
+    """
+
+    score: Float[Tensor, " n"]
+    probability: Float[Tensor, " n"]
+
+
+def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> Outliers:
+    """Score the residuals, worst output first.
+
+    Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
+    that are fitted; wrong ones lie anywhere in the range of the targets. Their share is 0 unless it
+    lowers the Bayesian information criterion.
+
+    Args:
+        targets: given.
+        held_out: outputs for each sample from the fit without it.
+
+    Returns:
+        Scores and probabilities.
+
+    Source: ours; the score: Iglewicz and Hoaglin (1993), the mean absolute deviation where the
+    median one is 0.
+    """
+    residual = (targets - held_out).double()
+    distance = (residual - residual.median(0).values).abs()
+    spread = 1.4826 * distance.median(0).values
+    # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
+    # samples that is rounding, which must not make an outlier either.
+    spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
+    least = len(residual) * torch.finfo(torch.float64).eps * targets.abs().amax(0)
+    least = least.double().clamp_min(torch.finfo(torch.float64).tiny)
+    spread = spread.maximum(least)
+    score = (distance / spread).amax(1) - OUTLIER_SCORE
+    extent = (targets.amax(0) - targets.amin(0)).double()
+    each = zip(residual.T, spread, extent, strict=True)
+    probability = torch.stack([_probability(r, float(s), float(e)) for r, s, e in each])
+    return Outliers(score, probability.amax(0))
+
+
+def _probability(residual: Float[Tensor, " n"], spread: float, extent: float) -> Tensor:
+    """That each target is wrong: 0 for all where no share of wrong ones is needed."""
+    if extent <= spread:  # a wrong target would not stand out
+        return torch.zeros_like(residual)
+    z, anywhere = residual / spread, log(spread / extent)
+    none = max(_mixture(z, anywhere, nu, 0.0)[0] for nu in DEGREES)
+    some, probability = max((_mixture(z, anywhere, nu, 0.05) for nu in DEGREES), key=lambda m: m[0])
+    if 2 * (some - none) <= PARAMETERS * log(len(z)):
+        return torch.zeros_like(z)
+    return probability
+
+
+def _mixture(
+    z: Float[Tensor, " n"], anywhere: float, nu: float, share: float
+) -> tuple[float, Float[Tensor, " n"]]:
+    """Log-likelihood and P(wrong), by EM for the scale of t and the share of wrong targets."""
+    scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
+    floor = torch.finfo(torch.float64).eps
+    for _ in range(EM_ROUNDS):
+        density = torch.distributions.StudentT(nu, 0.0, scale).log_prob(z)
+        joint = torch.stack([density + log(1 - share), torch.full_like(z, anywhere)])
+        joint[1] += log(share) if share else -torch.inf
+        each = torch.logsumexp(joint, 0)
+        before, likelihood = likelihood, float(each.sum())
+        wrong = (joint[1] - each).exp()
+        weight = (1 - wrong) * (nu + 1) / (nu + (z / scale) ** 2)
+        scale = max(floor, float((weight * z**2).sum() / (1 - wrong).sum().clamp_min(floor)) ** 0.5)
+        share = min(0.49, float(wrong.mean())) if share else 0.0
+        if likelihood - before < 1e-9 * abs(likelihood):
+            break
+    return likelihood, wrong
