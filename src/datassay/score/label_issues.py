@@ -62,7 +62,7 @@ class LabelIssues:
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
             for regression.
         noise: that was found, one for each of several labels; empty for regression.
-        held_out: [n, k], outputs for each sample from the fit to the given labels without it.
+        held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each.
         ridge: the absolute penalty chosen by leave-one-out error, kernel unit.
         ids: [n], the samples' ids.
     """
@@ -73,7 +73,7 @@ class LabelIssues:
     is_issue: Bool[np.ndarray, " n"]
     posterior: Float[np.ndarray, "n k"] | None
     noise: tuple[LabelNoise, ...]
-    held_out: Float[np.ndarray, "n k"]
+    held_out: Float[np.ndarray, "n outputs"]
     ridge: float
     ids: np.ndarray
 
