@@ -117,7 +117,7 @@ class LabelIssues:
 
 @checks_arguments
 def label_issues(
-    lin: Linearization, *, noise: Noise = "auto", progress: Progress = silent
+    lin: Linearization, *, noise: str = "auto", progress: Progress = silent
 ) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
 

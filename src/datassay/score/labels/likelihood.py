@@ -117,17 +117,18 @@ def polished(
     n, k = outputs.shape
     if 2.0 * n * k**4 > MOST_WORK:
         return fit
-    size = torch.inf
+    gradient, hessian = _objective(fit, outputs, labels)
     for _ in range(NEWTON_STEPS):
-        gradient, hessian = _objective(fit, outputs, labels)
-        before, size = size, float(gradient.abs().max())
-        if size < SMALLEST_GRADIENT or size >= before:
+        if float(gradient.abs().max()) < SMALLEST_GRADIENT:
             break
-        step = torch.linalg.solve(hessian, gradient)
+        step, singular = torch.linalg.solve_ex(hessian, gradient)
+        if singular:
+            break
         moved = _moved(fit, step, outputs, labels)
-        if float(_objective(moved, outputs, labels)[0].abs().max()) > size:
+        there = _objective(moved, outputs, labels)
+        if not there[0].abs().max() < gradient.abs().max():  # nor where it is no number
             break
-        fit = moved
+        fit, (gradient, hessian) = moved, there
     return fit
 
 

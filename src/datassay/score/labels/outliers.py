@@ -36,7 +36,7 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
 
     Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
     that are fitted; wrong ones lie anywhere in the range of the targets. Their share is 0 unless it
-    lowers the Bayesian information criterion.
+    raises the log-likelihood by more than 1 (Akaike's criterion).
 
     Args:
         targets: given.
@@ -49,7 +49,8 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
     median one is 0.
     """
     residual = (targets - held_out).double()
-    distance = (residual - residual.median(0).values).abs()
+    residual = residual - residual.median(0).values
+    distance = residual.abs()
     spread = 1.4826 * distance.median(0).values
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
     # samples that is rounding, which must not make an outlier either.
@@ -71,7 +72,7 @@ def _probability(residual: Float[Tensor, " n"], spread: float, extent: float) ->
     z, anywhere = residual / spread, log(spread / extent)
     none = max(_mixture(z, anywhere, nu, 0.0)[0] for nu in DEGREES)
     some, probability = max((_mixture(z, anywhere, nu, 0.05) for nu in DEGREES), key=lambda m: m[0])
-    if 2 * (some - none) <= PARAMETERS * log(len(z)):
+    if some - none <= PARAMETERS:
         return torch.zeros_like(z)
     return probability
 
