@@ -65,7 +65,7 @@ class Backbone:
                 or the encoder reads images and these are texts (or the reverse).
             SettingError: the device or the store cannot be used.
 
-        Cost: one pass over the samples, 16 at a time; of lite0 about 0.8 billion operations an
+        Cost: one pass over the samples; of lite0 about 0.8 billion operations an
             image, of minilm about 2 billion a text of 100 tokens.
         """
         name = self.name
