@@ -22,7 +22,8 @@ class Column:
 
     Attributes:
         name: of the column; of a folder, what was found there.
-        read_as: "number", "boolean", "category", "text", "target", "ids", "source" or "left out".
+        read_as: "number", "boolean", "vector", "category", "text", "target", "ids", "source" or
+            "left out".
         n_values: distinct values of a category, classes of a target; None of the others.
         note: what is not as usual; may be empty.
     """
