@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from datassay.collect.store.chunks import PARTS, Chunk, chunks_of
 from datassay.collect.store.features import FeatureStore, Layout
-from datassay.collect.store.fingerprint import digest, machine_fingerprint, model_fingerprint
+from datassay.collect.store.fingerprint import digest, machine_fingerprint, weights_digest
 from datassay.collect.store.location import EMBEDDINGS, inside, shown
 from datassay.data.pictures import Pictures, channels_first
 from datassay.data.samples import Encoding, SampleSet
@@ -144,7 +144,7 @@ class _Pass:
     @property
     def weights(self) -> str:
         """SHA-256 of the weights: of their file, or of the tensors where none is known."""
-        return self.encoder.digest or str(model_fingerprint(self.encoder.network)["weights"])
+        return self.encoder.digest or weights_digest(self.encoder.network)
 
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Each chunk's embeddings, from the store where they are there, and which were cut."""

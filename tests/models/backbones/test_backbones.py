@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import os
 import warnings
 from dataclasses import replace
@@ -10,6 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import datassay as da
 from datassay.collect import Backbone
@@ -181,3 +183,18 @@ def test_an_encoder_of_two_kinds_is_refused(transformers, tmp_path):
     transformers.CLIPConfig().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="must read images alone or texts alone; a clip does not"):
         encoder_named(f"hf:{tmp_path}")
+
+
+def test_a_network_of_timm(tmp_path):
+    timm = pytest.importorskip("timm")
+    network = timm.create_model("resnet10t", pretrained=False)
+    save_file(network.state_dict(), tmp_path / "model.safetensors")
+    shown = {k: v for k, v in network.pretrained_cfg.items() if isinstance(v, int | float | list)}
+    shown |= {k: list(network.pretrained_cfg[k]) for k in ("input_size", "mean", "std")}
+    config = {"architecture": "resnet10t", "num_classes": 1000, "pretrained_cfg": shown}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    encoder = encoder_named(f"timm:local-dir:{tmp_path}")
+    image = encoder.prepare(RNG.uniform(size=(3, 40, 50)))
+    network.reset_classifier(0)
+    expected = network.eval()(image[None]).detach()
+    assert torch.allclose(encoder.embed([image], CPU).values.detach(), expected, atol=1e-6)
