@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from datassay.errors import ModelError
 from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
 from datassay.models.backbones.installed import check_installed
 from datassay.models.backbones.pixels import Preparation
@@ -24,7 +27,7 @@ def image_model(name: str) -> Encoder:
         The encoder.
 
     Raises:
-        ModelError: timm is not installed, or cannot load that name.
+        ModelError: timm is not installed, is one that would unpickle, or cannot load that name.
     """
     check_installed(name, "timm", "pip install timm")
     with user_code(
@@ -35,6 +38,7 @@ def image_model(name: str) -> Encoder:
     ):
         import timm  # pyright: ignore[reportMissingImports]
 
+        _check_no_pickle(name, timm.models.load_state_dict)
         network: Any = timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
         network.float().eval().requires_grad_(False)
         how = timm.data.resolve_model_data_config(network)
@@ -47,3 +51,12 @@ def image_model(name: str) -> Encoder:
 
     recipe = f"{name.removeprefix(PREFIX)} of timm; {prepare.words}"
     return Encoder(name, "image", recipe, network, network.num_features, prepare, embed)
+
+
+def _check_no_pickle(name: str, load_state_dict: Callable[..., Any]) -> None:
+    given = inspect.signature(load_state_dict).parameters.get("weights_only")
+    if given is None or given.default is not True:
+        raise ModelError(
+            f"encoder features:{name} needs a timm that reads weights only; this one would "
+            "unpickle files, which can run code. Run: pip install --upgrade timm"
+        )
