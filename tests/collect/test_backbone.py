@@ -144,7 +144,10 @@ def test_numbers_that_only_rounding_moves(monkeypatch):
     monkeypatch.setitem(choice.NAMED, "words", encoder)
     train, _ = da.load((TEXTS, LABELS), encode=Backbone("words"))
     assert (train.x[:, 2] == 0).all() and (train.x[:, 3] != 0).any()
-    assert "1 of its numbers vary by less than a millionth of the others" in train.encoding.note
+    assert (
+        "1 of its numbers vary by less than a millionth of what the others do"
+        in train.encoding.note
+    )
     da.build_model("features:words", train)
 
 
@@ -206,3 +209,13 @@ def test_one_batch_stands_for_all_in_a_plan(tmp_path, monkeypatch):
     train, val = da.load(photographs(tmp_path), encode=Backbone("tiny", only_plan=True))
     assert sum(seen) == 12 and len(train) + len(val) == 12  # 2 to warm up, 10 measured
     assert train.encoding.seconds >= 0 and np.isfinite(val.x).all()
+
+
+def test_arrays_are_taken_and_other_things_refused():
+    x = RNG.uniform(size=(20, 3, 33, 35)).astype(np.float32)
+    train, val = Backbone("tiny")((x, LABELS), (x[:4], LABELS[:4]))
+    assert train.x.shape == (20, WIDTH) and np.allclose(train.x[:4], val.x, atol=1e-6)
+    with pytest.raises(DataError, match="train must be a SampleSet"):
+        Backbone("tiny")("photos", val)
+    with pytest.raises(SettingError, match="device must be 'cpu', 'cuda'"):
+        Backbone("tiny", device="tpu")(train, val)

@@ -10,6 +10,7 @@ from datassay.collect.embedding_pass import embedded
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.settings import Collection, Computing
 from datassay.collect.store.location import check_place
+from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.assemble import plain
 from datassay.data.samples import Encoding, SampleSet
 from datassay.errors import ModelError
@@ -47,6 +48,7 @@ class Backbone:
     progress: Progress = silent
     only_plan: bool = False
 
+    @checks_arguments
     def __call__(self, train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
         """The same samples with embeddings as x, beside the columns of numbers that texts have.
 
@@ -59,8 +61,8 @@ class Backbone:
             shown. The embeddings are the same, to 1e-5, whatever the batches.
 
         Raises:
-            DataError: images cannot be read, or have other values than 0 to 1 or 0 to 255; or the
-                result would not fit into memory.
+            DataError: these are no samples; images cannot be read, or have other values than 0 to 1
+                or 0 to 255; or the result would not fit into memory.
             ModelError: a package is not installed, its weights are not those that were published,
                 or the encoder reads images and these are texts (or the reverse).
             SettingError: the device or the store cannot be used.
@@ -69,6 +71,7 @@ class Backbone:
             image, of minilm about 2 billion a text of 100 tokens.
         """
         name = self.name
+        check_kind("name", name, str)
         if name == AUTO:
             name, there = own_encoder(train)
             if not there:

@@ -93,7 +93,10 @@ class _Pass:
             notes = [f"{cut:,} of {self.total:,} texts were cut at {self.encoder.limit} tokens"]
             logger.warning("%s: %s.", self.encoder.name, notes[0])
         if still := self._silence(x):
-            notes.append(f"{still} of its numbers vary by less than a millionth of the others: 0")
+            notes.append(
+                f"{still} of its numbers vary by less than a millionth of what the others do, and "
+                "were set to 0"
+            )
         return self._with(
             x, "; ".join(notes), time.perf_counter() - self.started if self.done else 0.0
         )

@@ -33,6 +33,7 @@ def _encoding_facts(encoding: Encoding | None) -> dict[str, str]:
     text = (
         f"{encoding.name}, {encoding.width:,} numbers a sample: {encoding.recipe}. "
         f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
+        + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
     )
     return {"Features": f"{text}. {encoding.note}" if encoding.note else text}
 

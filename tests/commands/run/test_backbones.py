@@ -44,7 +44,10 @@ def test_the_page_says_which_encoder(photos, tmp_path):
     for _ in range(2):
         succeed("score", photos, "--model", "features:tiny", "--out", out, "--store", store)
     said = facts(out)["Features"]
-    assert said == "tiny, 6 numbers a sample: a tiny network. SHA-256 of its weights ab"
+    assert (
+        said
+        == "tiny, 6 numbers a sample: a tiny network. SHA-256 of its weights ab; from the store"
+    )
     assert said in (out / "index.html").read_text()
     assert facts(out)["Model"].startswith("features:tiny+mlp, ")
     assert "data:image/png;base64," in (out / "index.html").read_text()

@@ -71,7 +71,8 @@ def _embedding_step(train: SampleSet, n_val: int) -> list[PlanStep]:
     if encoding is None or not encoding.name:
         return []
     n = len(train) + n_val
-    detail = f"{n:,} samples by {encoding.name}, {encoding.width:,} numbers each; kept by --store"
+    detail = f"{n:,} samples by {encoding.name}, {encoding.width:,} numbers each"
+    detail += "; less where --store has them"
     return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, 0.0, encoding.seconds)]
 
 
