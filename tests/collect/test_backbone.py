@@ -173,6 +173,11 @@ def test_which_images_are_photographs(shape, expected):
     assert are_photographs(train) == expected
 
 
+def test_standardised_images_are_no_photographs():
+    train, _ = da.load((RNG.normal(size=(20, 3, 40, 40)), LABELS), encode=Backbone())
+    assert train.encoding is None and train.input_shape == (3, 40, 40)
+
+
 def test_auto_takes_what_suits(tmp_path):
     train, _ = da.load(photographs(tmp_path), encode=Backbone())
     assert train.encoding.name == "tiny"

@@ -73,7 +73,7 @@ class Backbone:
         name = self.name
         check_kind("name", name, str)
         if name == AUTO:
-            name, there = own_encoder(train)
+            name, there = own_encoder(train, val)
             if not there:
                 first, second = plain(train, val)
                 return _noted(first, second) if name else (first, second)

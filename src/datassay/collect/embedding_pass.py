@@ -18,9 +18,9 @@ from datassay.collect.store.chunks import PARTS, Chunk, chunks_of
 from datassay.collect.store.features import FeatureStore, Layout
 from datassay.collect.store.fingerprint import digest, machine_fingerprint, weights_digest
 from datassay.collect.store.location import EMBEDDINGS, inside, shown
-from datassay.data.pictures import Pictures, channels_first
+from datassay.data.pictures import BRIGHTEST, Pictures, channels_first
 from datassay.data.samples import Encoding, SampleSet
-from datassay.data.source import check_fits
+from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
 from datassay.progress import Progress
@@ -240,13 +240,13 @@ def _scale(raw: dict[str, Any]) -> float:
     if not arrays:
         return 1.0
     low, high = min(float(a.min()) for a in arrays), max(float(a.max()) for a in arrays)
-    if channels_first(arrays[0].shape[1:]) is None or not 0 <= low <= high <= 255:
+    if channels_first(arrays[0].shape[1:]) is None or not 0 <= low <= high <= BRIGHTEST:
         raise DataError(
             "images for an encoder must have 1 or 3 channels and values of 0 to 1 or of 0 to 255; "
             f"got samples of shape {list(arrays[0].shape[1:])} with {low:.3g} to {high:.3g}. Undo "
             "what was done to them, or take another --model."
         )
-    return 255.0 if high > 1 else 1.0
+    return float(BRIGHTEST) if high > 1 else 1.0
 
 
 def _are_pixels(raw: Any) -> bool:
@@ -276,9 +276,14 @@ class _Samples:
             return digest({"x": self.raw})
         whole = hashlib.sha256()
         for one in self.raw.paths if isinstance(self.raw, Pictures) else self.raw:
-            content = one.read_bytes() if isinstance(one, Path) else str(one).encode()
+            content = _content(one) if isinstance(one, Path) else str(one).encode()
             whole.update(hashlib.sha256(content).digest())
         return whole.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    with reading(path):
+        return path.read_bytes()
 
 
 def _with_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:

@@ -16,6 +16,7 @@ from datassay.errors import DataError
 
 # From these sides in pixels on, an image counts as a photograph.
 COLOUR_SIDE, GREY_SIDE = 32, 64
+BRIGHTEST = 255  # of pixels, or 1
 
 
 class Pictures:
@@ -124,15 +125,17 @@ def are_photographs(samples: SampleSet) -> bool:
 
     Returns:
         True where most have colours and at least 32 pixels on the smaller side (CIFAR-10 has), or
-        at least 64 pixels there. Small grey images, such as MNIST's, are drawings of signs.
+        at least 64 pixels there; of arrays only values of 0 to 255 are pixels. Small grey images,
+        such as MNIST's, are drawings of signs.
     """
     if samples.kind != "image":
         return False
     if isinstance(samples.images, Pictures):
         sizes = samples.images.sizes
     else:
-        shape = channels_first(samples.input_shape)
-        sizes = [ImageSize(shape[1], shape[2], shape[0])] if shape else []
+        shape, x = channels_first(samples.input_shape), samples.x
+        are_pixels = shape is not None and x.min() >= 0 and x.max() <= BRIGHTEST
+        sizes = [ImageSize(shape[1], shape[2], shape[0])] if shape and are_pixels else []
     large = [
         min(s.height, s.width) >= (COLOUR_SIDE if s.channels == 3 else GREY_SIDE) for s in sizes
     ]

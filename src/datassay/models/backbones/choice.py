@@ -62,17 +62,17 @@ def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
     return "image" if samples.kind == "image" else "neither"
 
 
-def own_encoder(samples: SampleSet) -> tuple[str, bool]:
+def own_encoder(*sets: SampleSet) -> tuple[str, bool]:
     """The encoder that these samples take unless it is told.
 
     Args:
-        samples: as loaded.
+        sets: as loaded, of one kind.
 
     Returns:
         Its name, empty where pixels or columns do as well; and whether it is installed.
     """
-    kind = reads(samples)
-    if kind == "neither" or (kind == "image" and not are_photographs(samples)):
+    kind = reads(sets[0])
+    if kind == "neither" or (kind == "image" and not all(map(are_photographs, sets))):
         return "", False
     name, code, weights = OWN[kind]
     return name, weights.is_there and importlib.util.find_spec(code) is not None

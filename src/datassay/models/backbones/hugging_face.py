@@ -76,7 +76,8 @@ def _of_texts(name: str, network: Any) -> Encoder:
         return Embedded(masked_mean(states, read["attention_mask"]), cut)
 
     recipe = f"{network.config.model_type}; the mean of its tokens' states, scaled to length 1"
-    width = network.config.hidden_size
+    with torch.no_grad():  # a tokenizer that cannot pad, or a network that needs more, shows here
+        width = embed(["a", "a b"], torch.device("cpu")).values.shape[1]
     return Encoder(name, "text", recipe, network, width, str, embed, limit=limit)
 
 
