@@ -106,7 +106,8 @@ class _Pass:
         x, some = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
         self._embed("train", some[:2])  # the first call of a network is slow
         started = time.perf_counter()
-        values, _ = self._embed("train", some)
+        batches = np.split(some, range(self.batch, len(some), self.batch))
+        values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
         seconds = time.perf_counter() - started
         for part in x.values():
             part[:, -self.encoder.width :] = values[np.arange(len(part)) % len(values)]
