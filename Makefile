@@ -29,7 +29,7 @@ oldest: .venv-oldest/installed
 
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .
-.venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,hf,lab,services]'
+.venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,features,hf,lab,services]'
 .venv-oldest/installed: INSTALLED = -c constraints-oldest.txt -e '.[dev]'
 
 .venv/installed: constraints.txt $(PACKAGE)

@@ -41,6 +41,8 @@ CALLS = {
     "removal_effects(net, train.x)": NO_SET,
     "removal_curve(net, train, val, {})": NO_LIST,
     "removal_curve([net], train, val, [0])": "SettingError rankings must be a dictionary",
+    "Backbone(3)(train, val)": "SettingError name must be a string; got 3.",
+    "Backbone('lite0')(train.x, val)": NO_SET,
     "leave_one_out(net)": "SettingError lin must be a Linearization; got a Sequential. collect(",
     "leave_one_out(lin, lr=None)": "SettingError lr must be a number or a string; got None.",
     "leave_one_out(lin, steps='many')": "SettingError steps must be a whole number; got 'many'.",

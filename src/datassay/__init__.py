@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datassay.act.remove.summarize import summarize as summarize
     from datassay.act.sample.taylor import taylor_sample as taylor_sample
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
+    from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
     from datassay.data.corrupt.label_noise import add_label_noise as add_label_noise
     from datassay.data.load import load as load

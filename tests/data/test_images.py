@@ -163,8 +163,8 @@ def test_grey_among_colours_and_16_bits(tmp_path):
 def test_image_sizes_that_differ(tmp_path):
     image_folder(tmp_path)
     Image.new("L", (7, 6)).save(tmp_path / "dog" / "wide.png")
-    with pytest.raises(DataError, match=r"cat/0\.png is 5×4, but 1 of 7 .* dog/wide\.png with 7×6"):
-        da.load(tmp_path)
+    with pytest.raises(DataError, match=r"cat/\d\.png is 5×4, but 1 of 7 .*wide\.png with 7×6"):
+        da.load(tmp_path, val_fraction=0.3)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
@@ -179,7 +179,7 @@ def test_float_images_are_refused(tmp_path):
     image_folder(tmp_path)
     Image.new("F", (5, 4)).save(tmp_path / "dog" / "float.tif")
     with pytest.raises(DataError, match="8 or 16 bits"):
-        da.load(tmp_path)
+        da.load(tmp_path, val_fraction=0.3)
 
 
 @pytest.mark.parametrize("share", [0, 0.2, 0.6, 0.9])
@@ -189,7 +189,7 @@ def test_truncated_png(tmp_path, share):
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(DataError, match=r"1\.png cannot be read"):
-        da.load(tmp_path)
+        da.load(tmp_path, val_fraction=0.34)
 
 
 def test_too_large_an_image(tmp_path, monkeypatch):

@@ -124,9 +124,37 @@ def test_float_keys_are_refused(tmp_path):
         da.load(written(tmp_path, "parquet"), ids="size")
 
 
-def test_lists_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"'size' must hold numbers.*list"):
-        da.load(written(tmp_path, "parquet", size=[[1.0]] * N))
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.list_(pa.float64(), 3)])
+def test_lists_of_numbers_are_vectors(tmp_path, kind):
+    vectors = np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)
+    path = written(tmp_path, "parquet", size=pa.array(vectors.tolist(), kind))
+    train, val = da.load(path, ids="key")
+    assert train.feature_names[:4] == ("size 0", "size 1", "size 2", "count")
+    assert train.columns[1].read_as == "vector" and train.columns[1].note == "3 numbers a row"
+    for part in (train, val):
+        i = np.array([int(key[1:]) for key in part.ids])
+        assert np.array_equal(part.x[:, :3], vectors[i]) and np.array_equal(part.x[:, 3], i)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([["a"]] * N, r"'size' must hold numbers.*list"),
+        ([[1.0], [1.0, 2.0]] * (N // 2), r"'size' must hold lists of one length.* 1 to 2 numbers"),
+        ([[]] * (N - 1) + [[1.0]], r"'size' must hold lists of one length.* 0 to 1 numbers"),
+        ([[1.0, 2.0]] * (N - 1) + [[None, 1.0]], r"finite numbers alone; 1 of 24 .*row 23"),
+        ([[1.0, 2.0]] * (N - 1) + [None], r"'size' must have no missing values; 1 of 24"),
+        ([[0.0, 1e9 + i / 10] for i in range(N)], r"'size 1' must keep its differences in float32"),
+    ],
+)
+def test_lists_that_are_refused(tmp_path, vectors, message):
+    with pytest.raises(DataError, match=message):
+        da.load(written(tmp_path, "parquet", size=vectors))
+
+
+def test_a_list_is_no_target(tmp_path):
+    with pytest.raises(DataError, match=r"'size' must hold numbers, booleans or strings; got list"):
+        da.load(written(tmp_path, "parquet", size=[[1.0, 2.0]] * N), target="size")
 
 
 @pytest.mark.parametrize(

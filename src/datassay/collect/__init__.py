@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
+    from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
     from datassay.collect.curvature.derivatives import derivatives as derivatives
     from datassay.collect.curvature.hessian import inputs as inputs

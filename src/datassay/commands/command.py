@@ -16,7 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
+from datassay.commands.inputs import (
+    DataInputs,
+    NoiseInputs,
+    asked_backbone,
+    load_sets,
+    with_noise,
+)
 from datassay.commands.shell import err_console, out_console
 from datassay.errors import redacted
 
@@ -77,7 +83,7 @@ class Command:
         """What the job is about: training and validation samples where the inputs name any."""
         if DataInputs not in self.inputs:
             return ()
-        train, val = load_sets(read(DataInputs, given))
+        train, val = loaded(given)
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
         return train, val
@@ -133,6 +139,14 @@ class Command:
         parts = self.part("files", given).files(findings, page)
         overwrite = given.get("overwrite", False)
         return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
+
+
+def loaded(given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
+    """(train, val), embedded where the model asks for a frozen encoder; `store` keeps that."""
+    from datassay.commands.terminal import ProgressDisplay
+
+    with ProgressDisplay(err_console) as progress:
+        return load_sets(read(DataInputs, given), asked_backbone(given, store, progress))
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:

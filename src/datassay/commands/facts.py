@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from datassay.collect.store.fingerprint import samples_fingerprint, weights_digest
-from datassay.data.samples import SampleSet, wrong_labels
+from datassay.data.samples import Encoding, SampleSet, wrong_labels
 from datassay.models.reference import is_reference, reference_file
 from datassay.report.manifest import sha256
 
@@ -22,7 +22,20 @@ def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
     sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
     first, second = (samples_fingerprint(part)[:DIGITS] for part in (train, val))
     digests = {"Data SHA-256": f"training {first}, validation {second}"}
-    return {"Data": f"{train.name}: {sizes}"} | digests
+    return {"Data": f"{train.name}: {sizes}"} | _encoding_facts(train.encoding) | digests
+
+
+def _encoding_facts(encoding: Encoding | None) -> dict[str, str]:
+    """Which frozen encoder made the inputs, or that none was there for images or texts."""
+    if encoding is None or not encoding.name:
+        note = "" if encoding is None else encoding.note
+        return {"Features": note[:1].upper() + note[1:]} if note else {}
+    text = (
+        f"{encoding.name}, {encoding.width:,} numbers a sample: {encoding.recipe}. "
+        f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
+        + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
+    )
+    return {"Features": f"{text}. {encoding.note}" if encoding.note else text}
 
 
 def weights_facts(model: nn.Module) -> dict[str, str]:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from datassay.data.settings import Corruption, Loading
 from datassay.errors import SettingError
+from datassay.progress import Progress
 from datassay.setting import setting
 
 if TYPE_CHECKING:
+    from datassay.collect.backbone import Backbone
     from datassay.data.samples import SampleSet
 
-MODEL, BLOCK_MODEL = "mlp", "logistic"
+MODEL = "auto"
 MODEL_HELP = (
-    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5, or package.module:factory, "
-    "installed or else of the current folder; path/file.py:factory is that file."
+    "mlp, mlp:width=1024,depth=2, linear, logistic, cnn, lenet5; features:NAME, such a network "
+    "(features:NAME+linear) on embeddings by lite0 (images), minilm (texts), timm:NAME or hf:NAME; "
+    "or package.module:factory, installed or else of the current folder; path/file.py:factory is "
+    "that file. auto: features:lite0 for photographs and features:minilm for texts where "
+    "datassay[features] is installed, else mlp."
 )
-BLOCK_MODEL_HELP = "logistic or linear, solved exactly; purify trains others anew."
+BLOCK_MODEL_HELP = (
+    "logistic or linear, solved exactly; purify trains others anew. features:NAME and auto as for "
+    "run, with logistic behind."
+)
 RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
 DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
 SEED_HELP = "Of split, noise, weights, projection and batches."
@@ -54,7 +63,22 @@ class NoiseInputs:
     noise_kind: str = setting(Corruption.kind, "uniform, or pair (each class to the next).")
 
 
-def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
+def asked_backbone(
+    given: Mapping[str, Any], store: str | None, progress: Progress
+) -> Backbone | None:
+    """The frozen encoder that the network's name asks for."""
+    from datassay.models.names import asked_encoder
+
+    model = given.get("model")  # a fitted polynomial's is a path
+    if not isinstance(model, str) or not (name := asked_encoder(model)):
+        return None
+    from datassay.collect.backbone import Backbone
+
+    device = given.get("device", Backbone.device)
+    return Backbone(name, store, device, progress, only_plan=bool(given.get("plan")))
+
+
+def load_sets(inputs: DataInputs, encode: Backbone | None = None) -> tuple[SampleSet, SampleSet]:
     """(train, val) as the inputs name them; raises what `load` raises."""
     from datassay.data.load import load
 
@@ -68,6 +92,7 @@ def load_sets(inputs: DataInputs) -> tuple[SampleSet, SampleSet]:
         task=inputs.task,
         val_fraction=inputs.val_fraction,
         seed=inputs.seed,
+        encode=encode,
     )
 
 

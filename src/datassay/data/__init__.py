@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datassay.data.files.idx import read_idx as read_idx
     from datassay.data.files.idx import read_idx_folder as read_idx_folder
     from datassay.data.load import load as load
+    from datassay.data.samples import Encoding as Encoding
     from datassay.data.samples import SampleSet as SampleSet
     from datassay.data.synthetic.functions import FunctionProblem as FunctionProblem
     from datassay.data.synthetic.functions import bateman as bateman

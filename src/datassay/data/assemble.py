@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from datassay.data.arrays import to_numpy
 from datassay.data.float32 import check_differences
+from datassay.data.pictures import with_pixels
 from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
@@ -21,8 +23,35 @@ _FLOAT32_INTEGERS = 2**24
 _ROWS = 1024  # moved at a time
 
 
+Encode = Callable[[SampleSet, SampleSet], tuple[SampleSet, SampleSet]]
+"""Called with the training and the validation set; gives both with an x of numbers."""
+
+
+def plain(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+    """The same samples with what needs no encoder as x: pixels of files, weights of words.
+
+    Args:
+        train: its texts give the words.
+        val: of the same kind.
+
+    Returns:
+        Both sets; those that hold numbers as they are.
+
+    Raises:
+        DataError: images differ in size, texts hold no words, or the result would not fit.
+    """
+    if train.texts is not None:
+        return with_tfidf(train, val)
+    return (train, val) if train.images is None else with_pixels(train, val)
+
+
 def sample_sets(
-    source: Source, *, task: Task | None, val_fraction: float, seed: int
+    source: Source,
+    *,
+    task: Task | None,
+    val_fraction: float,
+    seed: int,
+    encode: Encode = plain,
 ) -> tuple[SampleSet, SampleSet]:
     """The training and the validation set, checked.
 
@@ -31,6 +60,7 @@ def sample_sets(
         task: the user's; None: the source's own, or what its targets say.
         val_fraction: split off, in (0, 1), where the source has no validation part.
         seed: of the split.
+        encode: makes numbers of images and texts.
 
     Returns:
         Two sets with the same input shape and the same classes; no array is rescaled.
@@ -66,8 +96,7 @@ def sample_sets(
             "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
             "parts alike."
         )
-    if train.texts is not None:
-        train, val = with_tfidf(train, val)
+    train, val = encode(train, val)
     _check_pair(train, val)
     _check_differ(train)
     return train, val
@@ -138,6 +167,7 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         kind=source.kind or _kind(x.shape),
         feature_names=source.feature_names if len(source.feature_names) == width else (),
         texts=texts,
+        images=part.images,
         source=None if part.source is None else _origins(part.source),
         name=source.name,
         columns=source.columns,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from datassay.data.arguments import checks_arguments
-from datassay.data.assemble import sample_sets
+from datassay.data.assemble import Encode, plain, sample_sets
 from datassay.data.convert import read_in_memory
 from datassay.data.files.frames import frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
@@ -33,6 +33,7 @@ def load(
     task: str | None = Loading.task,
     val_fraction: float = Loading.val_fraction,
     seed: int = Loading.seed,
+    encode: Encode | None = None,
 ) -> tuple[SampleSet, SampleSet]:
     """Load the training and the validation samples, and check them.
 
@@ -40,7 +41,7 @@ def load(
     and in proportion to the classes; a class with a single sample stays in training. Values are
     never rescaled, except 8- and 16-bit image files, which become [0, 1]. x keeps float32 and
     float64; whole numbers and float16 become float32 (float64 beyond 2^24). Texts become tf-idf
-    weights of the 2,000 most frequent words of the training part.
+    weights of the 2,000 most frequent words of the training part, unless `encode` says otherwise.
 
     Args:
         data: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
@@ -59,6 +60,8 @@ def load(
             a class; other numbers are quantities.
         val_fraction: of all samples, in (0, 1); unused where the source has a validation part.
         seed: of the split, 0 ≤ seed < 2^32.
+        encode: makes numbers of images and texts, such as Backbone("lite0"); None: pixels of
+            images, which then need one size, and word weights of texts.
 
     Returns:
         (train, val): the same input shape and classes; within each, the source's order.
@@ -79,7 +82,9 @@ def load(
     check_seed(seed)
     known = cast("Task | None", task)
     read = _read(data, target, ids, source, known)
-    return sample_sets(read, task=known, val_fraction=val_fraction, seed=seed)
+    return sample_sets(
+        read, task=known, val_fraction=val_fraction, seed=seed, encode=encode or plain
+    )
 
 
 def _read(data: Any, target: str | None, ids: Any, source: Any, task: Task | None) -> Source:

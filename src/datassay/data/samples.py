@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,7 +22,8 @@ class Column:
 
     Attributes:
         name: of the column; of a folder, what was found there.
-        read_as: "number", "boolean", "category", "text", "target", "ids", "source" or "left out".
+        read_as: "number", "boolean", "vector", "category", "text", "target", "ids", "source" or
+            "left out".
         n_values: distinct values of a category, classes of a target; None of the others.
         note: what is not as usual; may be empty.
     """
@@ -31,6 +32,38 @@ class Column:
     read_as: str
     n_values: int | None = None
     note: str = ""
+
+
+@runtime_checkable
+class Images(Protocol):
+    """[n] images of any sizes: an array, or files that are read where they are needed."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
+@result
+class Encoding:
+    """What images or texts were turned into.
+
+    Attributes:
+        name: of the frozen encoder, as `features:NAME` has it; empty: pixels or word weights.
+        width: numbers of one embedding, or words; they are the last columns of x.
+        digest: SHA-256 of the encoder's weights.
+        recipe: what is done to one sample, in words.
+        note: what the reader must know: texts cut, or an encoder that was not installed.
+        seconds: that embedding all samples took, or of a plan will take; 0 where they were kept.
+    """
+
+    name: str
+    width: int = 0
+    digest: str = ""
+    recipe: str = ""
+    note: str = ""
+    seconds: float = 0.0
 
 
 @result
@@ -48,6 +81,9 @@ class SampleSet:
         feature_names: one string a column of a row; empty means x0, x1, ...
         texts: [n] strings to show where kind is "text", as `load` keeps them or in an array; None
             otherwise.
+        images: [n] images to show where kind is "image" and x holds something else: files, or an
+            array as x would be; None where x holds the pixels.
+        encoding: what x was made of images or texts by; None of what was numbers.
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         name: what to call the set on a page.
@@ -64,6 +100,8 @@ class SampleSet:
     kind: Kind = "row"
     feature_names: tuple[str, ...] = ()
     texts: np.ndarray | Texts | None = None
+    images: Images | None = None
+    encoding: Encoding | None = None
     true_y: np.ndarray | None = None
     source: np.ndarray | None = None
     name: str = "data"
@@ -99,6 +137,7 @@ class SampleSet:
             y=self.y[indices],
             ids=self.ids[indices],
             texts=None if self.texts is None else self.texts[indices],
+            images=None if self.images is None else self.images[indices],
             true_y=None if self.true_y is None else self.true_y[indices],
             source=None if self.source is None else self.source[indices],
         )
@@ -116,6 +155,7 @@ def check_samples(samples: SampleSet) -> None:
     """
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
+    columns += (("images", samples.images),)
     for name, column in (*columns, ("true_y", samples.true_y), ("source", samples.source)):
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from datassay.data.samples import Column, Kind
+from datassay.data.samples import Column, Images, Kind
 from datassay.data.strings import Texts
 from datassay.errors import DataError
 from datassay.machine import available_memory
@@ -49,6 +49,7 @@ class Part:
         ids: [n]; None: the row number within this part.
         texts: [n] strings beside the numbers in x; None where there are none.
         source: [n] names of where each sample came from; None where that is unknown.
+        images: [n] files, x then [n, 0]; None where x holds all there is.
     """
 
     x: np.ndarray
@@ -56,6 +57,7 @@ class Part:
     ids: np.ndarray | None = None
     texts: Texts | None = None
     source: np.ndarray | None = None
+    images: Images | None = None
 
 
 @result

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
 
-from datassay.data.samples import SampleSet
+from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits
 from datassay.errors import DataError
 
@@ -54,7 +54,13 @@ def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
     names = (*train.feature_names, *words)
     check_fits(4.0 * (len(train) + len(val)) * len(names), f"weights of {len(words):,} words")
     first, second = (
-        replace(samples, x=_weighed(samples, words, idf), kind="text", feature_names=names)
+        replace(
+            samples,
+            x=_weighed(samples, words, idf),
+            kind="text",
+            feature_names=names,
+            encoding=Encoding("", len(words)),
+        )
         for samples in (train, val)
     )
     return first, second

@@ -10,6 +10,7 @@ from torch import nn
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
+from datassay.models.names import BLOCK_HEAD, full_name, network_on
 from datassay.models.networks import NETWORKS, spread
 from datassay.models.reference import imported_reference, is_reference
 from datassay.models.seeded import seeded
@@ -25,10 +26,12 @@ def build_model(
 
     Args:
         name: a built-in name with options, "mlp", "mlp:width=1024,depth=2", "linear", "logistic",
-            "cnn", "lenet5"; or "package.module:factory", where factory is a module or a function
-            of no required arguments that returns one. What is installed goes before the current
-            folder; "path/file.py:factory" names a file. The user's own module gets the raw
-            inputs: its scaling is its own.
+            "cnn", "lenet5"; "features:lite0" or "features:lite0+linear", a network on the
+            embeddings that Backbone("lite0") made; "auto", mlp on whatever x is; or
+            "package.module:factory", where factory is a module or a function of no required
+            arguments that returns one. What is installed goes before the current folder;
+            "path/file.py:factory" names a file. The user's own module gets the raw inputs: its
+            scaling is its own.
         train: the samples; their inputs set the scaling layer, their classes the output count
             (one output for two classes, as S1 does; one a class beyond).
         weights: a .safetensors file or a plain state dict (.pt), loaded into the network.
@@ -39,9 +42,10 @@ def build_model(
 
     Raises:
         DataError: a column of the inputs or targets that float32 cannot hold apart, as `spread`.
-        ModelError: unknown name or option, a module that cannot be imported, weights that cannot
-            be read or do not fit.
+        ModelError: unknown name or option, other embeddings than the name asks for, a module that
+            cannot be imported, weights that cannot be read or do not fit.
     """
+    name = network_on(full_name(name, train), train)
     with seeded(seed):
         model = _own_module(name) if is_reference(name) else _named(name, train)
     if weights is not None:
@@ -53,7 +57,7 @@ def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
     """The network of that name; a linear one of a regression answers in the target's own unit.
 
     Args:
-        name: as for `build_model`.
+        name: as for `build_model`; on embeddings logistic where it names no head, and for "auto".
         train: the samples.
         seed: of the initial weights.
 
@@ -64,6 +68,7 @@ def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
     Raises:
         ModelError: the name or the module cannot be used.
     """
+    name = network_on(full_name(name, train, BLOCK_HEAD), train)
     model = build_model(name, train, seed=seed)
     if name in {"linear", "logistic"} and not train.is_classification:
         assert isinstance(model, nn.Sequential)
@@ -89,7 +94,8 @@ def _named(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
         raise ModelError(
-            f"model must be one of {', '.join(NETWORKS)}, or package.module:factory; got {name!r}."
+            f"model must be one of {', '.join(NETWORKS)}, auto, features:NAME, or "
+            f"package.module:factory; got {name!r}."
         )
     factory = NETWORKS[base]
     settings = _options(base, options, list(inspect.signature(factory).parameters)[2:])

@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from datassay.models.names import FEATURES
 from datassay.models.networks import NETWORKS
 from datassay.models.user_code import user_code
 
@@ -65,9 +66,9 @@ def is_reference(name: str) -> bool:
         name: as for `build_model`.
 
     Returns:
-        True of "module:attribute"; False of "mlp:width=8".
+        True of "module:attribute"; False of "mlp:width=8" and of "features:lite0".
     """
-    return ":" in name and name.split(":")[0] not in NETWORKS
+    return ":" in name and name.split(":")[0] not in NETWORKS and not name.startswith(FEATURES)
 
 
 def reference_file(name: str) -> str:

@@ -48,7 +48,8 @@ def draw(
     Returns:
         [m] drawings.
     """
-    if samples.kind == "image" and _is_image(samples.input_shape):
+    has_pixels = samples.images is not None or _is_image(samples.input_shape)
+    if samples.kind == "image" and has_pixels:
         return _images(samples, positions, side)
     if samples.kind == "text" and samples.texts is not None:
         return tuple(_text(str(samples.texts[i])) for i in positions)
@@ -62,11 +63,14 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 
 
 def _images(samples: SampleSet, positions: np.ndarray, side: int) -> tuple[Drawing, ...]:
-    low, high = float(samples.x.min()), float(samples.x.max())
+    images = samples.x if samples.images is None else samples.images
+    low, high = 0.0, 1.0  # of files
+    if isinstance(images, np.ndarray):
+        low, high = float(images.min()), float(images.max())
     scale = 255 / (high - low) if high > low else 0.0
     drawn = []
     for i in positions:
-        pixels = _last_channel(np.asarray(samples.x[i], np.float64))
+        pixels = _last_channel(np.asarray(images[int(i)], np.float64))
         grey = ((pixels - low) * scale).clip(0, 255).round().astype(np.uint8)
         drawn.append(Drawing(image=png(grey, side)))
     return tuple(drawn)

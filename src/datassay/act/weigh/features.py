@@ -33,8 +33,10 @@ def suits_inputs(train: SampleSet) -> bool:
         train: the training samples.
 
     Returns:
-        True for rows of at most 50 columns.
+        True for rows of at most 50 columns, and for the embeddings of a frozen encoder.
     """
+    if train.encoding is not None and train.encoding.name:
+        return True
     return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS
 
 

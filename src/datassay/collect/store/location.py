@@ -12,7 +12,12 @@ import fsspec
 from datassay.errors import HIDDEN, SettingError, redacted
 
 # What a run keeps in its store.
-FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = ("features", "retrained", "without_one")
+EMBEDDINGS, FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = (
+    "embeddings",
+    "features",
+    "retrained",
+    "without_one",
+)
 # Shorter parts of a URL's credentials are no secrets, and would be hidden all over a sentence.
 SHORTEST_SECRET = 3
 # Zarr and the file systems of each protocol have errors of their own.

@@ -17,6 +17,7 @@ from datassay.commands.partition.findings import PartitionFindings, RouterCheck
 from datassay.commands.partition.settings import PartitionSettings
 from datassay.data.samples import SampleSet
 from datassay.models.build import linear_or_named
+from datassay.models.names import BLOCK_HEAD, full_name
 from datassay.progress import Progress, silent
 
 AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
@@ -27,6 +28,7 @@ def run(
 ) -> PartitionFindings:
     """Everything `datassay partition` computes, without writing anything."""
     started = time.perf_counter()
+    settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
     model = linear_or_named(settings.model, train, settings.seed)
     loss = task_loss(train)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from datassay.act.partition.settings import Division
 from datassay.commands.inputs import (
-    BLOCK_MODEL,
     BLOCK_MODEL_HELP,
     DAMPING_HELP,
+    MODEL,
     RIDGE_HELP,
     SEED_HELP,
 )
@@ -19,7 +19,7 @@ from datassay.setting import setting
 class PartitionSettings:
     """What the job can be told; every default is what `datassay partition DATA` does."""
 
-    model: str = setting(BLOCK_MODEL, BLOCK_MODEL_HELP)
+    model: str = setting(MODEL, BLOCK_MODEL_HELP)
     blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
     max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
     gate: str = setting(

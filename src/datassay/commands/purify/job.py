@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from datassay.commands.purify.findings import PurifyFindings, majority_source
 from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.models.build import linear_or_named
+from datassay.models.names import BLOCK_HEAD, full_name
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 
@@ -29,6 +31,7 @@ def run(
 ) -> PurifyFindings:
     """Everything `datassay purify` computes, without writing anything."""
     started = time.perf_counter()
+    settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
     model = linear_or_named(settings.model, train, settings.seed)
     majority, alone = _majority(train, val)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from datassay.act.purify.settings import Removal
 from datassay.commands.inputs import (
-    BLOCK_MODEL,
     BLOCK_MODEL_HELP,
     DAMPING_HELP,
+    MODEL,
     RIDGE_HELP,
     SEED_HELP,
 )
@@ -19,7 +19,7 @@ from datassay.setting import setting
 class PurifySettings:
     """What the job can be told; every default is what `datassay purify DATA` does."""
 
-    model: str = setting(BLOCK_MODEL, BLOCK_MODEL_HELP)
+    model: str = setting(MODEL, BLOCK_MODEL_HELP)
     order: str = setting(
         Removal.order, "Influence auto, adjoint, fixed, step, retrain; rivals loss, random."
     )

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import Command, read
-from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
+from datassay.commands.command import Command, loaded, read
+from datassay.commands.inputs import DataInputs, NoiseInputs, with_noise
 from datassay.commands.run.settings import (
     AdversarialInputs,
     KeepSettings,
@@ -41,7 +41,7 @@ class _Run(Command):
 
     def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Training samples, noisy; validation samples; the training samples as they were."""
-        train, val = load_sets(read(DataInputs, given))
+        train, val = loaded(given, given.get("store"))
         return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train
 
     def compute(

@@ -45,6 +45,7 @@ from datassay.commands.run.steps.scores import (
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
+from datassay.models.names import full_name
 from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
@@ -86,6 +87,7 @@ def run(
     """
     started = time.perf_counter()
     check_settings(settings, len(train))
+    settings = replace(settings, model=full_name(settings.model, train))
     models = starting_networks(train, settings)
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings

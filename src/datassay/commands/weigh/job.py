@@ -40,6 +40,7 @@ from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
+from datassay.models.names import full_name
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -58,6 +59,7 @@ def run(
     """Everything `datassay weigh` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings, train)
+    settings = replace(settings, model=full_name(settings.model, train))
     job = _Job.prepared(train, val, settings, progress)
     settings = job.settings
     progress("find neighbours", 0, 1)

@@ -91,12 +91,17 @@ def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> No
         epsilon: as there.
 
     Raises:
-        DataError: a regression set, or a setting outside its rule.
+        DataError: a regression set, embeddings, or a setting outside its rule.
     """
     if not samples.is_classification:
         raise DataError(
             f"adversarial samples need classes; {samples.name} is a regression set. Load it with "
             "task='classification' if y holds labels."
+        )
+    if samples.encoding is not None and samples.encoding.name:
+        raise DataError(
+            "adversarial samples change pixels, or columns of numbers; x holds embeddings by "
+            f"{samples.encoding.name}. Take a network on the inputs, such as --model mlp."
         )
     if not is_fraction(fraction):
         raise DataError(f"fraction must lie in [0, 1]; got {fraction!r}.")

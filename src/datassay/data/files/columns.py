@@ -38,7 +38,8 @@ class ReadColumn:
 
     Attributes:
         column: how it was read.
-        values: [n] numbers or booleans; None where it holds words, or something is wrong.
+        values: [n] numbers or booleans, or [n, m] of lists of numbers; None where it holds words,
+            or something is wrong.
         words: [n] strings; None where it holds numbers, or something is wrong.
         problem: what is wrong; empty: nothing.
         remedy: what to do about it.
@@ -70,6 +71,8 @@ def read_column(
         that is neither number nor string, or lost in float64 or float32.
     """
     column = Column(name, "number" if role == "feature" else role)
+    if role == "feature" and _is_lists(values.type):
+        return _of_lists(values, replace(column, read_as="vector"))
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     if not _is_taken(kind):
         problem = f"column {name!r} must hold numbers, booleans or strings; got {kind}"
@@ -103,6 +106,38 @@ def _of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
     if is_missing.any():
         return _missing(column, is_missing)
     return _checked(values.to_numpy(), column)
+
+
+def _is_lists(kind: pa.DataType) -> bool:
+    is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+    return is_list and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type))
+
+
+def _of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
+    """Vectors, such as embeddings: one list of numbers a row, all of one length."""
+    is_missing = values.is_null().to_numpy()
+    if is_missing.any():
+        return _missing(column, is_missing)
+    lengths = np.unique(pc.list_value_length(values).to_numpy())  # type: ignore[attr-defined]
+    if len(lengths) != 1 or lengths[0] == 0:
+        problem = (
+            f"column {column.name!r} must hold lists of one length, 1 or more; got "
+            f"{lengths.min()} to {lengths.max()} numbers"
+        )
+        return ReadColumn(column, problem=problem, remedy="Pad or cut them, or drop those rows")
+    flat = pc.list_flatten(values).to_numpy()  # type: ignore[attr-defined]
+    vectors = flat.reshape(len(values), -1)
+    bad = ~np.isfinite(vectors).all(axis=1)  # a missing number is read as NaN
+    if bad.any():
+        problem = (
+            f"column {column.name!r} must hold finite numbers alone; {bad.sum()} of {len(bad)} "
+            f"lists hold others ({_rows(bad)})"
+        )
+        return ReadColumn(column, problem=problem, remedy=FILL)
+    if len(lost := lost_features(vectors)):
+        column = replace(column, name=f"{column.name} {lost[0]}")
+        return _checked(vectors[:, lost[0]], replace(column, read_as="number"))
+    return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers a row"), vectors)
 
 
 def _checked(numbers: np.ndarray, column: Column) -> ReadColumn:

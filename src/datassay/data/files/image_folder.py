@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from datassay.data.files.image import SUFFIXES, ImageSize, image_size, read_image
+from datassay.data.files.image import SUFFIXES
+from datassay.data.pictures import Pictures
 from datassay.data.samples import Column
-from datassay.data.source import Part, Source, check_fits, listed
+from datassay.data.source import Part, Source, listed
 from datassay.errors import DataError
 
 _VALIDATION = ("val", "validation", "test")
@@ -20,7 +21,7 @@ _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 
 def read_image_folder(folder: Path) -> Source:
-    """Images as x, the names of their folders as y, their paths within `folder` as ids.
+    """Images as files, the names of their folders as y, their paths within `folder` as ids.
 
     With a folder `train` inside, that is the training part, and the first of `val`, `validation`
     and `test` that is there is the validation part. Files that are no images, and folders with a
@@ -30,10 +31,10 @@ def read_image_folder(folder: Path) -> Source:
         folder: holds one folder a class, or `train` and the like above them.
 
     Returns:
-        The source; x [n, channels, height, width] float32 in [0, 1], 1 channel where all are grey.
+        The source; no image is unpacked yet.
 
     Raises:
-        DataError: a folder or an image cannot be read, or images differ in size.
+        DataError: a folder or the head of an image cannot be read.
     """
     passed: list[str] = []
     if not (folder / "train").is_dir():
@@ -106,7 +107,8 @@ def _part(folder: Path, root: Path, passed: list[str]) -> Part:
     if folder == root:
         passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
     ids = [_id(p, root) for p in files]
-    return Part(_stacked(files, ids), np.array(labels, object), np.array(ids, object))
+    x = np.zeros((len(files), 0), dtype=np.float32)  # pixels, or what an encoder makes of them
+    return Part(x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files)))
 
 
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
@@ -142,23 +144,3 @@ def _id(path: Path, root: Path) -> str:
             f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
         )
     return name
-
-
-def _stacked(files: list[Path], ids: list[str]) -> np.ndarray:
-    """All images side by side; their sizes are compared before any of them is unpacked."""
-    sizes = [image_size(path) for path in files]
-    height, width = sizes[0].height, sizes[0].width
-    odd = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
-    if odd:
-        other: ImageSize = sizes[odd[0]]
-        raise DataError(
-            f"images must all have one size; {ids[0]} is {width}×{height}, but {len(odd)} of "
-            f"{len(ids)} differ, the first {ids[odd[0]]} with {other.width}×{other.height}. Resize "
-            "or crop them to one size, for example with Pillow's ImageOps.fit."
-        )
-    channels = max(s.channels for s in sizes)  # a grey image among coloured ones gets 3
-    check_fits(4.0 * len(files) * channels * height * width, f"{len(files):,} images")
-    x = np.empty((len(files), channels, height, width), dtype=np.float32)
-    for i, path in enumerate(files):
-        x[i] = read_image(path)
-    return x

@@ -31,7 +31,7 @@ def read_parquet(path: Path) -> pa.Table:
     """
     with pq.ParquetFile(path, buffer_size=2**20) as file:
         metadata, names = file.metadata, file.schema_arrow.names
-        check_fits(8.0 * metadata.num_rows * metadata.num_columns, f"the values in {path}")
+        check_fits(8.0 * _n_values(metadata), f"the values in {path}")
         long = _long_strings(file)
         table = file.read(columns=[name for name in names if name not in long] if long else None)
         measured = _measured(file, long, path) if long else {}
@@ -40,6 +40,12 @@ def read_parquet(path: Path) -> pa.Table:
         table = pa.table(columns, names=names, metadata=table.schema.metadata)
     pa.default_memory_pool().release_unused()
     return table
+
+
+def _n_values(metadata: pq.FileMetaData) -> int:
+    """Of all columns; of lists what is in them."""
+    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+    return sum(group.column(c).num_values for group in groups for c in range(group.num_columns))
 
 
 def _long_strings(file: pq.ParquetFile) -> list[str]:

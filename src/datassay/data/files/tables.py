@@ -128,13 +128,13 @@ def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Te
             numbers made of it are not held at once.
 
     Returns:
-        x [n, m] float64: numbers as they are, booleans 0 or 1, and for a category one 0/1 column a
-        value, named "column=value"; the m names; and the text columns joined by line breaks, [n],
-        or None where there are none.
+        x [n, m] float64: numbers as they are, booleans 0 or 1, for a vector its numbers, named
+        "column 0", ..., and for a category one 0/1 column a value, named "column=value"; the m
+        names; and the text columns joined by line breaks, [n], or None where there are none.
     """
     first = columns[0].values if columns[0].values is not None else columns[0].words
     n = len(first)  # pyright: ignore[reportArgumentType]
-    width = sum(1 if c.values is not None else c.column.n_values or 0 for c in columns)
+    width = sum(_width(c) for c in columns)
     check_fits(8.0 * n * width, f"{width:,} features of {n:,} samples")
     x, names, texts = np.empty((n, width)), [], []
     columns.reverse()
@@ -142,8 +142,10 @@ def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Te
         column = columns.pop()
         name, start = column.column.name, len(names)
         if column.values is not None:
-            x[:, start] = column.values
-            names.append(name)
+            vectors = column.values.reshape(n, -1)
+            x[:, start : start + vectors.shape[1]] = vectors
+            is_one = column.values.ndim == 1
+            names += [name] if is_one else [f"{name} {i}" for i in range(vectors.shape[1])]
         elif column.column.read_as == "text":
             texts.append(column.words)
         else:
@@ -155,6 +157,12 @@ def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Te
             ] == np.arange(len(categories))
             names += [f"{name}={category}" for category in categories]
     return x, tuple(names), _joined(texts)
+
+
+def _width(column: ReadColumn) -> int:
+    if column.values is None:
+        return column.column.n_values or 0
+    return 1 if column.values.ndim == 1 else column.values.shape[1]
 
 
 def _joined(texts: list[pa.LargeStringArray]) -> Texts | None:

@@ -14,6 +14,7 @@ from datassay.complexity.learners import named_learner
 from datassay.complexity.needed_samples import extrapolate, forecast
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.models.names import full_name
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number
 
@@ -27,6 +28,7 @@ def run(
     """Everything `datassay complexity DATA` computes, without writing anything."""
     started = time.perf_counter()
     check_settings(settings)
+    settings = replace(settings, model=full_name(settings.model, train))
     learner = named_learner(settings.model, train, repeats=settings.repeats, seed=settings.seed)
     curve = accuracy_curve(
         learner, train, val,

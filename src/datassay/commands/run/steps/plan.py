@@ -21,6 +21,7 @@ from datassay.models.build import build_model
 
 # A run of that many outputs of samples may take minutes; one that takes a minute says so first.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
+EMBED = "embed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,26 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
     attributed = attribution_of(settings, form, len(train), len(val), train.is_classification)
     steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
+    steps = [*_embedding_step(train, len(val)), *steps]
     return Plan(tuple(steps), program, available_memory(), form)
+
+
+def _embedding_step(train: SampleSet, n_val: int) -> list[PlanStep]:
+    """What a frozen encoder takes, measured on a first batch."""
+    encoding = train.encoding
+    if encoding is None or not encoding.name:
+        return []
+    n = len(train) + n_val
+    detail = f"{n:,} samples by {encoding.name}, {encoding.width:,} numbers each"
+    detail += "; less where --store has them"
+    return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, 0.0, encoding.seconds)]
 
 
 def long_wait(train: SampleSet, val: SampleSet, settings: RunSettings) -> str:
     """How long a run will take and what shortens it; empty of what takes no minute."""
     if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
         return ""
-    steps = plan(train, val, settings).steps
+    steps = [step for step in plan(train, val, settings).steps if step.name != EMBED]  # done by now
     if (total := sum(step.seconds for step in steps)) < LONG_SECONDS:
         return ""
     longest = sorted(steps, key=lambda step: -step.seconds)[:3]

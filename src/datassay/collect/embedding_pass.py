@@ -1,0 +1,296 @@
+"""One pass of a frozen encoder over samples: in chunks, which a store keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from datassay.collect.store.chunks import PARTS, Chunk, chunks_of
+from datassay.collect.store.features import FeatureStore, Layout
+from datassay.collect.store.fingerprint import digest, machine_fingerprint, weights_digest
+from datassay.collect.store.location import EMBEDDINGS, inside, shown
+from datassay.data.pictures import BRIGHTEST, Pictures, channels_first
+from datassay.data.samples import Encoding, SampleSet
+from datassay.data.source import check_fits, reading
+from datassay.errors import DataError
+from datassay.models.backbones.encoder import Encoder
+from datassay.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+STEP = "embed"
+CHUNK, FIRST = 256, 16
+TEXTS, ON_DEVICE = 16, 64  # a batch
+LONG_SECONDS = 60.0
+STILL = 1e-6  # of the median standard deviation of an embedding's numbers
+
+
+def embedded(
+    encoder: Encoder,
+    sets: tuple[SampleSet, SampleSet],
+    *,
+    store: str | Path | None,
+    device: str,
+    progress: Progress,
+    only_plan: bool,
+) -> tuple[SampleSet, SampleSet]:
+    """Both sets with an encoder's embeddings as x, beside the columns of numbers that texts have.
+
+    Args:
+        encoder: reads what the sets hold.
+        sets: the training and the validation samples.
+        store: keeps finished chunks; None: nothing is kept.
+        device: where the encoder runs.
+        progress: called with (step, samples done, samples in all).
+        only_plan: embed one batch and repeat it for all samples.
+
+    Returns:
+        Both sets.
+    """
+    work = _Pass(encoder, sets, store, torch.device(device), progress)
+    return work.planned() if only_plan else work.sets()
+
+
+class _Pass:
+    """One pass of an encoder over both sets."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sets: tuple[SampleSet, SampleSet],
+        store: str | Path | None,
+        device: torch.device,
+        progress: Progress,
+    ):
+        self.encoder, self.place, self.device, self.progress = encoder, store, device, progress
+        self.given = dict(zip(PARTS, sets, strict=True))
+        raw = {name: _raw(samples) for name, samples in self.given.items()}
+        scale = _scale(raw)
+        self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
+        self.sizes = {name: len(samples) for name, samples in self.given.items()}
+        self.total = sum(self.sizes.values())
+        encoder.network.to(device)
+        self.batch, self.done = _batch(encoder, device), 0
+        self.started = 0.0  # of the first chunk that is not kept
+
+    def sets(self) -> tuple[SampleSet, SampleSet]:
+        """Both sets with their embeddings."""
+        x, cut = self._columns(), 0
+        for chunk, values, were_cut in self._chunks():
+            x[chunk.part][chunk.samples, -self.encoder.width :] = values
+            cut += int(were_cut.sum())
+        notes = []
+        if cut:
+            notes = [f"{cut:,} of {self.total:,} texts were cut at {self.encoder.limit} tokens"]
+            logger.warning("%s: %s.", self.encoder.name, notes[0])
+        if still := self._silence(x):
+            notes.append(
+                f"{still} of its numbers vary by less than a millionth of what the others do, and "
+                "were set to 0"
+            )
+        return self._with(
+            x, "; ".join(notes), time.perf_counter() - self.started if self.done else 0.0
+        )
+
+    def planned(self) -> tuple[SampleSet, SampleSet]:
+        """Both sets with one batch's embeddings throughout, and the seconds that all would take."""
+        x, some = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
+        self._embed("train", some[:2])  # the first call of a network is slow
+        started = time.perf_counter()
+        batches = np.split(some, range(self.batch, len(some), self.batch))
+        values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
+        seconds = time.perf_counter() - started
+        for part in x.values():
+            part[:, -self.encoder.width :] = values[np.arange(len(part)) % len(values)]
+        self._silence(x)
+        return self._with(x, "", seconds / len(some) * self.total)
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """The x to be, with the columns of numbers that stand beside texts."""
+        width, x = self.encoder.width, {}
+        for name, samples in self.given.items():
+            made = 0 if samples.encoding is None else samples.encoding.width
+            n = samples.x.shape[1] - made if self.encoder.reads == "text" else 0
+            check_fits(4.0 * self.total * (n + width), f"embeddings of {self.total:,} samples")
+            x[name] = np.empty((len(samples), n + width), np.float32)
+            if n:
+                x[name][:, :n] = samples.x[:, :n]
+        return x
+
+    def _silence(self, x: dict[str, np.ndarray]) -> int:
+        """Set to 0 what only rounding moves (all-MiniLM-L6-v2 has three such numbers); how many."""
+        train = x["train"][:, -self.encoder.width :]
+        deviation = np.array([column.std(dtype=np.float64) for column in train.T])
+        still = np.flatnonzero(deviation < STILL * np.median(deviation))
+        for part in x.values():
+            part[:, part.shape[1] - self.encoder.width + still] = 0
+        return len(still)
+
+    def _with(
+        self, x: dict[str, np.ndarray], note: str, seconds: float
+    ) -> tuple[SampleSet, SampleSet]:
+        encoder = self.encoder
+        encoding = Encoding(
+            encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
+        )
+        train, val = (_with_x(samples, x[name], encoding) for name, samples in self.given.items())
+        return train, val
+
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the weights: of their file, or of the tensors where none is known."""
+        return self.encoder.digest or weights_digest(self.encoder.network)
+
+    def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
+        """Each chunk's embeddings, from the store where they are there, and which were cut."""
+        store = self._store()
+        complete = set() if store is None else set(_found(store))
+        for chunk in chunks_of(self.sizes, CHUNK):
+            if store is not None and chunk.number in complete:
+                yield chunk, store.get(chunk.number, "embedding"), store.get(chunk.number, "cut")
+            else:
+                values, cut = self._embed_chunk(chunk)
+                if store is not None:
+                    store.put(chunk.number, {"embedding": values, "cut": cut})
+                yield chunk, values, cut
+            before = self.sizes["train"] if chunk.part == "val" else 0
+            self.progress(STEP, before + chunk.stop, self.total)
+
+    def _store(self) -> FeatureStore | None:
+        if self.place is None:
+            return None
+        run = {
+            "holds": "embeddings",
+            "encoder": self.encoder.name,
+            "weights": self.weights,
+            "recipe": self.encoder.recipe,
+            "data": {name: samples.digest() for name, samples in self.samples.items()},
+            **machine_fingerprint(self.encoder.network),
+        }
+        arrays = {
+            "embedding": ((self.encoder.width,), np.dtype(np.float32)),
+            "cut": ((), np.dtype(np.bool_)),
+        }
+        layout = Layout(self.sizes, arrays, CHUNK)
+        return FeatureStore(inside(self.place, EMBEDDINGS), run, layout, {})
+
+    def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """Texts of a length go together: a batch is as long as its longest."""
+        rows = np.arange(chunk.start, chunk.stop)
+        if self.encoder.reads == "text":
+            lengths = [len(self.samples[chunk.part][int(row)]) for row in rows]
+            rows = rows[np.argsort(lengths, kind="stable")]
+        self.started = self.started or time.perf_counter()
+        values = np.empty((len(chunk), self.encoder.width), np.float32)
+        cut = np.empty(len(chunk), bool)
+        for start in range(0, len(rows), self.batch):
+            some = rows[start : start + self.batch]
+            values[some - chunk.start], cut[some - chunk.start] = self._embed(chunk.part, some)
+            self.done += len(some)
+            if self.done - len(some) < FIRST <= self.done:
+                self._say_how_long((time.perf_counter() - self.started) / self.done * self.total)
+        return values, cut
+
+    def _embed(self, part: str, rows: Any) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
+        prepared = [self.encoder.prepare(self.samples[part][int(row)]) for row in rows]
+        with torch.no_grad():
+            batch = self.encoder.embed(prepared, self.device)
+        return batch.values.float().cpu().numpy(), batch.cut
+
+    def _say_how_long(self, seconds: float) -> None:
+        if seconds > LONG_SECONDS:
+            keep = "" if self.place else "; --store keeps the embeddings for the next run"
+            what = f"{self.total:,} samples with {self.encoder.name}"
+            logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
+
+
+def _batch(encoder: Encoder, device: torch.device) -> int:
+    # On one thread lite0 takes 18 ms an image alone and 35 ms in batches of 16, whose intermediate
+    # values leave the caches; minilm takes 14 ms a short text alone and 9 ms in batches of 16.
+    if device.type != "cpu":
+        return ON_DEVICE
+    return TEXTS if encoder.reads == "text" else torch.get_num_threads()
+
+
+def _found(store: FeatureStore) -> tuple[int, ...]:
+    survey = store.survey()
+    log = logger.warning if survey.damaged else logger.info
+    log("%s: %s.", shown(store.location), survey.sentence)
+    return survey.complete
+
+
+def _raw(samples: SampleSet) -> Any:
+    """What the encoder reads: texts, files, or an array of images."""
+    if samples.texts is not None:
+        return samples.texts
+    return samples.x if samples.images is None else samples.images
+
+
+def _scale(raw: dict[str, Any]) -> float:
+    """What pixels of arrays are divided by, the same for both parts: 1 or 255."""
+    arrays = [v for v in raw.values() if _are_pixels(v)]
+    if not arrays:
+        return 1.0
+    low, high = min(float(a.min()) for a in arrays), max(float(a.max()) for a in arrays)
+    if channels_first(arrays[0].shape[1:]) is None or not 0 <= low <= high <= BRIGHTEST:
+        raise DataError(
+            "images for an encoder must have 1 or 3 channels and values of 0 to 1 or of 0 to 255; "
+            f"got samples of shape {list(arrays[0].shape[1:])} with {low:.3g} to {high:.3g}. Undo "
+            "what was done to them, or take another --model."
+        )
+    return float(BRIGHTEST) if high > 1 else 1.0
+
+
+def _are_pixels(raw: Any) -> bool:
+    return isinstance(raw, np.ndarray) and raw.dtype.kind not in "UO"
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """What the encoder reads of one part, one at a time."""
+
+    raw: Any
+    scale: float
+
+    def __getitem__(self, row: int) -> Any:
+        """A string, or [channels, height, width] in [0, 1]."""
+        one = self.raw[row]
+        if isinstance(one, str):
+            return one
+        image = np.asarray(one, np.float32) / np.float32(self.scale)
+        if image.ndim == 2:
+            return image[None]
+        return image if channels_first(image.shape) == image.shape else np.moveaxis(image, -1, 0)
+
+    def digest(self) -> str:
+        """SHA-256 of all of it: of every file's content, in order."""
+        if _are_pixels(self.raw):
+            return digest({"x": self.raw})
+        whole = hashlib.sha256()
+        for one in self.raw.paths if isinstance(self.raw, Pictures) else self.raw:
+            content = _content(one) if isinstance(one, Path) else str(one).encode()
+            whole.update(hashlib.sha256(content).digest())
+        return whole.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    with reading(path):
+        return path.read_bytes()
+
+
+def _with_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
+    n = x.shape[1] - encoding.width
+    names = (*samples.feature_names[:n], *(f"{encoding.name} {i}" for i in range(encoding.width)))
+    encoded = replace(samples, x=x, feature_names=names, encoding=encoding)
+    if samples.texts is not None:
+        return replace(encoded, kind="text")
+    return replace(encoded, images=samples.x if samples.images is None else samples.images)

@@ -1,0 +1,1 @@
+"""Frozen encoders: images and texts to embeddings, a file an encoder."""

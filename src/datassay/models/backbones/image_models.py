@@ -1,0 +1,62 @@
+"""Any network of timm, PyTorch Image Models, from its hub or a folder: `features:timm:NAME`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from datassay.errors import ModelError
+from datassay.models.backbones.encoder import Embedded, Encoder, image_embedded
+from datassay.models.backbones.installed import check_installed
+from datassay.models.backbones.pixels import Preparation
+from datassay.models.user_code import user_code
+
+PREFIX = "timm:"
+
+
+def image_model(name: str) -> Encoder:
+    """A network of timm without its last layer, images prepared as its own configuration says.
+
+    Args:
+        name: "timm:" and what `timm.create_model` takes.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        ModelError: timm is not installed, is one that would unpickle, or cannot load that name.
+    """
+    check_installed(name, "timm", "pip install timm")
+    with user_code(
+        lambda error: (
+            f"encoder features:{name} must be a pretrained network of timm; it raised {error} "
+            "Check the name (timm.list_pretrained()) or the network."
+        )
+    ):
+        import timm  # pyright: ignore[reportMissingImports]
+
+        _check_no_pickle(name, timm.models.load_state_dict)
+        network: Any = timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
+        network.float().eval().requires_grad_(False)
+        how = timm.data.resolve_model_data_config(network)
+    prepare = Preparation(
+        how["input_size"][-1], how["mean"], how["std"], how["crop_pct"], how["interpolation"]
+    )
+
+    def embed(prepared: list[Any], device: torch.device) -> Embedded:
+        return image_embedded(network(torch.stack(prepared).to(device)).flatten(1))
+
+    recipe = f"{name.removeprefix(PREFIX)} of timm; {prepare.words}"
+    return Encoder(name, "image", recipe, network, network.num_features, prepare, embed)
+
+
+def _check_no_pickle(name: str, load_state_dict: Callable[..., Any]) -> None:
+    given = inspect.signature(load_state_dict).parameters.get("weights_only")
+    if given is None or given.default is not True:
+        raise ModelError(
+            f"encoder features:{name} needs a timm that reads weights only; this one would "
+            "unpickle files, which can run code. Run: pip install --upgrade timm"
+        )

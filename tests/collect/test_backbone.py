@@ -1,0 +1,226 @@
+"""Embeddings by frozen encoders: what they are made of, kept and said."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+import datassay as da
+from datassay.collect import Backbone, embedding_pass
+from datassay.data import add_adversarial
+from datassay.data.pictures import Pictures, are_photographs
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.models.backbones import choice
+from datassay.models.backbones.installed import WeightsFile
+from helpers.backbones import LIMIT, WIDTH, image_encoder, photographs, text_encoder
+
+RNG = np.random.default_rng(0)
+TEXTS = np.array([" ".join(f"w{j}" for j in range(1 + i % 7)) + f" {i}" for i in range(20)])
+LABELS = np.tile(["yes", "no"], 10)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(choice.NAMED, "tiny", image_encoder)
+    monkeypatch.setitem(choice.NAMED, "words", text_encoder)
+    monkeypatch.setattr(embedding_pass, "CHUNK", 4)
+    for kind, code in (("image", "tiny"), ("text", "words")):
+        here = WeightsFile("datassay", "datassay", "", "")
+        monkeypatch.setitem(choice.OWN, kind, (code, "torch", here))
+
+
+@pytest.fixture
+def not_installed(monkeypatch):
+    for kind, (name, _, _) in list(choice.OWN.items()):
+        there = WeightsFile("no_such_package", "", "", "")
+        monkeypatch.setitem(choice.OWN, kind, (name, "torch", there))
+
+
+def test_photographs_of_any_size(tmp_path):
+    folder = photographs(tmp_path, sizes=((40, 36), (70, 90)))
+    with pytest.raises(DataError, match=r"one size.* Take an encoder, --model features:lite0"):
+        da.load(folder)
+    train, val = da.load(folder, encode=Backbone("tiny"))
+    assert train.x.shape == (10, WIDTH) and val.x.shape == (2, WIDTH)
+    assert (train.encoding.name, train.encoding.width, train.encoding.digest) == ("tiny", 6, "ab")
+    assert train.kind == "image" and train.feature_names[-1] == "tiny 5"
+    encoder = image_encoder()
+    for x, picture, name in zip(train.x, train.images, train.ids, strict=True):
+        assert np.array_equal(picture, plain_pixels(folder / name))
+        expected = encoder.embed([encoder.prepare(picture)], "cpu").values[0].detach()
+        assert np.allclose(x, expected, atol=1e-6)
+
+
+def plain_pixels(path):
+    return np.asarray(Image.open(path), np.float32).transpose(2, 0, 1) / 255
+
+
+def test_layouts_of_arrays_agree():
+    x = RNG.integers(0, 256, (20, 3, 33, 35)).astype(np.float32)
+    x[0, 0, 0, 0] = 255
+    forms = [x, x / 255, np.moveaxis(x, 1, -1)]
+    first, *others = (
+        da.load((form, LABELS), encode=Backbone("tiny"))[0].x.copy() for form in forms
+    )
+    assert all(np.allclose(first, other, atol=1e-5) for other in others)
+    grey = x[:, 0]
+    repeated = np.repeat(grey[:, None], 3, axis=1)
+    one, three = (da.load((g, LABELS), encode=Backbone("tiny"))[0].x for g in (grey, repeated))
+    assert np.allclose(one, three, atol=1e-5)
+
+
+@pytest.mark.parametrize("x", [RNG.normal(size=(20, 3, 8, 8)), RNG.uniform(size=(20, 2, 8, 9))])
+def test_arrays_that_are_no_pixels(x):
+    train, val = da.load((x, LABELS))
+    with pytest.raises((DataError, ModelError), match=r"0 to 1 or of 0 to 255|rows of numbers"):
+        Backbone("tiny")(train, val)
+
+
+@pytest.mark.parametrize("batch", [2, 5])
+def test_batches_change_nothing(tmp_path, monkeypatch, batch):
+    folder = photographs(tmp_path)
+    sets = [
+        da.load(folder, encode=Backbone("tiny")),
+        da.load((TEXTS, LABELS), encode=Backbone("words")),
+    ]
+    monkeypatch.setattr(embedding_pass, "_batch", lambda *_: batch)
+    monkeypatch.setattr(embedding_pass, "CHUNK", 7)
+    again = [
+        da.load(folder, encode=Backbone("tiny")),
+        da.load((TEXTS, LABELS), encode=Backbone("words")),
+    ]
+    for one, other in zip(sets, again, strict=True):
+        assert all(np.abs(a.x - b.x).max() <= 1e-5 for a, b in zip(one, other, strict=True))
+
+
+def test_a_killed_pass_goes_on(tmp_path, monkeypatch):
+    folder, store = photographs(tmp_path / "photos"), tmp_path / "kept"
+    whole = da.load(folder, encode=Backbone("tiny"))
+    seen, told = [], []
+    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen, fails_after=6))
+    with pytest.raises(KeyboardInterrupt):
+        da.load(folder, encode=Backbone("tiny", store))
+    assert 6 <= sum(seen) < 12
+    seen.clear()
+    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen))
+    resumed = da.load(folder, encode=Backbone("tiny", store, progress=lambda *a: told.append(a)))
+    assert sum(seen) == 8  # one chunk of four was finished
+    assert told[-1] == ("embed", 12, 12)
+    assert all(np.array_equal(a.x, b.x) for a, b in zip(whole, resumed, strict=True))
+    seen.clear()
+    kept = da.load(folder, encode=Backbone("tiny", store))
+    assert not seen and kept[0].encoding.seconds == 0
+    assert np.array_equal(kept[0].x, whole[0].x)
+
+
+def test_a_store_of_other_images_is_refused(tmp_path):
+    folder, store = photographs(tmp_path / "photos"), tmp_path / "kept"
+    da.load(folder, encode=Backbone("tiny", store))
+    Image.new("RGB", (40, 36)).save(folder / "cat" / "0.png")
+    with pytest.raises(SettingError, match="differs in: data"):
+        da.load(folder, encode=Backbone("tiny", store))
+
+
+def test_texts_keep_their_columns_and_tell_what_was_cut(caplog):
+    notes = [f"{i} " + "word " * (i % 7) for i in range(30)]
+    table = pa.table({"age": np.arange(30.0), "note": notes, "y": ["yes", "no"] * 15})
+    train, val = da.load(table, target="y", encode=Backbone("words"))
+    assert train.x.shape == (24, 1 + WIDTH) and train.feature_names[:2] == ("age", "words 0")
+    assert np.array_equal(train.x[:, 0], train.ids) and train.kind == "text"
+    n_cut = sum(len(t.split()) > LIMIT for part in (train, val) for t in part.texts)
+    assert 0 < n_cut < 30
+    assert train.encoding.note == f"{n_cut} of 30 texts were cut at {LIMIT} tokens"
+    assert train.encoding.note in caplog.text
+    again, _ = Backbone("words")(*da.load(table, target="y"))  # word weights go, columns stay
+    assert np.allclose(again.x, train.x)
+
+
+def test_numbers_that_only_rounding_moves(monkeypatch):
+    def encoder():
+        made = text_encoder()
+        made.network.weight.data[:, 2] *= 1e-20
+        return made
+
+    monkeypatch.setitem(choice.NAMED, "words", encoder)
+    train, _ = da.load((TEXTS, LABELS), encode=Backbone("words"))
+    assert (train.x[:, 2] == 0).all() and (train.x[:, 3] != 0).any()
+    assert (
+        "1 of its numbers vary by less than a millionth of what the others do"
+        in train.encoding.note
+    )
+    da.build_model("features:words", train)
+
+
+def test_kinds_that_an_encoder_does_not_read(tmp_path):
+    folder = photographs(tmp_path)
+    with pytest.raises(ModelError, match="features:words reads texts; these samples are images"):
+        da.load(folder, encode=Backbone("words"))
+    with pytest.raises(ModelError, match="features:tiny reads images; these samples are texts"):
+        da.load((TEXTS, LABELS), encode=Backbone("tiny"))
+    with pytest.raises(ModelError, match=r"features:tiny reads images; .* are rows of numbers"):
+        da.load("iris", encode=Backbone("tiny"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((3, 32, 32), True), ((32, 48, 3), True), ((3, 31, 90), False), ((28, 28), False),
+        ((1, 64, 64), True), ((1, 63, 80), False), ((12,), False),
+    ],
+)  # fmt: skip
+def test_which_images_are_photographs(shape, expected):
+    train, _ = da.load((RNG.uniform(size=(20, *shape)), LABELS))
+    assert are_photographs(train) == expected
+
+
+def test_standardised_images_are_no_photographs():
+    train, _ = da.load((RNG.normal(size=(20, 3, 40, 40)), LABELS), encode=Backbone())
+    assert train.encoding is None and train.input_shape == (3, 40, 40)
+
+
+def test_auto_takes_what_suits(tmp_path):
+    train, _ = da.load(photographs(tmp_path), encode=Backbone())
+    assert train.encoding.name == "tiny"
+    train, _ = da.load((TEXTS, LABELS), encode=Backbone())
+    assert train.encoding.name == "words"
+    for data in ("iris", "digits"):
+        train, _ = da.load(data, encode=Backbone())
+        assert train.encoding is None
+
+
+def test_auto_without_the_extra(tmp_path, not_installed, caplog):
+    train, _ = da.load(photographs(tmp_path), encode=Backbone())
+    assert train.input_shape == (3, 36, 40) and train.encoding.name == ""
+    assert train.encoding.note.startswith("pixels alone were used")
+    assert 'pip install "datassay[features]"' in caplog.text
+    train, _ = da.load((TEXTS, LABELS), encode=Backbone())
+    assert train.encoding.note.startswith("word counts alone were used")
+    assert train.encoding.width == len(train.feature_names)
+
+
+def test_subsets_and_noise_keep_their_images(tmp_path):
+    train, _ = da.load(photographs(tmp_path), encode=Backbone("tiny"))
+    some = train.subset(np.array([3, 1]))
+    assert isinstance(some.images, Pictures) and len(some.images) == 2
+    assert np.array_equal(some.images[0], train.images[3])
+    assert some.encoding is train.encoding
+    with pytest.raises(DataError, match="x holds embeddings by tiny"):
+        add_adversarial(train, da.build_model("auto", train), 0.1)
+
+
+def test_one_batch_stands_for_all_in_a_plan(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen))
+    train, val = da.load(photographs(tmp_path), encode=Backbone("tiny", only_plan=True))
+    assert sum(seen) == 12 and len(train) + len(val) == 12  # 2 to warm up, 10 measured
+    assert train.encoding.seconds >= 0 and np.isfinite(val.x).all()
+
+
+def test_arrays_are_taken_and_other_things_refused():
+    x = RNG.uniform(size=(20, 3, 33, 35)).astype(np.float32)
+    train, val = Backbone("tiny")((x, LABELS), (x[:4], LABELS[:4]))
+    assert train.x.shape == (20, WIDTH) and np.allclose(train.x[:4], val.x, atol=1e-6)
+    with pytest.raises(DataError, match="train must be a SampleSet"):
+        Backbone("tiny")("photos", val)
+    with pytest.raises(SettingError, match="device must be 'cpu', 'cuda'"):
+        Backbone("tiny", device="tpu")(train, val)
