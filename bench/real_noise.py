@@ -158,9 +158,12 @@ def table(found: dict[str, dict]) -> Iterator[str]:
     for case, line in found.items():
         us, best = line["contenders"].get("ours", {}), line.get("best_rival")
         if best is None:
-            shares = (f"{c} {m['flagged']:.3f}" for c, m in line["contenders"].items()
-                      if "flagged" in m)  # fmt: skip
-            yield f"| {case} | flagged in vain: {', '.join(shares)} | | | |"
+            shares = ", ".join(
+                f"{contender} {means['flagged']:.3f} ({means['rarest_flagged']:.3f})"
+                for contender, means in line["contenders"].items()
+                if "flagged" in means
+            )
+            yield f"| {case} | flagged, of all (of the rarest class): {shares} | | | |"
             continue
         them = line["contenders"][best]
         cells = [f"{best} {_with_interval(them)}", _with_interval(us)]

@@ -134,13 +134,16 @@ def labels(r: dict[str, dict]) -> list[Row]:
         n, ours, _ = r["real_noise"]["cases_mean_ours"]["ours"]
         what = f"Wrong labels, mean AUROC over {n} kinds of data and noise (each rival, its cases)"
         rows.insert(0, Row(what, f"{ours:.3f} ({'; '.join(mean)})", "real_noise.py", headline=True))
-    clean = [
-        f"{name.removesuffix(' clean')} {100 * line['contenders']['ours']['flagged']:.1f}"
-        for name, line in cases.items()
-        if name.endswith(" clean")
-    ]
-    if clean:
-        rows.append(Row("Clean labels: % flagged", ", ".join(clean), "real_noise.py"))
+    for ending, share, what in (
+        (" clean", "flagged", "Clean labels: % flagged"),
+        (" as shipped", "rarest_flagged", "Tables as shipped: % of the rarest class flagged"),
+    ):
+        shares = [
+            f"{name.removesuffix(ending)} {100 * line['contenders']['ours'][share]:.1f}"
+            for name, line in cases.items()
+            if name.endswith(ending)
+        ]
+        rows += [Row(what, ", ".join(shares), "real_noise.py")] if shares else []
     return rows
 
 
