@@ -169,7 +169,8 @@ def table(found: dict[str, dict]) -> Iterator[str]:
         cells = [f"{best} {_with_interval(them)}", _with_interval(us)]
         half = line.get("lead_half_interval")
         cells += [f"{line['lead']:+.4f}" + (f" ± {half:.4f}" if half else "") if us else "–"]
-        cells += [", ".join(f"{m.get('precision', float('nan')):.3f}" for m in (us, them))]
+        cuts = (m.get("precision") for m in (us, them))
+        cells += [", ".join("–" if cut is None else f"{cut:.3f}" for cut in cuts)]
         yield f"| {case} | {' | '.join(cells)} |"
     yield from ("", "| contender | cases | mean AUROC | ours on the same |", "|---|---|---|---|")
     for name, (own, us) in means(found).items():

@@ -156,8 +156,8 @@ def _case(name: str, line: dict) -> Row:
     seconds = [f", {x['seconds']:.0f} s" if line["n"] > 4000 else "" for x in (ours, rival)]
     return Row(
         f"Wrong labels, {name}, n = {line['n']}: AUROC (best rival)",
-        f"{ours['auroc']:.3f}{f' ± {half:.3f}' if half else ''}{seconds[0]} "
-        f"({best} {rival['auroc']:.3f}{seconds[1]})",
+        f"{ours['auroc']:.4f}{f' ± {half:.4f}' if half else ''}{seconds[0]} "
+        f"({best} {rival['auroc']:.4f}{seconds[1]})",
         "real_noise.py",
         headline=name in HEADLINES,
     )
