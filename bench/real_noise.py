@@ -19,6 +19,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -112,8 +113,9 @@ def judge(case: str, seed: int, args: argparse.Namespace, log: Log) -> None:
         flat = cell.x.reshape(len(cell), -1)
         name = f"{case.replace(' ', '_').replace(':', '-')}_{seed}.npz"
         np.savez(args.work / "cells" / name, features=flat, given=cell.y, true=cell.true_y)
-    verdicts = rivals(cell, seed) if "rivals" in asked else {}
-    verdicts |= {"ours": ours(cell, seed)} if "ours" in asked else {}
+    blind = replace(cell, true_y=None)
+    verdicts = rivals(blind, seed) if "rivals" in asked else {}
+    verdicts |= {"ours": ours(blind, seed)} if "ours" in asked else {}
     sizes = {"n": len(cell), "k": cell.n_classes, "wrong": float((cell.y != cell.true_y).mean())}
     for name, verdict in verdicts.items():
         line = {"case": case, "seed": seed, "contender": name, **sizes, **figures(cell, verdict)}
