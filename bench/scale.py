@@ -1,11 +1,10 @@
 """All of Fashion-MNIST from files to page: seconds a stage, peak memory, and how time grows with n.
 
 `python scale.py` runs n = 7500 to 60 000 (10 outputs, 10 000 validation images), each in a fresh
-process, then fits the exponent. `python scale.py labels` adds 10 % wrong labels and, in the same
-process, confident learning with 5-fold retraining of the same network. Sizes and settings can be
-given: `python scale.py sizes 7500 15000 products=float64 projection=400 model=cnn`. What `run` does
-beyond the scores is left out: retrained networks (`--curve-seeds 0`, as `datassay score` does) and
-effects on single predictions, which "auto" leaves out at these sizes.
+process, then fits the exponent. Sizes and settings can be given: `python scale.py 7500 15000
+products=float64 projection=400 model=cnn`. What `run` does beyond the scores is left out: retrained
+networks (`--curve-seeds 0`, as `datassay score` does) and effects on single predictions, which
+"auto" leaves out at these sizes. How well wrong labels are found there: `real_noise.py`.
 
 Set OMP_NUM_THREADS=2 on two idle cores; DATASSAY_DATA names the folder that holds fashion_mnist.
 """
@@ -23,7 +22,6 @@ from record import peak_mib, record
 
 SIZES = (7500, 15_000, 30_000, 60_000)
 DEFAULTS = {"model": "mlp", "projection": "1787", "outputs": "averaged", "products": "auto"}
-NOISE, FOLDS, EPOCHS, BATCH = 0.1, 5, 10, 64
 
 
 class Stages:
@@ -44,24 +42,23 @@ class Stages:
         self(step, 1, 1)
 
 
-def samples(n: int, noise: float):
+def samples(n: int):
     """The first n of a fixed shuffle of the training images, and all test images."""
-    from datassay.data import add_label_noise, load
+    from datassay.data import load
 
     train, val = load(Path(os.environ["DATASSAY_DATA"]) / "fashion_mnist")
     order = np.random.default_rng(0).permutation(len(train))[:n]
-    train = train.subset(np.sort(order))
-    return (add_label_noise(train, noise, seed=0) if noise else train), val
+    return train.subset(np.sort(order)), val
 
 
-def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
+def case(n: int, given: dict[str, str]) -> dict[str, object]:
     """One run from files to page; what it took."""
     started = time.perf_counter()
     stages = Stages()
     from datassay.commands import RunSettings, run, write_results
 
     stages.lap("import")
-    train, val = samples(n, noise)
+    train, val = samples(n)
     stages.lap("load")
     projection = None if given["projection"] == "none" else int(given["projection"])
     settings = RunSettings(curve_seeds=0, **{**given, "projection": projection})
@@ -71,7 +68,7 @@ def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
         page = write_results(found, Path(folder) / "out")
         size = page.stat().st_size
     stages.lap("page")
-    figures = {
+    return {
         "n": n,
         "m": len(val),
         "k": 10,
@@ -83,71 +80,11 @@ def case(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
         "page_megabytes": size / 1e6,
         "peak_mib": peak_mib(),
     }
-    return figures | (label_figures(train, found, given) if noise else {})
 
 
-def label_figures(train, found, given: dict[str, str]) -> dict[str, object]:
-    """How well the wrong labels are found, beside confident learning on the same labels."""
-    from datassay.act import auroc
-
-    wrong = train.y != train.true_y
-    issues = found.issues
-    started = time.perf_counter()
-    probabilities = out_of_fold(train, given["model"])
-    rival = {name: auroc(wrong, s) for name, s in confident_scores(probabilities, train.y).items()}
-    return {
-        "noise": NOISE,
-        "auroc": auroc(wrong, issues.score),
-        "precision": (issues.is_issue & wrong).sum() / issues.is_issue.sum(),
-        "recall": (issues.is_issue & wrong).sum() / wrong.sum(),
-        "confident_learning_seconds": time.perf_counter() - started,
-        "confident_learning_accuracy": float((probabilities.argmax(1) == train.true_y).mean()),
-        **{f"auroc_confident_{name}": value for name, value in rival.items()},
-    }
-
-
-def out_of_fold(train, model: str) -> np.ndarray:
-    """Class probabilities of each sample by the network that did not see its fold, [n, k]."""
-    import torch
-
-    from datassay.models import build_model
-    from datassay.train import Recipe, train_networks
-
-    n = len(train)
-    fold = np.random.default_rng(0).permutation(n) % FOLDS
-    probabilities = np.empty((n, train.n_classes))
-    kept = n - int((fold == 0).sum())
-    recipe = Recipe(steps=EPOCHS * kept // BATCH, batch_size=BATCH)
-    for f in range(FOLDS):
-        subset = torch.as_tensor(np.flatnonzero(fold != f)[None])
-        networks = train_networks([build_model(model, train, seed=f)], train, subset, recipe)
-        x = torch.as_tensor(train.x[fold == f])
-        parts = [networks.outputs(part)[0].softmax(1) for part in x.split(1000)]
-        probabilities[fold == f] = torch.cat(parts).numpy()
-    return probabilities
-
-
-def confident_scores(probabilities: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """Higher: more likely wrong. Northcutt et al. (2021) and cleanlab's label quality scores."""
-    given = probabilities[np.arange(len(y)), y]
-    others = probabilities.copy()
-    others[np.arange(len(y)), y] = -1
-    # Thresholds t_j of the confident joint: the mean probability of class j where j was given.
-    threshold = np.array([probabilities[y == j, j].mean() for j in range(probabilities.shape[1])])
-    adjusted = probabilities - threshold
-    own = adjusted[np.arange(len(y)), y]
-    rest = adjusted.copy()
-    rest[np.arange(len(y)), y] = -2
-    return {
-        "self_confidence": -given,
-        "margin": others.max(1) - given,
-        "adjusted_margin": rest.max(1) - own,
-    }
-
-
-def fresh(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
+def fresh(n: int, given: dict[str, str]) -> dict[str, object]:
     """The case in a process of its own."""
-    command = [sys.executable, __file__, "case", json.dumps([n, noise, given])]
+    command = [sys.executable, __file__, "case", json.dumps([n, given])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -155,12 +92,9 @@ def fresh(n: int, noise: float, given: dict[str, str]) -> dict[str, object]:
 def main(arguments: list[str]) -> None:
     given = DEFAULTS | dict(a.split("=", 1) for a in arguments if "=" in a)
     sizes = [int(a) for a in arguments if a.isdecimal()] or list(SIZES)
-    if "labels" in arguments:
-        record(f"scale/labels {given['model']}", **fresh(sizes[-1], NOISE, given))
-        return
     seconds = []
     for n in sizes:
-        figures = fresh(n, 0.0, given)
+        figures = fresh(n, given)
         seconds.append(figures["seconds"])
         record(f"scale/fashion {given['model']}", **figures)
     if len(sizes) > 1:

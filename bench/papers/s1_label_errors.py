@@ -3,7 +3,8 @@
 Ours: label_issues and, as the paper has it, functional sample information alone. Rivals: the final
 training loss of the same network, averaged over five of them, and confident learning (cleanlab)
 on five-fold cross-validated probabilities of logistic regression and of the same network; its
-better figure counts. No method sees a clean label, and no test or validation label is used.
+better figure counts. No method sees a clean label, and no test or validation label is used. More
+kinds of noise, human ones among them: `real_noise.py`.
 
     python papers/s1_label_errors.py [case ...]     cases: those of CASES; all by default
 """
@@ -41,10 +42,6 @@ FOLDS = 5
 PAPER_RUN = {"lr": 1e-3, "steps": 2000, "reduction": "mean", "dynamics": "descent"}
 
 
-def digits(seed: int) -> SampleSet:
-    return da.load("digits", seed=seed)[0]
-
-
 def idx(name: str, size: int, **settings) -> Callable[[int], SampleSet]:
     return lambda seed: tasks.draw(tasks.idx_images, (size,), seed, name, **settings)[0]
 
@@ -57,28 +54,6 @@ def pets(seed: int) -> SampleSet:
 def known_pets(seed: int) -> SampleSet:
     """The same photographs as features of a network that knew other cats and dogs by name."""
     return features(pets(seed))
-
-
-def human(column: str) -> Callable[[int], SampleSet]:
-    """CIFAR-10N: labels of human annotators, 4000 train images, 400 of each class."""
-
-    def sample(seed: int) -> SampleSet:
-        x, y, index = tasks.cifar10("train_cat_deer_dog", "train_other7")
-        rng = np.random.default_rng(seed)
-        some = np.concatenate([rng.choice(np.flatnonzero(y == c), 400, False) for c in range(10)])
-        given = np.load(tasks.folder() / "label_noise" / "cifar10n.npz")[column][index[some]]
-        names = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
-        return SampleSet(
-            x[some],
-            given.astype(np.int64),
-            index[some],
-            class_names=names,
-            kind="image",
-            true_y=y[some],
-            name=f"CIFAR-10N {column}",
-        )
-
-    return sample
 
 
 def judged(name: str, images: Callable[[], tuple[np.ndarray, ...]]) -> Callable[[int], SampleSet]:
@@ -115,12 +90,6 @@ FIGURES = {
 }
 # name → (samples, network, kind and rate of the noise or None where people made it, seeds)
 CASES: dict[str, tuple] = {
-    "digits 30% pair": (digits, "mlp", ("pair", 0.3), 5),
-    "digits 10% uniform": (digits, "mlp", ("uniform", 0.1), 5),
-    "mnist 30% pair": (idx("mnist", 4000), "mlp", ("pair", 0.3), 3),
-    "mnist 10% uniform": (idx("mnist", 4000), "mlp", ("uniform", 0.1), 3),
-    "fashion 30% pair": (idx("fashion_mnist", 4000), "mlp", ("pair", 0.3), 3),
-    "fashion 10% uniform": (idx("fashion_mnist", 4000), "mlp", ("uniform", 0.1), 3),
     "4 vs 9 30% pair": (idx("mnist", 1000, classes=(4, 9)), "mlp:width=1024", ("pair", 0.3), 3),
     "4 vs 9 10% uniform": (
         idx("mnist", 1000, classes=(4, 9)),
@@ -132,8 +101,6 @@ CASES: dict[str, tuple] = {
     "cats vs dogs 10% uniform": (pets, "cnn", ("uniform", 0.1), 3),
     "cats vs dogs features 30% pair": (known_pets, "mlp:width=1024", ("pair", 0.3), 3),
     "cats vs dogs features 10% uniform": (known_pets, "mlp:width=1024", ("uniform", 0.1), 3),
-    "cifar10n worse": (human("worse_label"), "mlp", None, 3),
-    "cifar10n aggregate": (human("aggre_label"), "mlp", None, 3),
     "mnist test errors": (
         judged("mnist", lambda: tasks.idx_images("mnist", "test")),
         "mlp",
