@@ -100,7 +100,7 @@ def text(name: str, features: str, n: int, work: Path, seed: int) -> SampleSet:
         whole = sample_set(held["features"], held["y"], name, "text", shown=held["texts"])
         return drawn(whole, n, seed)
     words, y = texts(name)
-    whole = sample_set(np.empty((len(y), 1)), y, name, "text", shown=np.array(words))
+    whole = sample_set(np.zeros((len(y), 1)), y, name, "text", shown=np.array(words))
     some = drawn(whole, n, seed)
     weights = TfidfVectorizer(max_features=2000, sublinear_tf=True).fit_transform(list(some.texts))
     return replace(some, x=weights.toarray().astype(np.float32))
