@@ -9,8 +9,9 @@ from datassay.commands.run.advice import advice
 from datassay.commands.run.blocks import pairs, queries, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
+from datassay.commands.run.figures.labels import beyond, issue_figure, noise_figure
 from datassay.commands.run.figures.projection import projection_figure
-from datassay.commands.run.figures.samples import information_figure, issue_figure
+from datassay.commands.run.figures.samples import information_figure
 from datassay.commands.run.figures.subsets import FACTOR, stand_ins, subset_figure
 from datassay.commands.run.figures.training import (
     gain_figure,
@@ -20,6 +21,7 @@ from datassay.commands.run.figures.training import (
 )
 from datassay.commands.run.files import FILES
 from datassay.commands.run.findings import RANDOM, Findings
+from datassay.commands.run.labels import OVERLOOKED, expected_sentence, noise_sentence
 from datassay.commands.run.method import notes
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
@@ -55,7 +57,7 @@ def page(findings: Findings) -> Page:
         files=FILES,
         columns=findings.samples.columns,
         answer=(
-            f"{labels.headline}.",
+            f"{labels.headline}. {expected_sentence(findings)}",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
             *(f"{name}: {facts[name]}" for name in PROJECTION_FACTS if name in facts),
         ),
@@ -69,6 +71,8 @@ def _lead(findings: Findings) -> str:
         parts.append(count(len(findings.validation), "validation sample"))
     if samples.is_classification:
         parts.append(count(samples.n_classes, "class", "classes"))
+    elif findings.has_several_labels:
+        parts.append(f"{samples.y.shape[1]} labels each")
     else:
         parts.append("regression")
     return ", ".join(parts)
@@ -116,21 +120,36 @@ def _subsets(findings: Findings) -> tuple[Section, ...]:
 
 
 def _labels(findings: Findings) -> Section:
-    if findings.samples.is_classification:
+    if findings.issues.posterior is not None:
+        whole = "at least one label" if findings.has_several_labels else "the given label"
         rule = (
-            "The score is the largest other held-out output minus that of the given label, minus "
-            "0.25: above 0, a fit that never saw the sample clearly prefers another label."
+            f"How likely {whole} is wrong, by a fit that never saw the sample and by the noise "
+            "that explains the given labels best; above 50 % it is suspected."
         )
     else:
         rule = (
-            "The score is the modified z-score of the held-out residual minus 3.5: above 0, "
-            "the target is far from what a fit that never saw the sample predicts."
+            "The score is the modified z-score of the held-out residual minus 3.5. Suspected are "
+            "targets that are more likely wrong than right, their residuals too large for those "
+            "of the others."
         )
     truth = "The true labels are known here, so the colours show how right it is."
     if findings.samples.true_y is None:
         truth = "Which labels are really wrong is not known here."
-    drawing = Figure("issues", issue_figure(findings), "Histogram of label issue scores")
-    return Section("labels", "Label errors", "Label errors", (Text(f"{rule} {truth}"), drawing))
+    parts = [Text(f"{rule} {truth} {OVERLOOKED}")]
+    parts += [Figure("issues", issue_figure(findings), "Histogram of label issue scores")]
+    if outside := beyond(findings):
+        note = f"{count(outside, 'sample')} beyond the axis {'is' if outside == 1 else 'are'}"
+        parts += [Text(f"{note} counted in its outermost bars.", note=True)]
+    return Section("labels", "Label errors", "Label errors", (*parts, *_noise(findings)))
+
+
+def _noise(findings: Findings) -> tuple[Text | Figure, ...]:
+    sentence = noise_sentence(findings).strip()
+    drawing = noise_figure(findings)
+    if drawing is None:
+        return (Text(sentence),) if sentence else ()
+    text = "Found in the labels: how often a true class is given another label, in per cent"
+    return (Text(sentence), Figure("noise", drawing, text, title=f"{text}."))
 
 
 def _modes(findings: Findings) -> Section:

@@ -14,6 +14,7 @@ from datassay.score.attribution import check_top
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
 from datassay.score.information.average import FEWEST_DRAWS, check_memory
+from datassay.score.labels.noise import NOISES
 from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
@@ -51,6 +52,10 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
     check_device(settings.device)
+    if settings.label_noise not in NOISES:
+        raise SettingError(
+            f"label-noise must be one of {', '.join(NOISES)}; got {settings.label_noise!r}."
+        )
     _check_attribution(settings)
     if settings.rank_correlation is not None:
         check_correlation(settings.rank_correlation)
