@@ -117,8 +117,8 @@ def noise_sentence(findings: Findings) -> str:
     if told:
         shown = ", ".join(c.words for c in told[:MOST_TOLD])
         more = f", and {len(told) - MOST_TOLD} more such" if len(told) > MOST_TOLD else ""
-        what = "labels" if findings.has_several_labels else "the class"
-        return f" Wrong labels depend on {what}: {shown}{more}."
+        how = "are not spread evenly" if findings.has_several_labels else "depend on the class"
+        return f" Wrong labels {how}: {shown}{more}."
     share = float(np.mean([1 - np.diagonal(one.transition).mean() for one in noise]))
     if share < LEAST_SHARE:
         return ""

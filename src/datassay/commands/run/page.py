@@ -148,8 +148,10 @@ def _noise(findings: Findings) -> tuple[Text | Figure, ...]:
     drawing = noise_figure(findings)
     if drawing is None:
         return (Text(sentence),) if sentence else ()
-    text = "Found in the labels: how often a true class is given another label, in per cent"
-    return (Text(sentence), Figure("noise", drawing, text, title=f"{text}."))
+    text = "How often a true class is given another label, in per cent"
+    if findings.has_several_labels:
+        text = "How often a label is missing or given wrongly, in per cent"
+    return (Text(sentence), Figure("noise", drawing, text, title=text))
 
 
 def _modes(findings: Findings) -> Section:

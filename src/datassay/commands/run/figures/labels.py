@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
 FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
-CHANCES = (0.0001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.9999)
+CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
 MOST_CLASSES, MOST_WRITTEN, MOST_BARS = 30, 12, 20
 LONGEST_NAME = 16
 
@@ -55,9 +55,10 @@ def issue_figure(findings: Findings) -> Figure:
             x=0, y=1, yref="paper", yanchor="bottom", xanchor="left", text="suspected →",
             showarrow=False,
         )  # fmt: skip
-        ticks = [float(np.log(p / (1 - p))) for p in CHANCES]
-        texts = [f"{100 * p:g} %" for p in CHANCES]
-        figure.update_xaxes(tickvals=ticks, ticktext=texts)
+        chances = CHANCES + MORE_CHANCES * bool(edges[-1] - edges[0] < FARTHEST_ODDS)
+        ticks = [float(np.log(p / (1 - p))) for p in chances]
+        texts = [f"{100 * p:g} %" for p in chances]
+        figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
     figure.update_layout(barmode="stack")
     return figure
 
@@ -113,10 +114,9 @@ def _heat_map(findings: Findings) -> Figure:
         )  # fmt: skip
     if len(names) <= MOST_WRITTEN:
         for c, g in np.argwhere(share >= 0.5):
-            colour = QUIET if c == g else "#ffffff" if share[c, g] > 0.6 * top else INK
             figure.add_annotation(
                 x=g, y=c, text=f"{share[c, g]:.0f}", showarrow=False,
-                font={"color": colour, "size": 11},
+                font={"color": QUIET if c == g else INK, "size": 11},
             )  # fmt: skip
     style(figure, "given label", "true class")
     ticks = {"tickvals": list(range(len(names))), "ticktext": names, "ticks": ""}
