@@ -26,7 +26,7 @@ class Confusion:
 
     Attributes:
         true: name of the true class; of several labels the label's own.
-        given: name of the class that is given; of several labels whether it is given or missing.
+        given: name of the class that is given; of several labels whether it is missing or not due.
         share: of that class's samples.
         words: the same as a clause.
     """
@@ -138,7 +138,7 @@ def confusions(findings: Findings) -> list[Confusion]:
 def _of_label(j: int, noise: LabelNoise) -> list[Confusion]:
     name, extra, missing = f"label {j}", *(float(noise.transition[c, 1 - c]) for c in (0, 1))
     return [
-        Confusion(name, "given wrongly", extra,
+        Confusion(name, "given where it should not be", extra,
                   f"{name} is given to {rough_percent(extra)} of the samples without it"),
         Confusion(name, "missing", missing,
                   f"{name} is missing from {rough_percent(missing)} of the samples with it"),

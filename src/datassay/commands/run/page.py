@@ -9,7 +9,7 @@ from datassay.commands.run.advice import advice
 from datassay.commands.run.blocks import pairs, queries, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
-from datassay.commands.run.figures.labels import beyond, issue_figure, noise_figure
+from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
 from datassay.commands.run.figures.projection import projection_figure
 from datassay.commands.run.figures.samples import information_figure
 from datassay.commands.run.figures.subsets import FACTOR, stand_ins, subset_figure
@@ -21,11 +21,13 @@ from datassay.commands.run.figures.training import (
 )
 from datassay.commands.run.files import FILES
 from datassay.commands.run.findings import RANDOM, Findings
-from datassay.commands.run.labels import OVERLOOKED, expected_sentence, noise_sentence
+from datassay.commands.run.labels import OVERLOOKED, confusions, expected_sentence, noise_sentence
 from datassay.commands.run.method import notes
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, number, percent
+
+MOST_CONFUSIONS = 20
 
 
 def page(findings: Findings) -> Page:
@@ -143,15 +145,19 @@ def _labels(findings: Findings) -> Section:
     return Section("labels", "Label errors", "Label errors", (*parts, *_noise(findings)))
 
 
-def _noise(findings: Findings) -> tuple[Text | Figure, ...]:
+def _noise(findings: Findings) -> tuple[Text | Figure | Table, ...]:
     sentence = noise_sentence(findings).strip()
-    drawing = noise_figure(findings)
-    if drawing is None:
+    told, samples = confusions(findings), findings.samples
+    if not told:
         return (Text(sentence),) if sentence else ()
-    text = "How often a true class is given another label, in per cent"
+    if samples.is_classification and samples.n_classes <= MOST_DRAWN:
+        text = "How often a true class is given another label, in per cent"
+        return (Text(sentence), Figure("noise", noise_figure(findings), text, title=text))
+    columns = ("true class", "given label", "share of the class")
     if findings.has_several_labels:
-        text = "How often a label is missing or given wrongly, in per cent"
-    return (Text(sentence), Figure("noise", drawing, text, title=text))
+        columns = ("label", "what is wrong", "share")
+    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in told[:MOST_CONFUSIONS])
+    return (Text(sentence), Table("Label noise found", columns, rows))
 
 
 def _modes(findings: Findings) -> Section:

@@ -104,7 +104,8 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
 def _several(values: np.ndarray) -> str:
     """The labels that are given, of several."""
     given = [str(j) for j in np.flatnonzero(np.asarray(values) == 1)]
-    return shortened(f"labels {', '.join(given)}", 60) if given else "no label"
+    name = "label" if len(given) == 1 else "labels"
+    return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
 
 
 def _note(findings: Findings, n_shown: int) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import confusions
 from datassay.data.samples import wrong_labels
 from datassay.report.style import BLUE, GREY, INK, QUIET, RULE, VERMILION, plain, style
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 # Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
 FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
 CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
-MOST_CLASSES, MOST_WRITTEN, MOST_BARS = 30, 12, 20
+MOST_DRAWN, MOST_WRITTEN = 30, 12
 LONGEST_NAME = 16
 
 
@@ -83,21 +82,12 @@ def _edges(score: np.ndarray) -> tuple[np.ndarray, float]:
     return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1), width
 
 
-def noise_figure(findings: Findings) -> Figure | None:
-    """The noise that was found: P(given label | true class) in per cent.
+def noise_figure(findings: Findings) -> Figure:
+    """The noise that was found: P(given label | true class) in per cent, of few classes.
 
     Returns:
-        A heat map of few classes, bars of the largest confusions of many or of several labels;
-        None where wrong labels do not depend on the class.
+        A heat map: confusions in colour; what is right, on the diagonal, in grey.
     """
-    if not confusions(findings):
-        return None
-    is_small = findings.samples.is_classification and findings.samples.n_classes <= MOST_CLASSES
-    return _heat_map(findings) if is_small else _bars(findings)
-
-
-def _heat_map(findings: Findings) -> Figure:
-    """Confusions in colour; what is right, on the diagonal, in grey."""
     import plotly.graph_objects as go
 
     share = 100 * findings.issues.noise[0].transition
@@ -123,20 +113,4 @@ def _heat_map(findings: Findings) -> Figure:
     figure.update_xaxes(**ticks, automargin=True, showline=False)
     figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
     figure.update_layout(height=max(220, min(760, 140 + 32 * len(names))))
-    return figure
-
-
-def _bars(findings: Findings) -> Figure:
-    import plotly.graph_objects as go
-
-    most = confusions(findings)[:MOST_BARS]
-    names = [f"{plain(c.true, LONGEST_NAME)} → {plain(c.given, LONGEST_NAME)}" for c in most]
-    figure, places = go.Figure(), list(range(len(most)))
-    figure.add_bar(
-        x=[100 * c.share for c in most], y=places, orientation="h", customdata=names,
-        marker={"color": VERMILION}, hovertemplate="%{customdata}: %{x:.1f} %<extra></extra>",
-    )  # fmt: skip
-    style(figure, "share of the true class's samples, %", "")
-    figure.update_yaxes(tickvals=places, ticktext=names, autorange="reversed", showgrid=False)
-    figure.update_layout(height=max(220, 110 + 22 * len(most)), bargap=0.25)
     return figure

@@ -30,15 +30,6 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     Raises:
         SettingError: a setting is outside its rule.
     """
-    if settings.curve_seeds < 0:
-        raise SettingError(
-            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
-        )
-    if settings.curve_seeds > MOST_NETWORKS:
-        raise SettingError(
-            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
-            f"{settings.curve_seeds:,}."
-        )
     _check_retraining(settings)
     if settings.subsets and settings.subsets < FEWEST_DRAWS:
         raise SettingError(
@@ -90,6 +81,15 @@ def _check_attribution(settings: RunSettings) -> None:
 
 
 def _check_retraining(settings: RunSettings) -> None:
+    if settings.curve_seeds < 0:
+        raise SettingError(
+            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    if settings.curve_seeds > MOST_NETWORKS:
+        raise SettingError(
+            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
+            f"{settings.curve_seeds:,}."
+        )
     if settings.check and settings.check < FEWEST:
         raise SettingError(
             f"check must be at least {FEWEST} samples, or 0 for none; got {settings.check}."
