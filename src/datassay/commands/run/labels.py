@@ -15,8 +15,9 @@ TOP = 50  # Of more suspects the share that is wrong is also told for so many.
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_TOLD, MOST_KEPT, MOST_CLASSES = 3, 100, 50
 OVERLOOKED = (
-    "Errors that depend on the input itself, as when people mislabel hard samples, look like hard "
-    "samples: more labels are then wrong than stated."
+    "Errors that depend on the input itself, as when people mislabel hard samples, and errors "
+    "spread over many pairs of classes of a small set look like hard samples: more labels are then "
+    "wrong than stated, and the order of the list is the better guide."
 )
 
 
