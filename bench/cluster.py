@@ -57,7 +57,7 @@ def scores(given: dict, sets: tuple, engine, progress) -> tuple[str, dict[str, s
     found = {
         "information": (information.information,),
         "leave one out": (loo.held_out, loo.weight_change),
-        "label issues": (issues.score, issues.held_out, issues.weight),
+        "label issues": (issues.score, issues.held_out, issues.probability),
         "influence": (influence.mean, influence.variance, influence.kurtosis, influence.own),
     }
     digests = {k: hashlib.sha256(b"".join(a.tobytes() for a in v)) for k, v in found.items()}

@@ -219,10 +219,12 @@ def test_summarize_drops_suspects_before_anything_else():
     score = np.where(suspect, 1.0 + np.arange(40) / 40, -1.0)
     issues = LabelIssues(
         score=score,
+        probability=suspect.astype(float),
         suggested_label=np.zeros(40, dtype=int),
         is_issue=suspect,
+        posterior=None,
+        noise=(),
         held_out=np.zeros((40, 1)),
-        weight=np.ones(40),
         ridge=1.0,
         ids=lin.ids,
     )

@@ -42,7 +42,7 @@ def scores(lin):
     influence = linear_influence(lin, ridge=issues.ridge, n_partners=30)
     return (
         loo.held_out, loo.outputs, loo.prediction_change, loo.weight_change, issues.score,
-        issues.held_out, issues.weight, influence.mean, influence.variance, influence.kurtosis,
+        issues.held_out, issues.probability, influence.mean, influence.variance, influence.kurtosis,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from datassay.data.samples import SampleSet
 from datassay.score.attribution import Attribution, TopEffects
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.compare.baselines import Baselines
-from datassay.score.label_issues import LabelIssues
+from datassay.score.label_issues import LabelIssues, LabelNoise
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.sample_information import SampleInformation
 
@@ -59,16 +59,47 @@ def regression_samples():
 
 
 def simulated_issues(samples, rng):
-    n, k = len(samples), max(1, samples.n_classes)
-    score = rng.normal(-0.7, 0.25, n)
+    n = len(samples)
+    score = rng.normal(-4, 1.2, n)
     suggested = samples.y.copy()
     if samples.true_y is not None:
         wrong = samples.y != samples.true_y
-        score[wrong] = rng.normal(0.7, 0.35, wrong.sum())
+        score[wrong] = rng.normal(4, 1.5, wrong.sum())
         suggested[wrong] = samples.true_y[wrong]
+    return issues_of(samples, score, suggested)
+
+
+def issues_of(samples, score, suggested=None, noise=None, probability=None):
+    """Label issues with these log odds; wrong labels one of twenty, spread evenly."""
+    n, k, score = len(samples), max(1, samples.n_classes), np.asarray(score, float)
+    classes = samples.is_classification
+    if noise is None and classes:
+        noise = (LabelNoise("uniform", "one rate", even_noise(k), -0.002),)
     return LabelIssues(
-        score, suggested, score > 0, np.zeros((n, k)), np.ones(n), ridge=0.1, ids=samples.ids
+        score=score,
+        probability=1 / (1 + np.exp(-score)) if probability is None else probability,
+        suggested_label=samples.y if suggested is None else suggested,
+        is_issue=score > 0,
+        posterior=np.full((n, k), 1 / k) if classes else None,
+        noise=noise or (),
+        held_out=np.zeros((n, k)),
+        ridge=0.1,
+        ids=samples.ids,
     )
+
+
+def even_noise(k, rate=0.05):
+    """Any other class as often as any."""
+    transition = np.full((k, k), rate / max(1, k - 1))
+    np.fill_diagonal(transition, 1 - rate)
+    return transition
+
+
+def noisy_pair(k, rate=0.31):
+    """The first class is given as the second in this share of cases; no other is wrong."""
+    transition = np.eye(k)
+    transition[0, :2] = 1 - rate, rate
+    return LabelNoise("class", "one target a class", transition, 0.07)
 
 
 def simulated_learning_curve(rng):

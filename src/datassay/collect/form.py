@@ -147,15 +147,13 @@ def step_bytes(form: Form) -> dict[str, float]:
     basis += rows if rows <= PANEL_BYTES else 0.0  # the samples' rows, where they are kept whole
     samples = n // _rows_per_sample(form)
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
-    # A panel in its own precision, in the basis and back in float64 for the product with the fit.
-    judged = max(ridges + 2 * panel, 2.5 * matrix + 2.5 * panel)
     return {
         "collect": form.collect_bytes - (form.jacobian_bytes if form.products.in_store else 0.0),
         "decompose": collected
         + max(EIGEN_MATRICES * matrix, sums)
         + (0.5 if single else 1.0) * panel,
         "leave one out": basis + max(EIGEN_MATRICES * matrix, 2 * panel, removal_bytes(form)),
-        "label issues": basis + judged,
+        "label issues": basis + ridges + 2 * panel,
         "influence": basis + 2 * panel + 8.0 * min(samples, MOST_PARTNERS) * p,
     }
 
@@ -167,7 +165,7 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     samples = n // _rows_per_sample(form)
     own = 8.0 * samples**2
     # Rows of an output are averaged first, and that kernel is decomposed on its own.
-    judged = (EIGEN_MATRICES if form.outputs == "joint" else 3) * own
+    judged = EIGEN_MATRICES * own if form.outputs == "joint" else 2 * min(own, PANEL_BYTES)
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from datassay.report.wording import shortened
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,8 +21,7 @@ MAX_NAME = 28
 
 def plain(text: str, limit: int = MAX_NAME) -> str:
     """A user's text for plotly, which reads pseudo-HTML: cut, with &, < and > as entities."""
-    text = " ".join(text.split())
-    return html.escape(text if len(text) <= limit else text[: limit - 1] + "…", quote=False)
+    return html.escape(shortened(text, limit), quote=False)
 
 
 def style(figure: Figure, x_title: str, y_title: str) -> None:

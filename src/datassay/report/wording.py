@@ -30,6 +30,21 @@ def percent(share: float) -> str:
     return f"{hundredths:.0f} %" if whole else f"{hundredths:.1f} %"
 
 
+def rough_percent(share: float) -> str:
+    """An estimated share in whole per cent: "about 31 %", "over 99 %", "under 1 %"."""
+    if math.isnan(share):
+        return "n/a"
+    if not 0.01 <= share <= 0.99:
+        return "under 1 %" if share < 0.5 else "over 99 %"
+    return f"about {100 * share:.0f} %"
+
+
+def shortened(text: str, limit: int = 28) -> str:
+    """A user's text in one line, cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def score_change(difference: float, metric: str) -> str:
     """Size of a change: "0.8 points of accuracy", or in its own unit "0.012 of R²"."""
     if metric == "accuracy":

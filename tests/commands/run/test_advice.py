@@ -18,9 +18,8 @@ from datassay.commands.run.advice import (
 from datassay.commands.run.redundancy import redundancy
 from datassay.data.samples import SampleSet
 from datassay.report.wording import count, number, percent, score_change
-from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation
-from helpers.findings import make_findings, regression_samples
+from helpers.findings import issues_of, make_findings, regression_samples
 
 FRACTIONS = np.array([0.0, 0.1, 0.5])
 
@@ -30,8 +29,7 @@ def ten(score, true_y=None, information=None):
     y = np.array([0, 1] * 5)
     ids = np.array([f"s{i}" for i in range(10)])
     samples = SampleSet(np.zeros((10, 2)), y, ids, ("a", "b"), true_y=true_y)
-    score = np.asarray(score, float)
-    issues = LabelIssues(score, y, score > 0, np.zeros((10, 2)), np.ones(10), 0.1, ids)
+    issues = issues_of(samples, score)
     values = np.arange(10.0) if information is None else information
     return make_findings(
         samples, issues=issues, information=SampleInformation(values, ids, "functional", 1.0)
@@ -69,7 +67,7 @@ def test_precision_and_recall_where_the_truth_is_known():
 
 
 def test_no_suspicion_and_no_wrong_label():
-    told = label_advice(ten([-1] * 10, np.array([0, 1] * 5)))
+    told = label_advice(ten([-9] * 10, np.array([0, 1] * 5)))
     assert told.severity == "fine"
     assert "no given label differs" in told.sentence
     assert told.ids == ()

@@ -47,7 +47,8 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
     table = pq.read_table(tmp_path / "scores.parquet")
     assert table.column_names == [
         "id", "label", "class_name", "suggested_label", "is_issue", "label_issue_score",
-        "information", "prediction_change", "weight_change", "loss", "margin", "true_label",
+        "wrong_probability", "information", "prediction_change", "weight_change", "loss", "margin",
+        "true_label",
     ]  # fmt: skip
     samples, issues, class_names = found.samples, found.issues, np.array(found.samples.class_names)
     expected = {
@@ -57,6 +58,7 @@ def test_table_has_a_row_a_sample_and_names_for_classes(tmp_path):
         "suggested_label": class_names[issues.suggested_label],
         "is_issue": issues.is_issue,
         "label_issue_score": issues.score,
+        "wrong_probability": issues.probability,
         "information": found.information.information,
         "prediction_change": found.prediction_change,
         "weight_change": found.weight_change,
@@ -133,6 +135,11 @@ def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
     summary = strict_json(tmp_path / "summary.json")
     assert summary["counts"]["train"] == 500
     assert summary["counts"]["suspected_label_errors"] == found.issues.is_issue.sum()
+    labels = summary["labels"]
+    assert labels["expected_precision"] == pytest.approx(found.issues.expected_precision())
+    (noise,) = labels["noise"]
+    assert noise["form"] == "one rate" and noise["classes"] == list(found.samples.class_names)
+    np.testing.assert_allclose(noise["transition"], found.issues.noise[0].transition)
     wrong = (found.samples.y != found.samples.true_y).sum()
     assert summary["counts"]["known_label_errors"] == wrong
     curve, score = summary["removal_curve"], found.removal_curve.score

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from datassay.commands.run.blocks.gallery import chosen, gallery
-from datassay.commands.run.figures.samples import information_figure, issue_figure
+from datassay.commands.run.figures.labels import issue_figure
+from datassay.commands.run.figures.samples import information_figure
 from datassay.commands.run.figures.training import gain_figure, removal_figure
 from datassay.commands.run.page import page as run_page
 from datassay.data.samples import SampleSet
@@ -16,11 +17,11 @@ from datassay.report.drawing import draw
 from datassay.report.html import render, script_json
 from datassay.report.style import plain
 from datassay.report.wording import label_text
-from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import SampleInformation
 from helpers.findings import (
     EVIL,
     digit_samples,
+    issues_of,
     make_findings,
     regression_samples,
     row_samples,
@@ -160,9 +161,7 @@ def crowd(n_classes, n):
     names = tuple(f"c{i}" for i in range(n_classes))
     samples = SampleSet(np.zeros((n, 1)), y, np.arange(n), names)
     score = np.where(np.arange(n) < 100, 1.0 + np.arange(n), -1.0)
-    issues = LabelIssues(
-        score, y, score > 0, np.zeros((n, n_classes)), np.ones(n), 0.1, samples.ids
-    )
+    issues = issues_of(samples, score)
     scores = SampleInformation(np.arange(n) / n, samples.ids, "functional", 1.0)
     return make_findings(samples, issues=issues, information=scores)
 

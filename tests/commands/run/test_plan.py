@@ -193,7 +193,8 @@ def test_steps_hold_what_is_counted_by_hand():
     )
     held, matrix = step_bytes(form), 8 * 4096**2
     assert held["decompose"] == 1e9 + 4 * matrix + 2**27
-    assert held["label issues"] == 1e9 + 2 * matrix + 2.5 * matrix + 2.5 * 2**28
+    residuals = 8 * 2 * 33 * 60_000 * 10  # two offsets, 33 penalties
+    assert held["label issues"] == 1e9 + 2 * matrix + residuals + 2 * 2**28
     assert (
         step_bytes(replace(form, products=ProductSettings("float32", in_store=True)))[
             "label issues"

@@ -33,7 +33,7 @@ METHOD = (
     ),
     (
         "Votes",
-        "How many runs suspect a label, each by its own rule (its label issue score is above 0). "
+        "How many runs suspect a label, each by its own rule (more likely wrong than right). "
         "Samples that have different labels in different runs have none.",
     ),
 )

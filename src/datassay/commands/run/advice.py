@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import label_advice
 from datassay.commands.run.redundancy import Redundancy, redundancy
-from datassay.data.samples import wrong_labels
-from datassay.report.advice import N_CHECK_FIRST, Advice
+from datassay.report.advice import Advice
 from datassay.report.wording import count, number, percent, score_change
-from datassay.score.label_issues import FEWEST
 
 MAX_P = 0.01
 MIN_RATIO = 1.5
@@ -23,56 +22,6 @@ def advice(findings: Findings) -> tuple[Advice, ...]:
         *class_advice(findings),
         *contest_advice(findings),
     )
-
-
-def label_advice(findings: Findings) -> Advice:
-    """How many labels are suspect, which to check first, and how right that is where known."""
-    issues, n = findings.issues, len(findings.samples)
-    suspects = issues.suspects
-    truth = _truth_sentence(findings)
-    if n < FEWEST:
-        return Advice(
-            kind="label errors",
-            severity="look",
-            headline="Too few samples to suspect labels",
-            sentence=f"Suspicion needs at least {FEWEST} training samples; there are {n}." + truth,
-        )
-    if not len(suspects):
-        return Advice(
-            kind="label errors",
-            severity="fine",
-            headline="No suspected label errors",
-            sentence=f"No label issue score is above 0 among {count(n, 'sample')}." + truth,
-        )
-    top = np.argsort(-findings.information.information, kind="stable")[: min(100, max(5, n // 10))]
-    overlap = np.isin(top, suspects).sum()
-    return Advice(
-        kind="label errors",
-        severity="act",
-        headline=count(len(suspects), "suspected label error"),
-        sentence=(
-            f"A fit that never saw the sample contradicts {count(len(suspects), 'label')} of {n:,} "
-            f"({percent(len(suspects) / n)}). Of the {len(top)} most informative samples "
-            f"{overlap} {'is' if overlap == 1 else 'are'} suspected: wrong labels are "
-            f"informative too, so check before calling a sample valuable.{truth}"
-        ),
-        ids=tuple(str(i) for i in findings.samples.ids[suspects[:N_CHECK_FIRST]]),
-    )
-
-
-def _truth_sentence(findings: Findings) -> str:
-    wrong = wrong_labels(findings.samples)
-    if wrong is None:
-        return ""
-    suspect = findings.issues.is_issue
-    hits, n_wrong, n_suspect = int((wrong & suspect).sum()), int(wrong.sum()), int(suspect.sum())
-    if not n_wrong:
-        return " The true labels are known, and no given label differs from them."
-    recall = f"finds {hits:,} of the {n_wrong:,} wrong labels (recall {hits / n_wrong:.2f})"
-    if not n_suspect:
-        return f" The true labels are known: this {recall}."
-    right = f"{hits:,} of {n_suspect:,} suspicions are right (precision {hits / n_suspect:.2f})"
-    return f" The true labels are known: this {recall}, and {right}."
 
 
 def redundancy_advice(findings: Findings) -> Advice:

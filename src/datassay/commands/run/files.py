@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import label_facts
 from datassay.commands.run.redundancy import redundancy
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
@@ -39,6 +40,7 @@ def _summary(findings: Findings, page: Page) -> str:
     return standard_json({
         **page.head,
         "counts": _counts(findings),
+        "labels": label_facts(findings),
         "contests": [asdict(c) for c in findings.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},
         "whole_groups": {by: totals.to_table().to_pylist() for by, totals in whole.items()},

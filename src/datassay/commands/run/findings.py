@@ -97,6 +97,11 @@ class Findings:
     def __post_init__(self) -> None:
         check_aligned(self)
 
+    @property
+    def has_several_labels(self) -> bool:
+        """Whether each sample has several labels, each given or not."""
+        return not self.samples.is_classification and self.issues.posterior is not None
+
 
 def check_aligned(findings: Findings) -> None:
     """Refuse results that are not in the order of the samples they claim to describe.

@@ -133,7 +133,7 @@ def _scored(
         removed = removals_of(lin, settings, progress)
         loo = removed.leave_one_out
         information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-        issues = label_issues(lin, progress=progress)
+        issues = label_issues(lin, noise=settings.label_noise, progress=progress)
         return removed, information, issues, influence_of(lin, issues, settings.seed, progress)
 
 

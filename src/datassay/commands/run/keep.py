@@ -51,7 +51,8 @@ def keep_set(
     check_settings(settings, len(train))
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
-    issues = label_issues(lin, progress=progress) if wanted.drop_suspects else None
+    noise = settings.label_noise
+    issues = label_issues(lin, noise=noise, progress=progress) if wanted.drop_suspects else None
     keep = summarize(
         lin, wanted.fraction, iterative=wanted.iterative, issues=issues, progress=progress,
         **settings.dynamics_settings,

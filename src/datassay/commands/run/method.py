@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import OVERLOOKED
 from datassay.report.wording import number
 
 
@@ -41,10 +44,36 @@ def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
         ),
         (
             "Suspected label error",
-            "A label issue score above 0. It is a reason to look, not a proof: rare and ambiguous "
-            "samples are suspected too.",
+            _suspected(findings),
         ),
     )
+
+
+def _suspected(findings: Findings) -> str:
+    look = "It is a reason to look, not a proof: rare and ambiguous samples are suspected too."
+    if findings.issues.posterior is None:
+        return (
+            "A target that is more likely wrong than right: right ones deviate from their held-out "
+            "output as Student's t, wrong ones lie anywhere in the range of the targets. The label "
+            "issue score is the residual's modified z-score minus 3.5, another unit; without "
+            f"clear outliers no target is suspected. {look}"
+        )
+    whole = "any of the labels" if findings.has_several_labels else "the given label"
+    return (
+        f"The probability that {whole} is wrong is above 1/2; the label issue score is its log "
+        "odds, ln p/(1 − p). Held-out outputs are calibrated to probabilities together with the "
+        "noise that explains the given labels best, by maximum likelihood: one rate for all, or, "
+        f"where the Bayesian information criterion asks for it, rates that depend on the class."
+        f"{_evidence(findings)} {OVERLOOKED} {look}"
+    )
+
+
+def _evidence(findings: Findings) -> str:
+    noise = findings.issues.noise
+    if len(noise) != 1 or not isfinite(noise[0].gain):
+        return ""
+    gain = f"{number(noise[0].gain)} nats a sample".replace("-", "−")
+    return f" Here the latter gain {gain}, the price of their parameters taken off."
 
 
 def _effect(findings: Findings) -> str:

@@ -9,8 +9,9 @@ from datassay.commands.run.advice import advice
 from datassay.commands.run.blocks import pairs, queries, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
+from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
 from datassay.commands.run.figures.projection import projection_figure
-from datassay.commands.run.figures.samples import information_figure, issue_figure
+from datassay.commands.run.figures.samples import information_figure
 from datassay.commands.run.figures.subsets import FACTOR, stand_ins, subset_figure
 from datassay.commands.run.figures.training import (
     gain_figure,
@@ -20,10 +21,13 @@ from datassay.commands.run.figures.training import (
 )
 from datassay.commands.run.files import FILES
 from datassay.commands.run.findings import RANDOM, Findings
+from datassay.commands.run.labels import OVERLOOKED, confusions, expected_sentence, noise_sentence
 from datassay.commands.run.method import notes
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, number, percent
+
+MOST_CONFUSIONS = 20
 
 
 def page(findings: Findings) -> Page:
@@ -55,7 +59,7 @@ def page(findings: Findings) -> Page:
         files=FILES,
         columns=findings.samples.columns,
         answer=(
-            f"{labels.headline}.",
+            f"{labels.headline}. {expected_sentence(findings)}",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
             *(f"{name}: {facts[name]}" for name in PROJECTION_FACTS if name in facts),
         ),
@@ -69,6 +73,8 @@ def _lead(findings: Findings) -> str:
         parts.append(count(len(findings.validation), "validation sample"))
     if samples.is_classification:
         parts.append(count(samples.n_classes, "class", "classes"))
+    elif findings.has_several_labels:
+        parts.append(f"{samples.y.shape[1]} labels each")
     else:
         parts.append("regression")
     return ", ".join(parts)
@@ -116,21 +122,42 @@ def _subsets(findings: Findings) -> tuple[Section, ...]:
 
 
 def _labels(findings: Findings) -> Section:
-    if findings.samples.is_classification:
+    if findings.issues.posterior is not None:
+        whole = "at least one label" if findings.has_several_labels else "the given label"
         rule = (
-            "The score is the largest other held-out output minus that of the given label, minus "
-            "0.25: above 0, a fit that never saw the sample clearly prefers another label."
+            f"How likely {whole} is wrong, by a fit that never saw the sample and by the noise "
+            "that explains the given labels best; above 50 % it is suspected."
         )
     else:
         rule = (
-            "The score is the modified z-score of the held-out residual minus 3.5: above 0, "
-            "the target is far from what a fit that never saw the sample predicts."
+            "The score is the modified z-score of the held-out residual minus 3.5. Suspected are "
+            "targets that are more likely wrong than right, their residuals too large for those "
+            "of the others."
         )
     truth = "The true labels are known here, so the colours show how right it is."
     if findings.samples.true_y is None:
         truth = "Which labels are really wrong is not known here."
-    drawing = Figure("issues", issue_figure(findings), "Histogram of label issue scores")
-    return Section("labels", "Label errors", "Label errors", (Text(f"{rule} {truth}"), drawing))
+    parts = [Text(f"{rule} {truth} {OVERLOOKED}")]
+    parts += [Figure("issues", issue_figure(findings), "Histogram of label issue scores")]
+    if outside := beyond(findings):
+        note = f"{count(outside, 'sample')} beyond the axis {'is' if outside == 1 else 'are'}"
+        parts += [Text(f"{note} counted in its outermost bars.", note=True)]
+    return Section("labels", "Label errors", "Label errors", (*parts, *_noise(findings)))
+
+
+def _noise(findings: Findings) -> tuple[Text | Figure | Table, ...]:
+    sentence = noise_sentence(findings).strip()
+    told, samples = confusions(findings), findings.samples
+    if not told:
+        return (Text(sentence),) if sentence else ()
+    if samples.is_classification and samples.n_classes <= MOST_DRAWN:
+        text = "How often a true class is given another label, in per cent"
+        return (Text(sentence), Figure("noise", noise_figure(findings), text, title=text))
+    columns = ("true class", "given label", "share of the class")
+    if findings.has_several_labels:
+        columns = ("label", "what is wrong", "share")
+    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in told[:MOST_CONFUSIONS])
+    return (Text(sentence), Table("Label noise found", columns, rows))
 
 
 def _modes(findings: Findings) -> Section:

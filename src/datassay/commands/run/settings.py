@@ -38,6 +38,10 @@ class TrainingSettings:
     weight_decay: float = setting(Training.weight_decay, "Penalty towards the initial weights.")
     reduction: str = setting(Training.reduction, "sum or mean loss: what lr and decay refer to.")
     dynamics: str = setting(Training.dynamics, "flow, descent or converged.")
+    label_noise: str = setting(
+        "auto",
+        "Sought in the labels: as often in every class, uniform; depending on it, class; auto.",
+    )
     memory: float | None = setting(
         Collection.memory, "GB to stay within (default: what is free).", read=gigabytes
     )

@@ -13,7 +13,8 @@ def score_table(findings: Findings) -> pa.Table:
 
     Returns:
         One row a sample, in the samples' order. `label` is the class index or the target;
-        `class_name`, `suggested_label` and `true_label` are names where there are classes;
+        `class_name`, `suggested_label` and `true_label` are names where there are classes, lists
+        where there are several targets; `wrong_probability` is that of the given label;
         `average_information`, with its standard error, is beside random subsets, where asked for;
         `influence_*` are the moments of X(z, ·) over other samples, at the linearised ridge fit;
         `loss` and `margin` are there where networks were trained, `true_label` where it is known,
@@ -28,6 +29,7 @@ def score_table(findings: Findings) -> pa.Table:
         "suggested_label": labels(samples, issues.suggested_label),
         "is_issue": pa.array(issues.is_issue),
         "label_issue_score": pa.array(issues.score),
+        "wrong_probability": pa.array(issues.probability),
         "information": pa.array(findings.information.information),
         "prediction_change": pa.array(findings.prediction_change),
         "weight_change": pa.array(findings.weight_change),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import to_check
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw
 from datassay.report.gallery import sample_texts
 from datassay.report.page import Card, Gallery, View
-from datassay.report.wording import count, label_text, number
+from datassay.report.wording import count, label_text, number, rough_percent, shortened
 
 N_ISSUES = 60
 VIEWS = (
@@ -40,12 +41,12 @@ def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
     """Positions of the samples to show, at most 400, each with the views that show it.
 
     Returns:
-        The suspected label errors of highest score come first, then each class's most and least
-        informative sample, then each class's second ones, and so on, until the gallery is full. A
-        class's most and least informative samples never overlap.
+        The suspected label errors of highest score (see `to_check`) come first, then each class's
+        most and least informative sample, then each class's second ones, and so on, until the
+        gallery is full. A class's most and least informative samples never overlap.
     """
     information = findings.information.information
-    suspects = findings.issues.suspects[:N_ISSUES]
+    suspects = to_check(findings)[:N_ISSUES]
     views = {int(i): ["issues"] for i in suspects}
     for position, view in _by_rank(findings):
         if position in views:
@@ -75,24 +76,36 @@ def _by_rank(findings: Findings) -> list[tuple[int, str]]:
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
     information, score = float(findings.information.information[i]), float(issues.score[i])
+    chance = rough_percent(float(issues.probability[i])).removeprefix("about ")
     texts = sample_texts(samples, i)
-    suggested = label_text(samples.class_names, issues.suggested_label[i])
     suspect = bool(issues.is_issue[i])
+    if findings.has_several_labels:
+        texts |= {"label": _several(samples.y[i]), "truth": ""}
+        suggested, fit = _several(issues.suggested_label[i]), ()
+    else:
+        suggested = label_text(samples.class_names, issues.suggested_label[i])
+        fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
     differs = suggested != texts["label"] and (samples.is_classification or suspect)
-    fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
     return Card(
         **texts,
         drawing=drawing,
         suggested=suggested if differs else "",
         figures=(
             (f"{number(information)} nats", "information"),
-            (f"issue {score:.2f}".replace("-", "−"), "label issue score"),
+            (f"{chance} likely wrong", "label issue"),
             *fit,
         ),
         verdict="suspect label" if suspect else "",
         views=views,
-        keys={"information": information, "score": score},
+        keys={"information": information, "score": float(np.nan_to_num(score))},
     )
+
+
+def _several(values: np.ndarray) -> str:
+    """The labels that are given, of several."""
+    given = [str(j) for j in np.flatnonzero(np.asarray(values) == 1)]
+    name = "label" if len(given) == 1 else "labels"
+    return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
 
 
 def _note(findings: Findings, n_shown: int) -> str:
@@ -100,6 +113,8 @@ def _note(findings: Findings, n_shown: int) -> str:
     scope = "of each class" if findings.samples.is_classification else "of all"
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here: the most and least informative"
     if not n_issues:
-        return f"{drawn} {scope}. No label is suspected."
+        first = len(to_check(findings))
+        less = f" The {first} most suspect are there all the same." if first else ""
+        return f"{drawn} {scope}. No label is suspected.{less}"
     which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
     return f"{drawn} {scope}, and {which} suspected label errors."

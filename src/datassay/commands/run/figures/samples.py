@@ -1,4 +1,4 @@
-"""Figures of the samples' own scores: information and label issues."""
+"""Figures of the samples' information."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import wrong_labels
-from datassay.report.style import BLUE, CLASS_COLOURS, GREY, INK, VERMILION, decades, plain, style
+from datassay.report.style import BLUE, CLASS_COLOURS, VERMILION, decades, plain, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -130,36 +130,3 @@ def _class_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
         rest = ~np.isin(samples.y, classes)
         groups.append((f"{samples.n_classes - len(classes)} other classes", rest))
     return groups
-
-
-def issue_figure(findings: Findings) -> Figure:
-    """Histogram of label issue scores with the cut-off, split by truth where it is known."""
-    import plotly.graph_objects as go
-
-    score, wrong = findings.issues.score, wrong_labels(findings.samples)
-    if wrong is None:
-        groups = [("not suspected", score <= 0, GREY), ("suspected", score > 0, VERMILION)]
-    else:
-        groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
-    low, high = _range(score)
-    # An edge at 0, so that no bar straddles the cut-off.
-    width = (high - low) / 50
-    edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
-    figure = go.Figure()
-    for name, inside, colour in groups:
-        figure.add_bar(
-            x=(edges[1:] + edges[:-1]) / 2,
-            y=np.histogram(score[inside], edges)[0],
-            width=width,
-            name=name,
-            marker={"color": colour, "line": {"width": 0}},
-            hovertemplate="%{y} samples near %{x:.2f}<extra>%{fullData.name}</extra>",
-        )
-    figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
-    figure.add_annotation(
-        x=0, y=1, yref="paper", yanchor="bottom", xanchor="left", text="suspected →",
-        showarrow=False,
-    )  # fmt: skip
-    style(figure, "label issue score (suspected above 0)", "samples")
-    figure.update_layout(barmode="stack")
-    return figure

@@ -14,6 +14,7 @@ from datassay.score.attribution import check_top
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
 from datassay.score.information.average import FEWEST_DRAWS, check_memory
+from datassay.score.labels.noise import NOISES
 from datassay.score.linear.dynamics import check_dynamics
 from datassay.score.linear.outcome import OUTCOMES
 from datassay.score.sample_information import check_smoothing
@@ -29,15 +30,6 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     Raises:
         SettingError: a setting is outside its rule.
     """
-    if settings.curve_seeds < 0:
-        raise SettingError(
-            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
-        )
-    if settings.curve_seeds > MOST_NETWORKS:
-        raise SettingError(
-            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
-            f"{settings.curve_seeds:,}."
-        )
     _check_retraining(settings)
     if settings.subsets and settings.subsets < FEWEST_DRAWS:
         raise SettingError(
@@ -51,6 +43,10 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
     check_smoothing(settings.smoothing, settings.sigma, settings.batch_size)
     check_top(settings.top)
     check_device(settings.device)
+    if settings.label_noise not in NOISES:
+        raise SettingError(
+            f"label-noise must be one of {', '.join(NOISES)}; got {settings.label_noise!r}."
+        )
     _check_attribution(settings)
     if settings.rank_correlation is not None:
         check_correlation(settings.rank_correlation)
@@ -85,6 +81,15 @@ def _check_attribution(settings: RunSettings) -> None:
 
 
 def _check_retraining(settings: RunSettings) -> None:
+    if settings.curve_seeds < 0:
+        raise SettingError(
+            f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
+        )
+    if settings.curve_seeds > MOST_NETWORKS:
+        raise SettingError(
+            f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "
+            f"{settings.curve_seeds:,}."
+        )
     if settings.check and settings.check < FEWEST:
         raise SettingError(
             f"check must be at least {FEWEST} samples, or 0 for none; got {settings.check}."

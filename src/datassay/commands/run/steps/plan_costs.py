@@ -39,6 +39,9 @@ SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
 FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
 # Of one projected value of one output, gathered from two factors and added up.
 GATHER_SECONDS = 3.5e-9
+# The search for the label noise: evaluations of a likelihood, and what each takes, however few
+# samples, and of each sample and class.
+EVALUATIONS, EVALUATION_SECONDS, EVALUATION_VALUE_SECONDS = 1000, 1e-3, 2.5e-8
 # Of one pair of samples: the passes over its influence that give the moments.
 PAIR_SECONDS = 1.4e-7
 # Of one effect: its share of the search for the largest, and of the outputs it is read from.
@@ -101,7 +104,7 @@ def plan_steps(
         _collect_step(form, work, n + m, rates),
         *_store_step(form, settings.store),
         *_engine_step(settings.engine),
-        *_score_steps(form, n, m, rates, at_start),
+        *_score_steps(form, n, m, rates, at_start, train.n_classes),
         *_several_step(form, train, m, rates["float64"]),
         *_subset_step(form, n, m, rates, settings),
         *_training_step(form, work, train, settings, rates["float32"]),
@@ -175,7 +178,7 @@ def _comparison_step(
     alone = replace(settings, attribution="none")
     steps = [
         _collect_step(exact, work, 2 * n, rate),
-        *_score_steps(exact, n, len(few_val), rate, alone),
+        *_score_steps(exact, n, len(few_val), rate, alone, train.n_classes),
     ]
     seconds = sum(step.seconds for step in steps)
     if form.projection is not None:
@@ -205,7 +208,7 @@ def _engine_step(engine: str) -> list[PlanStep]:
 
 
 def _score_steps(
-    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings
+    form: Form, n: int, m: int, rates: dict[str, float], settings: RunSettings, classes: int = 0
 ) -> list[PlanStep]:
     p, b, dual = form.eigenproblem, form.n_rows // n, form.representation == "kernel"
     rate = rates["float64"]
@@ -228,7 +231,7 @@ def _score_steps(
     return [
         decompose,
         *_removal_steps(form, n, m, (rate, fast), settings),
-        _label_step(form, n, rate, fast),
+        _label_step(form, n, rate, fast, classes),
         PlanStep(
             "influence",
             partners,
@@ -272,19 +275,25 @@ def _removal_steps(
     return [leave, *_attribution_step(n, m, columns * b, effects, settings.top, rate)]
 
 
-def _label_step(form: Form, n: int, rate: float, fast: float) -> PlanStep:
+def _label_step(form: Form, n: int, rate: float, fast: float, classes: int) -> PlanStep:
     p, b = form.eigenproblem, form.n_rows // n
     columns, held = form.n_outputs // b, step_bytes(form)["label issues"]
+    # Two offsets a penalty, and one more fit, to the probable labels.
+    fits = 2.0 * len(RIDGES) + 4.0
+    search = EVALUATIONS * (classes > 0) * 6.0 * n * classes**2
+    seconds = search / rate
+    if classes:
+        seconds += EVALUATIONS * (EVALUATION_SECONDS + EVALUATION_VALUE_SECONDS * n * classes)
     if form.representation == "features" and (b == 1 or n > LARGEST_KERNEL):
-        # The rows, one more product of them, one triangular solve; a ridge fit a penalty.
-        products = (2.0 + SYMMETRIC_WORK + 1.0) * n * b * p**2
-        fits = 2.0 * len(RIDGES) * n * b * p * (b + 2 * columns)
+        rows = 2 * 2.0 * n * b * p**2  # read twice
+        fits *= n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
-        seconds = products / fast + fits / (LABEL_SHARE * rate)
-        return PlanStep("label issues", detail, held, products + fits, seconds)
-    labels = EIGEN_WORK * n**3 * (b > 1) + n**3 + 4.0 * len(RIDGES) * n * n * columns * b
+        seconds += rows / fast + fits / (LABEL_SHARE * rate)
+        return PlanStep("label issues", detail, held, rows + fits + search, seconds)
+    fits = EIGEN_WORK * n**3 * (b > 1) + fits * n * n * columns * b
     detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
-    return PlanStep("label issues", detail, held, labels, labels / (LABEL_SHARE * rate))
+    seconds += fits / (LABEL_SHARE * rate)
+    return PlanStep("label issues", detail, held, fits + search, seconds)
 
 
 def _attribution_step(

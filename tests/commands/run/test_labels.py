@@ -1,0 +1,158 @@
+"""What a run says of its labels, on numbers that can be checked by hand."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.commands.run.advice import label_advice
+from datassay.commands.run.blocks.gallery import chosen, gallery
+from datassay.commands.run.figures.labels import beyond, issue_figure, noise_figure
+from datassay.commands.run.job import run
+from datassay.commands.run.labels import confusions, expected_sentence, label_facts, noise_sentence
+from datassay.commands.run.page import page as run_page
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.table import score_table
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.report.html import render
+from datassay.report.page import Figure, Row, Table
+from datassay.report.wording import rough_percent
+from datassay.score.label_issues import LabelNoise
+from helpers.findings import (
+    EVIL,
+    even_noise,
+    issues_of,
+    make_findings,
+    noisy_pair,
+    regression_samples,
+)
+
+
+def of_classes(k, score, noise=None, n=200):
+    y = (np.arange(n) % k).astype(np.int64)
+    names = (EVIL, *(f"c{i}" for i in range(1, k)))
+    samples = SampleSet(np.zeros((n, 1)), y, np.arange(n), names)
+    return make_findings(samples, issues=issues_of(samples, np.resize(score, n), noise=noise))
+
+
+def several_labels(n=60, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 8))
+    y = (x[:, :k] > 0).astype(float)
+    y[:6, 1] = 1 - y[:6, 1]
+    return SampleSet(x, y, np.arange(n), name="several labels")
+
+
+def test_the_share_that_is_wrong_is_told_of_all_suspects_and_of_the_first():
+    found = of_classes(2, np.r_[np.full(50, 8.0), np.full(50, np.log(4)), np.full(100, -8.0)])
+    expected = 0.5 * 1 / (1 + np.exp(-8)) + 0.5 * 0.8
+    assert found.issues.expected_precision() == pytest.approx(expected)
+    assert expected_sentence(found) == (
+        "Of these about 90 % are expected to be wrong, of the 50 most suspect over 99 %."
+    )
+    assert expected_sentence(found) in label_advice(found).sentence
+    assert run_page(found).answer[0] == f"100 suspected label errors. {expected_sentence(found)}"
+
+
+def test_where_none_is_suspected_those_expected_and_the_first_to_look_at_are_told():
+    found = of_classes(2, np.linspace(-6, -2, 200))
+    told, n = label_advice(found), found.issues.probability.sum()
+    assert told.headline == "No suspected label errors" and told.severity == "look"
+    assert f"Still about {n:.0f} of them are expected to be wrong" in told.sentence
+    assert told.ids == tuple(str(i) for i in range(199, 189, -1))
+    assert {i for i, seen in chosen(found).items() if "issues" in seen} == set(range(190, 200))
+    assert "The 10 most suspect are there all the same." in gallery(found).note
+    calm = label_advice(of_classes(2, np.full(200, -9.0)))
+    assert calm.severity == "fine" and not calm.ids and "expected" not in calm.sentence
+
+
+def test_noise_reads_as_a_sentence():
+    even = LabelNoise("uniform", "one rate", even_noise(3, 0.09), -0.01)
+    assert noise_sentence(of_classes(3, -3.0, (even,))) == (
+        " Wrong labels are spread evenly (about 9 % of labels)."
+    )
+    found = of_classes(3, -3.0, (noisy_pair(3),))
+    sentence = f" Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
+    assert noise_sentence(found) == f"{sentence} cases."
+    rates = LabelNoise("class", "one rate a class", even_noise(3, 0.2), 0.03)
+    assert "“c1” is given as another class in about 20 % of cases" in noise_sentence(
+        of_classes(3, -3.0, (rates,))
+    )
+    none = LabelNoise("uniform", "one rate", even_noise(3, 0.001), -0.01)
+    assert noise_sentence(of_classes(3, -3.0, (none,))) == ""
+
+
+@pytest.mark.parametrize("k", [2, 30, 31, 80])
+def test_the_noise_is_drawn_and_written_where_it_depends_on_the_class(k):
+    found = of_classes(k, -3.0, (noisy_pair(k),))
+    section = {s.anchor: s for s in run_page(found).sections}["labels"]
+    assert isinstance(section.blocks[-1], Figure if k <= 30 else Table)
+    if k <= 30:
+        figure = noise_figure(found)
+        assert figure.data[0].z[0, 1] == 31 and "<script>" not in figure.to_json()
+    else:
+        assert section.blocks[-1].rows == (Row(EVIL, ("c1", "31 %")),)
+    assert [(c.given, c.share) for c in confusions(found)] == [("c1", 0.31)]
+    (noise,) = label_facts(found)["noise"]
+    assert ("transition" in noise) == (k <= 50)
+    assert label_facts(found)["confusions"] == [{"true": EVIL, "given": "c1", "share": 0.31}]
+    assert EVIL not in render(run_page(found))
+    assert "figure-noise" not in render(run_page(of_classes(k, -3.0)))
+
+
+def test_the_histogram_counts_what_lies_beyond_its_axis():
+    found = of_classes(2, np.r_[-np.inf, np.full(197, -2.0), 40.0, np.inf])
+    drawn = issue_figure(found)
+    assert sum(np.sum(t.y) for t in drawn.data) == 200 and beyond(found) == 3
+    assert "3 samples beyond the axis are counted" in render(run_page(found))
+    samples = regression_samples()
+    probability = np.where(np.arange(442) == 7, 0.9, 0.0)
+    issues = issues_of(samples, np.full(442, 1.0), probability=probability)
+    found = make_findings(samples, issues=replace(issues, is_issue=probability > 0.5))
+    counts = {t.name: np.sum(t.y) for t in issue_figure(found).data}
+    assert counts == {"not suspected": 441, "suspected": 1}  # though every score is above 0
+    assert noise_sentence(found) == "" and not confusions(found)
+
+
+def test_cards_say_how_likely_the_label_is_wrong():
+    found = of_classes(2, np.r_[np.log(9), np.full(199, -9.0)])
+    texts = {card.id: card.figures[1][0] for card in gallery(found).cards}
+    assert texts.pop("0") == "90 % likely wrong"
+    assert set(texts.values()) == {"under 1 % likely wrong"}
+
+
+def test_shares_are_rounded():
+    told = [rough_percent(p) for p in (0.0, 0.004, 0.312, 0.99, 0.9999, float("nan"))]
+    assert told == ["under 1 %", "under 1 %", "about 31 %", "about 99 %", "over 99 %", "n/a"]
+
+
+def test_several_labels_a_sample():
+    samples = several_labels()
+    found = run(samples, samples, RunSettings(model="linear", curve_seeds=0, attribution="none"))
+    assert found.has_several_labels and len(found.issues.noise) == 3
+    seen = run_page(found)
+    assert "3 labels each" in seen.lead and "at least one label" in render(seen)
+    for card in gallery(found).cards:
+        given = np.flatnonzero(samples.y[int(card.id)])
+        assert re.findall(r"\d+", card.label) == [str(j) for j in given]
+        assert card.verdict or not card.suggested
+    table = score_table(found)
+    assert table["suggested_label"].to_pylist() == found.issues.suggested_label.tolist()
+    tied = LabelNoise("class", "full", np.array([[0.96, 0.04], [0.2, 0.8]]), 0.1)
+    known = replace(found, issues=replace(found.issues, noise=(tied,) * 3))
+    sentence = noise_sentence(known)
+    assert "label 0 is missing from about 20 % of the samples with it" in sentence
+    assert "given where it should not be" in render(run_page(known))
+    assert [c.share for c in confusions(known)] == [0.2] * 3 + [0.04] * 3
+
+
+def test_the_noise_that_is_sought_can_be_told():
+    train, val = da.load("wine")
+    settings = RunSettings(model="linear", curve_seeds=0, attribution="none")
+    (noise,) = run(train, val, replace(settings, label_noise="class")).issues.noise
+    assert noise.kind == "class"
+    with pytest.raises(SettingError, match="label-noise must be one of auto, uniform, class; got"):
+        run(train, val, replace(settings, label_noise="pairs"))
