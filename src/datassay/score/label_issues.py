@@ -14,7 +14,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.labels.noise import NOISES, Explained, Noise, explain
+from datassay.score.labels.noise import NOISES, Explained, explain
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
 
@@ -39,7 +39,7 @@ class LabelNoise:
             information criteria, over n); −inf where it was not tried.
     """
 
-    kind: Noise
+    kind: str
     form: str
     transition: Float[np.ndarray, "k k"]
     gain: float
@@ -164,7 +164,7 @@ def label_issues(
 
 
 def _of_classes(
-    fit: RidgeFit, labels: Int[Tensor, " n"], noise: Noise, progress: Progress
+    fit: RidgeFit, labels: Int[Tensor, " n"], noise: str, progress: Progress
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
 
@@ -189,7 +189,7 @@ def _of_classes(
     )
 
 
-def _of_several(fit: RidgeFit, noise: Noise, progress: Progress) -> LabelIssues:
+def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
     """Each of several labels as two classes; a sample is judged by its worst label."""
     labels = fit.lin.targets.long()
     again = fit.held_out_of
@@ -208,11 +208,11 @@ def _of_several(fit: RidgeFit, noise: Noise, progress: Progress) -> LabelIssues:
         for j in columns
     ]
     log_odds = torch.stack([found.log_odds for found in each], 1)
-    right = torch.sigmoid(-log_odds).prod(1)
-    score = (1 - right).log() - right.log()
+    all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
+    score = (-torch.expm1(all_right)).log() - all_right
     return LabelIssues(
         score=score.numpy(),
-        probability=(1 - right).numpy(),
+        probability=(-torch.expm1(all_right)).numpy(),
         suggested_label=torch.where(log_odds > 0, 1 - labels, labels).numpy(),
         is_issue=_flagged(score),
         posterior=torch.stack([found.posterior[:, 1].exp() for found in each], 1).numpy(),

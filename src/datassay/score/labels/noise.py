@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -22,8 +21,7 @@ from datassay.score.labels.likelihood import (
 )
 from datassay.score.labels.transitions import FormName
 
-Noise = Literal["auto", "uniform", "class"]
-NOISES = get_args(Noise)
+NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # the price of its parameters. Many classes: nats a sample, what a wrong calibration or noise that
 # depends on the input can imitate (at most 0.012 on digits, MNIST and a made census; class pairs
@@ -57,7 +55,7 @@ def explain(
     held_out: Float[Tensor, "n k"],
     judge: Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]],
     labels: Int[Tensor, " n"],
-    noise: Noise = "auto",
+    noise: str = "auto",
 ) -> Explained:
     """Find the noise, and what it says of each label after one more fit to the probable labels.
 
