@@ -156,7 +156,7 @@ def _of_classes(noise: LabelNoise, findings: Findings) -> list[Confusion]:
     told = []
     for c, given, share in each:
         quoted = given if given == "another class" else f"“{shortened(given)}”"
-        words = f"“{shortened(names[c])}” is given as {quoted} in {rough_percent(share)} of cases"
+        words = f"“{shortened(names[c])}” is given as {quoted} in {rough_percent(float(share))} of cases"
         told.append(Confusion(names[c], given, float(share), words))
     return told
 
