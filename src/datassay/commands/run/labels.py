@@ -149,15 +149,15 @@ def _of_label(j: int, noise: LabelNoise) -> list[Confusion]:
 def _of_classes(noise: LabelNoise, findings: Findings) -> list[Confusion]:
     names, transition = findings.samples.class_names, noise.transition
     if noise.form == "one rate a class":
-        each = [(c, "another class", 1 - transition[c, c]) for c in range(len(names))]
+        each = [(c, "another class", float(1 - transition[c, c])) for c in range(len(names))]
     else:
         pairs = np.argwhere((transition >= LEAST_SHARE) & ~np.eye(len(names), dtype=bool))
-        each = [(c, names[g], transition[c, g]) for c, g in pairs]
+        each = [(c, names[g], float(transition[c, g])) for c, g in pairs]
     told = []
     for c, given, share in each:
         quoted = given if given == "another class" else f"“{shortened(given)}”"
-        words = f"“{shortened(names[c])}” is given as {quoted} in {rough_percent(float(share))} of cases"
-        told.append(Confusion(names[c], given, float(share), words))
+        words = f"“{shortened(names[c])}” is given as {quoted} in {rough_percent(share)} of cases"
+        told.append(Confusion(names[c], given, share, words))
     return told
 
 
