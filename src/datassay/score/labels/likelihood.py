@@ -6,6 +6,7 @@ probabilities of the true class. Under the fit, P(true c | given y) ∝ p[c] T[c
 
 from __future__ import annotations
 
+from math import log
 from typing import Literal
 
 import torch
@@ -17,16 +18,16 @@ from datassay.score.labels.newton import derivatives, prior_derivatives
 from datassay.score.labels.transitions import Form
 
 Calibration = Literal["temperature", "intercepts", "matrix"]
-# Standard deviations of weak normal priors: of W and b, and of a. Held-out outputs lie near
-# [0, 1], so that a is about 10.
-MATRIX_SPREAD, SCALE_SPREAD = 3.0, 30.0
+# Weak normal priors: of W and b about 0, of log a about log 8, since held-out outputs lie near
+# [0, 1]. Without it a would be 0 where the inputs tell nothing of the labels, and so all scores.
+MATRIX_SPREAD, SCALE, SCALE_SPREAD = 3.0, 8.0, 3.0
 # Pseudo-counts of a Dirichlet prior of each row of T: of the right label, and of all labels.
-RIGHT_COUNT, OTHER_COUNT = 0.5, 1.0
+RIGHT_COUNT, OTHER_COUNT = 5.0, 1.0
 SCALES = (3.0, 8.0, 24.0)
 EM_ROUNDS = 30
 MOST_STEPS = 200
 # Newton's method to the last digits: steps, the gradient that is 0, operations of a Hessian.
-NEWTON_STEPS, SMALLEST_GRADIENT, MOST_WORK = 12, 1e-10, 1e11
+NEWTON_STEPS, SMALLEST_GRADIENT, MOST_WORK = 20, 1e-12, 1e11
 
 
 @result
@@ -168,9 +169,8 @@ def _objective(
     gradient, hessian = chain.T @ gradient, chain.T @ hessian @ chain
     # log a enters through its exponential, and has its own prior.
     hessian[0, 0] += gradient[0]
-    scale = (fit.scale / SCALE_SPREAD) ** 2
-    gradient[0] -= scale
-    hessian[0, 0] -= 2 * scale
+    gradient[0] -= log(fit.scale / SCALE) / SCALE_SPREAD**2
+    hessian[0, 0] -= SCALE_SPREAD**-2
     linear = torch.cat([fit.intercepts, fit.matrix.flatten()])[: _linear(fit, k)]
     gradient[1 : 1 + len(linear)] -= linear / MATRIX_SPREAD**2
     hessian.diagonal()[1 : 1 + len(linear)] -= MATRIX_SPREAD**-2
@@ -250,7 +250,7 @@ def _penalty(form: Form, free: dict[str, Tensor], log_t: Float[Tensor, "k k"]) -
     """−log of the priors."""
     k = len(log_t)
     spread = free["matrix"].square().sum() + free["intercepts"].square().sum()
-    scale = (free["log_scale"].exp() / SCALE_SPREAD).square()
+    scale = ((free["log_scale"] - log(SCALE)) / SCALE_SPREAD).square()
     counts = RIGHT_COUNT * log_t.diagonal().sum() + OTHER_COUNT / k * log_t.sum()
     return (spread / MATRIX_SPREAD**2 + scale) / 2 - counts * min(1.0, form.size / k)
 
