@@ -16,6 +16,7 @@ from torch import Tensor
 from datassay.results import result
 from datassay.score.labels.newton import derivatives, prior_derivatives
 from datassay.score.labels.transitions import Form
+from datassay.score.linear.panels import panels
 
 Calibration = Literal["temperature", "intercepts", "matrix"]
 # Weak normal priors: of W and b about 0, of log a about log 8, since held-out outputs lie near
@@ -26,8 +27,8 @@ RIGHT_COUNT, OTHER_COUNT = 5.0, 1.0
 SCALES = (3.0, 8.0, 24.0)
 EM_ROUNDS = 30
 MOST_STEPS = 200
-# Newton's method to the last digits: steps, the gradient that is 0, operations of a Hessian.
-NEWTON_STEPS, SMALLEST_GRADIENT, MOST_WORK = 20, 1e-12, 1e11
+# Newton's method to the last digits: steps, the gradient a sample that is 0, work of a Hessian.
+NEWTON_STEPS, SMALLEST_GRADIENT, MOST_WORK = 20, 1e-15, 1e11
 
 
 @result
@@ -120,7 +121,7 @@ def polished(
         return fit
     gradient, hessian = _objective(fit, outputs, labels)
     for _ in range(NEWTON_STEPS):
-        if float(gradient.abs().max()) < SMALLEST_GRADIENT:
+        if float(gradient.abs().max()) < SMALLEST_GRADIENT * n:
             break
         step, singular = torch.linalg.solve_ex(hessian, gradient)
         if singular:
@@ -160,7 +161,12 @@ def _objective(
     k = outputs.shape[1]
     inputs = torch.cat([outputs, torch.ones_like(outputs[:, :1])], 1)
     transition = fit.transition
-    gradient, hessian = derivatives(inputs, labels, fit.log_p, fit.log_posterior, transition)
+    gradient, hessian = 0.0, 0.0
+    for part in panels(len(inputs), inputs.shape[1] * k * k):  # sums over samples
+        some = (inputs[part], labels[part], fit.log_p[part], fit.log_posterior[part])
+        of_part = derivatives(*some, transition)
+        gradient, hessian = gradient + of_part[0], hessian + of_part[1]
+    assert isinstance(gradient, Tensor) and isinstance(hessian, Tensor)
     share = min(1.0, fit.form.size / k)
     prior = prior_derivatives(transition, share * RIGHT_COUNT, share * OTHER_COUNT)
     gradient[-k * k :] += prior[0]
