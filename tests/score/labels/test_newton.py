@@ -25,11 +25,6 @@ def problem(seed=0):
     return outputs, labels
 
 
-def start(rate=0.1):
-    transition = torch.full((K, K), rate / (K - 1), dtype=torch.float64)
-    return transition.fill_diagonal_(1 - rate)
-
-
 def test_gradient_and_hessian():
     outputs, labels = problem()
     inputs = torch.cat([outputs, torch.ones(N, 1).double()], 1)
@@ -63,7 +58,7 @@ def test_rounding_of_the_outputs_or_another_order_changes_no_digit_that_counts(f
     outputs, labels = problem()
 
     def fitted(outputs, labels):
-        fit = calibrate(outputs, labels, FORMS[form], calibration, start(), 8.0)
+        fit = calibrate(outputs, labels, FORMS[form], calibration, transitions.evenly(K, 0.1), 8.0)
         return polished(fit, outputs, labels)
 
     fit, order = fitted(outputs, labels), torch.randperm(N)

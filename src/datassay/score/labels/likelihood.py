@@ -15,7 +15,7 @@ from torch import Tensor
 
 from datassay.results import result
 from datassay.score.labels.newton import derivatives, prior_derivatives
-from datassay.score.labels.transitions import Form
+from datassay.score.labels.transitions import Form, evenly
 from datassay.score.linear.panels import panels
 
 Calibration = Literal["temperature", "intercepts", "matrix"]
@@ -24,8 +24,8 @@ Calibration = Literal["temperature", "intercepts", "matrix"]
 MATRIX_SPREAD, SCALE, SCALE_SPREAD = 3.0, 8.0, 3.0
 # Pseudo-counts of a Dirichlet prior of each row of T: of the right label, and of all labels.
 RIGHT_COUNT, OTHER_COUNT = 5.0, 1.0
-SCALES = (3.0, 8.0, 24.0)
-EM_ROUNDS = 30
+# Where EM starts, and its rounds.
+SCALES, FIRST_RATE, EM_ROUNDS = (3.0, 8.0, 24.0), 0.1, 30
 MOST_STEPS = 200
 # Newton's method to the last digits: steps, the gradient a sample that is 0, work of a Hessian.
 NEWTON_STEPS, SMALLEST_GRADIENT, MOST_WORK = 20, 1e-15, 1e11
@@ -88,7 +88,10 @@ def calibrate(
     used += [free["matrix"]] * (calibration == "matrix")
     for parameter in used:
         parameter.requires_grad_(True)
-    optimizer = minimizer(used)
+    optimizer = torch.optim.LBFGS(
+        used, max_iter=MOST_STEPS, line_search_fn="strong_wolfe", history_size=20,
+        tolerance_change=1e-9, tolerance_grad=1e-6,
+    )  # fmt: skip
 
     def loss() -> Tensor:
         optimizer.zero_grad()
@@ -99,7 +102,7 @@ def calibrate(
         return value
 
     optimizer.step(loss)  # pyright: ignore[reportArgumentType]
-    return _calibrated(outputs, labels, form, calibration, free)
+    return _fit_of(outputs, labels, form, calibration, free)
 
 
 def polished(
@@ -134,7 +137,7 @@ def polished(
     return fit
 
 
-def _calibrated(
+def _fit_of(
     outputs: Tensor, labels: Tensor, form: Form, calibration: Calibration, free: dict[str, Tensor]
 ) -> Calibrated:
     free = {name: value.detach() for name, value in free.items()}
@@ -213,22 +216,7 @@ def _moved(
         "matrix": fit.matrix - linear[k:].reshape(k, k),
         "intercepts": fit.intercepts - linear[:k],
     }
-    return _calibrated(outputs, labels, fit.form, fit.calibration, free)
-
-
-def minimizer(parameters: list[Tensor]) -> torch.optim.LBFGS:
-    """L-BFGS with a line search, run to convergence by one step.
-
-    Args:
-        parameters: to change in place.
-
-    Returns:
-        The optimizer.
-    """
-    return torch.optim.LBFGS(
-        parameters, max_iter=MOST_STEPS, line_search_fn="strong_wolfe", history_size=20,
-        tolerance_change=1e-9, tolerance_grad=1e-6,
-    )  # fmt: skip
+    return _fit_of(outputs, labels, fit.form, fit.calibration, free)
 
 
 def _start(form: Form, transition: Tensor, start: Calibrated | float, k: int) -> dict[str, Tensor]:
@@ -279,8 +267,7 @@ def first_guess(
     best, found = -torch.inf, (SCALES[0], torch.eye(k, dtype=torch.float64))
     for scale in SCALES:
         p = torch.softmax(scale * outputs, 1)
-        transition = torch.full((k, k), 0.1 / max(1, k - 1), dtype=torch.float64)
-        transition.fill_diagonal_(0.9)
+        transition = evenly(k, FIRST_RATE)
         likelihood = -torch.inf
         for _ in range(EM_ROUNDS):
             joint = p * transition.T[labels]

@@ -26,6 +26,7 @@ NOISES = ("auto", "uniform", "class")
 # depends on the input can imitate (at most 0.012 on digits, MNIST and a made census; class pairs
 # give 0.02 on). Two classes, whose calibration misses less: nats in all.
 LEAST_GAIN, LEAST_NATS = 0.015, 5.0
+MILD = 0.05  # share of wrong labels that fits start from
 LINE_STEPS, LONGEST_STEP = 60, 1.0
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
@@ -75,15 +76,17 @@ def explain(
     n, k = held_out.shape
     scale, transition = first_guess(held_out, labels)
     one_rate = transitions.one_rate(k)
-    simple = calibrate(held_out, labels, one_rate, "temperature", _mild(transition), scale)
-    spread = _calibrated(held_out, labels, simple)
-    best = rich = min(spread, key=_criterion)
+    simple = calibrate(
+        held_out, labels, one_rate, "temperature", transitions.evenly(k, MILD), scale
+    )
+    calibrated = _calibrated(held_out, labels, simple)
+    best = rich = min(calibrated, key=_criterion)
     gain = -torch.inf
     if noise != "uniform":
         # Where a matrix pays, it may be because it imitates the noise: try both.
         structured = [
             fit
-            for start in (spread if rich is spread[-1] else spread[:1])
+            for start in (calibrated if rich is calibrated[-1] else calibrated[:1])
             for fit in _structured(held_out, labels, start, transition, scale)
         ]
         found = min(structured, key=_criterion)
@@ -138,13 +141,6 @@ def _as_probable(
     return columns @ torch.stack([line[0].clamp_min(WEAK), line[1]])
 
 
-def _mild(transition: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
-    """5 % of labels wrong, spread evenly."""
-    k = len(transition)
-    mild = torch.full((k, k), 0.05 / max(1, k - 1), dtype=torch.float64)
-    return mild.fill_diagonal_(0.95)
-
-
 def _calibrated(outputs: Tensor, labels: Tensor, simple: Calibrated) -> list[Calibrated]:
     """One rate under the richer calibrations: intercepts and, beyond two classes, a matrix."""
     fit = calibrate(outputs, labels, simple.form, "intercepts", simple.transition, simple)
@@ -162,7 +158,7 @@ def _structured(
 ) -> list[Calibrated]:
     """The forms that depend on the class; "full" only where it could pay for its parameters."""
     n, k = outputs.shape
-    mild, calibration = _mild(transition), start.calibration
+    mild, calibration = transitions.evenly(k, MILD), start.calibration
     fits: list[Calibrated] = []
     starts: list[tuple[Tensor, Calibrated | float]] = [(transition, scale)]
     # No likelihood is above 0: this is the most that a form can gain.

@@ -65,6 +65,12 @@ class Form:
         return (sums / self.ties[tied].bincount(minlength=self.size)).log()
 
 
+def evenly(k: int, rate: float) -> Float[Tensor, "k k"]:
+    """T of one rate of wrong labels, spread evenly."""
+    spread = torch.full((k, k), rate / max(1, k - 1), dtype=torch.float64)
+    return spread.fill_diagonal_(1 - rate)
+
+
 def one_rate(k: int) -> Form:
     """Wrong labels spread evenly, as often in each class: 1 parameter."""
     return Form("one rate", _off_diagonal(k, torch.zeros(k, k, dtype=torch.int64)))
