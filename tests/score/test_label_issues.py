@@ -203,6 +203,9 @@ def test_bad_settings():
         SettingError, match=r"noise must be one of auto, uniform, class; got 'pairs'"
     ):
         label_issues(lin, noise="pairs")
+    of_numbers = linearization(phi, targets[:, :, :1] + 0.5, dual=True)
+    with pytest.raises(SettingError, match=r"these targets are numbers, and got 'class'"):
+        label_issues(of_numbers, noise="class")
 
 
 @pytest.mark.parametrize(

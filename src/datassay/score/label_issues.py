@@ -140,7 +140,7 @@ def label_issues(
     Raises:
         DataError: of several targets a sample most are 0 or 1, but not all.
         ModelError: the kernel is 0: the outputs depend on no weight.
-        SettingError: noise is none of these.
+        SettingError: noise is none of these, or of numbers not auto.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
@@ -156,6 +156,10 @@ def label_issues(
     if noise not in NOISES:
         raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     several = lin.labels is None and _is_several(lin.targets)
+    if noise != "auto" and lin.labels is None and not several:
+        raise SettingError(
+            f"noise is of labels; these targets are numbers, and got {noise!r}. Leave it out."
+        )
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
