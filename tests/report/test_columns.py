@@ -8,7 +8,7 @@ from datassay.report.page import Page
 
 COLUMNS = (
     Column("size", "number"),
-    Column("zip", "category", 3, "digits with leading zeros are a code"),
+    Column("zip", "category", 3, note="digits with leading zeros are a code"),
     Column("key", "ids"),
     Column("y", "target", 2),
 )
@@ -27,7 +27,7 @@ def test_the_line_counts_kinds_and_names_what_is_unusual():
 
 
 def test_many_columns_stay_one_short_line():
-    many = tuple(Column(f"c{i}", "number", None, "strings of numbers") for i in range(1000))
+    many = tuple(Column(f"c{i}", "number", note="strings of numbers") for i in range(1000))
     line = columns_line(many)
     assert line.startswith("1,000 numbers. c0: number") and line.endswith("997 more with a note")
     assert len(line) < 200
@@ -46,5 +46,7 @@ def test_page_terminal_and_summary_carry_them():
         "name": "zip",
         "read_as": "category",
         "n_values": 3,
+        "missing": 0,
+        "treatment": "",
         "note": "digits with leading zeros are a code",
     }

@@ -171,6 +171,7 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         source=None if part.source is None else _origins(part.source),
         name=source.name,
         columns=source.columns,
+        rows=part.rows,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 
 from datassay.data.strings import Texts, check_writable
 from datassay.errors import DataError
@@ -22,16 +23,36 @@ class Column:
 
     Attributes:
         name: of the column; of a folder, what was found there.
-        read_as: "number", "boolean", "vector", "category", "text", "target", "ids", "source" or
-            "left out".
+        read_as: "number", "boolean", "date", "vector", "category", "text", "target", "ids",
+            "source" or "left out".
         n_values: distinct values of a category, classes of a target; None of the others.
-        note: what is not as usual; may be empty.
+        missing: how many of its values are missing.
+        treatment: what became of it in x, in words; may be empty.
+        note: why it was left out, or what is not as usual; may be empty.
     """
 
     name: str
     read_as: str
     n_values: int | None = None
+    missing: int = 0
+    treatment: str = ""
     note: str = ""
+
+
+@runtime_checkable
+class Preparation(Protocol):
+    """The treatment of a table's columns, fitted: what gives x for new rows."""
+
+    def transform(self, frame: Any, /) -> np.ndarray:
+        """The model's input for new rows.
+
+        Args:
+            frame: a data frame with the columns that were used, of any library.
+
+        Returns:
+            x, [n, features].
+        """
+        ...
 
 
 @runtime_checkable
@@ -91,6 +112,11 @@ class SampleSet:
             there is wrong here too.
         columns: how each column of a table was read, in the table's order; what was left out of a
             folder; empty for arrays.
+        rows: [n] rows of the user's own columns as they came, missing values and columns left out
+            by our rules included; target, ids and source are not among them. None of what is no
+            table.
+        preparation: the fitted treatment that gives x for new rows; None of what is no table.
+        warnings: what the reader must know of the data before trusting a figure.
     """
 
     x: np.ndarray
@@ -107,6 +133,9 @@ class SampleSet:
     name: str = "data"
     split_off: bool = False
     columns: tuple[Column, ...] = ()
+    rows: pa.Table | None = None
+    preparation: Preparation | None = None
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_samples(self)
@@ -140,7 +169,13 @@ class SampleSet:
             images=None if self.images is None else self.images[indices],
             true_y=None if self.true_y is None else self.true_y[indices],
             source=None if self.source is None else self.source[indices],
+            rows=None if self.rows is None else _taken(self.rows, indices),
         )
+
+
+def _taken(rows: pa.Table, indices: np.ndarray) -> pa.Table:
+    places = np.arange(len(rows))[indices]
+    return rows.take(pa.array(places))
 
 
 def check_samples(samples: SampleSet) -> None:
@@ -155,7 +190,7 @@ def check_samples(samples: SampleSet) -> None:
     """
     n = len(samples.x)
     columns = (("y", samples.y), ("ids", samples.ids), ("texts", samples.texts))
-    columns += (("images", samples.images),)
+    columns += (("images", samples.images), ("rows", samples.rows))
     for name, column in (*columns, ("true_y", samples.true_y), ("source", samples.source)):
         if column is not None and len(column) != n:
             raise DataError(f"{name} must have one entry a sample; got {len(column)} for {n}.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
 from datassay.data.samples import Column, Images, Kind
 from datassay.data.strings import Texts
@@ -50,6 +51,7 @@ class Part:
         texts: [n] strings beside the numbers in x; None where there are none.
         source: [n] names of where each sample came from; None where that is unknown.
         images: [n] files, x then [n, 0]; None where x holds all there is.
+        rows: [n] rows of a table's own columns, as they came; None of what is no table.
     """
 
     x: np.ndarray
@@ -58,6 +60,7 @@ class Part:
     texts: Texts | None = None
     source: np.ndarray | None = None
     images: Images | None = None
+    rows: pa.Table | None = None
 
 
 @result

@@ -82,7 +82,7 @@ def _note(passed: Sequence[str]) -> tuple[Column, ...]:
         return ()
     shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
     text = f"{len(passed):,} files or folders that are no images: {shown}"
-    return (Column("beside the images", "left out", None, text),)
+    return (Column("beside the images", "left out", note=text),)
 
 
 def _part(folder: Path, root: Path, passed: list[str]) -> Part:

@@ -102,10 +102,11 @@ def table_source(
         if column not in left_out
     }
     _refuse(list(read.values()), name)
-    del table  # what is text is in `read` alone from here on
+    rows = table.select([n for n in names if n not in roles and n not in left_out])
+    del table
     pa.default_memory_pool().release_unused()
     columns = tuple(
-        Column(n, "left out", None, "row labels of pandas") if n in left_out else read[n].column
+        Column(n, "left out", note="row labels of pandas") if n in left_out else read[n].column
         for n in names
     )
     x, feature_names, texts = features([read.pop(n) for n in list(read) if n not in roles])
@@ -116,6 +117,7 @@ def table_source(
         None if ids is None else _plain(read[ids]),
         texts,
         None if source is None else _plain(read[source]),
+        rows=rows,
     )
     return Source(Path(name).stem, train, feature_names=feature_names, columns=columns)
 
