@@ -10,7 +10,7 @@ import datassay
 
 ROOT = Path(datassay.__file__).parent
 STEPS = [
-    *("errors", "progress", "results", "machine", "face", "setting"),
+    *("errors", "progress", "saving", "results", "machine", "face", "setting"),
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lab"),
 ]

@@ -2,11 +2,95 @@
 
 from __future__ import annotations
 
+import html
+import os
 from dataclasses import dataclass, fields
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
+
+import pyarrow as pa
+
+from datassay.errors import SettingError
 
 T = TypeVar("T")
 LONGEST = 60  # characters of one value
+MOST_SHOWN = 10  # rows of a table in a notebook
+
+
+class Tabular:
+    """A result with a table: also as a pandas frame, in a file, and shown in a notebook."""
+
+    __slots__ = ()
+
+    def to_table(self) -> pa.Table:
+        """The result as an Arrow table; each class says what its rows are."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame.
+
+        Returns:
+            Its index is the id where the table's first column is that; so it joins the user's
+            frame, `frame.join(result.to_pandas())`.
+
+        Raises:
+            SettingError: pandas is not installed.
+        """
+        table = self.to_table()
+        try:
+            frame = table.to_pandas()
+        except ImportError as error:
+            raise SettingError(
+                "to_pandas needs pandas, which is not installed; run pip install pandas. "
+                "to_table() gives an Arrow table without it."
+            ) from error
+        return frame.set_index("id") if table.column_names[:1] == ["id"] else frame
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to one Parquet file, whole or not at all.
+
+        Its table is the one that any reader of Parquet sees. What is no column is beside it as
+        JSON; nothing is pickled.
+
+        Args:
+            path: of the file; only an earlier saved result is replaced.
+
+        Raises:
+            SettingError: the result holds a network, or the file cannot be written.
+        """
+        from datassay.saving import write_result  # takes pyarrow and torch: only where needed
+
+        write_result(self, path)
+
+    @classmethod
+    def load(cls: type[T], path: str | os.PathLike[str]) -> T:
+        """Read what `save` wrote.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            A result with the same values.
+
+        Raises:
+            DataError: no saved result, of another class or version, or damaged.
+        """
+        from datassay.saving import read_result
+
+        return read_result(cls, path)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        table = self.to_table()
+        first = table.slice(0, MOST_SHOWN)
+        head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in first.column_names)
+        rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in first.to_pylist()]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        more = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
+        caption = f"{type(self).__name__}: {table.num_rows:,} rows{more}"
+        return (
+            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
@@ -63,3 +147,7 @@ def _value(value: object) -> str:
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def _cell(value: Any) -> str:
+    return html.escape(_cut(f"{value:.4g}" if isinstance(value, float) else str(value)))

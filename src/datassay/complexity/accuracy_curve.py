@@ -20,7 +20,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, part_of, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 
 STEP = "fit to growing parts of the data"
 # Default sizes: N_SIZES, from n / SPAN or FEWEST_A_CLASS samples per class, up to n.
@@ -28,7 +28,7 @@ N_SIZES, SPAN, FEWEST_A_CLASS = 8, 64, 4
 
 
 @result
-class AccuracyCurve:
+class AccuracyCurve(Tabular):
     """Errors of R fits at each of K sizes on m validation samples.
 
     Attributes:

@@ -14,7 +14,7 @@ from datassay.complexity.teacher_student import StudentRecipe, check_recipe
 from datassay.complexity.training_procedure import Teachers, student_losses
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 
 STEP = "sample complexity"
 
@@ -41,7 +41,7 @@ class Search(Recovery):
 
 
 @result
-class SampleComplexity:
+class SampleComplexity(Tabular):
     """Sample complexity of one network size.
 
     Attributes:

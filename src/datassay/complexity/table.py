@@ -20,7 +20,7 @@ from datassay.complexity.sample_complexity import (
 )
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 
 KEPT = (
     "n_opt",
@@ -33,7 +33,7 @@ KEPT = (
 
 
 @result
-class ComplexityTable:
+class ComplexityTable(Tabular):
     """Sample complexity of several network sizes.
 
     Attributes:

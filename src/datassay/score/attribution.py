@@ -15,7 +15,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
@@ -49,7 +49,7 @@ class TopEffects:
 
 
 @result
-class Attribution:
+class Attribution(Tabular):
     """Effect of every training sample on every query: its outcome with the sample minus without.
 
     Attributes:

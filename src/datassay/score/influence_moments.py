@@ -20,6 +20,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
+from datassay.results import Tabular
 from datassay.score.linear.panels import add_products
 from datassay.score.settings import Influence
 from datassay.score.variance.pair_influence import (
@@ -38,7 +39,7 @@ Gradients = Float[np.ndarray, "n p"] | Float[Tensor, "n p"]
 
 
 @dataclass(frozen=True, slots=True)
-class InfluenceMoments:
+class InfluenceMoments(Tabular):
     """Moments of X(z, z′) over unordered pairs of different samples.
 
     Attributes:

@@ -13,7 +13,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.labels.noise import NOISES, Explained, explain
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
@@ -46,7 +46,7 @@ class LabelNoise:
 
 
 @result
-class LabelIssues:
+class LabelIssues(Tabular):
     """How likely each given label is wrong, one row per sample.
 
     Attributes:

@@ -14,7 +14,7 @@ from datassay.collect.form import removal_chunk
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.linear.dynamics import Dynamics
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
@@ -34,7 +34,7 @@ MODE_COLUMNS = 16
 
 
 @result
-class LeaveOneOut:
+class LeaveOneOut(Tabular):
     """What training without each sample would have changed, one row per sample.
 
     Attributes:

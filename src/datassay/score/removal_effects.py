@@ -14,7 +14,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.settings import Influence
 from datassay.score.variance.adjoint import adjoint
@@ -26,7 +26,7 @@ ORDERS = ("fixed", "adjoint", "step", "retrain")
 
 
 @result
-class RemovalEffects:
+class RemovalEffects(Tabular):
     """δ(z) of every sample.
 
     Attributes:

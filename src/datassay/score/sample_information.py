@@ -12,7 +12,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.information.weights import (
     SteadyState,
     check_batch_size,
@@ -28,7 +28,7 @@ SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd")
 
 
 @result
-class SampleInformation:
+class SampleInformation(Tabular):
     """Information of each sample, one row per sample.
 
     Attributes:

@@ -26,7 +26,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.train.settings import Descent
 from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
@@ -38,7 +38,7 @@ STEP = "retrain without each sample"
 
 
 @result
-class Retrained:
+class Retrained(Tabular):
     """Measured changes when the network is trained without each of s samples.
 
     Attributes:

@@ -22,7 +22,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.convex import fit_convex
@@ -32,7 +32,7 @@ GATE_RESTARTS = 3
 
 
 @result
-class Partition:
+class Partition(Tabular):
     """Which block each sample belongs to.
 
     Attributes:

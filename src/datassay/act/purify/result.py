@@ -9,11 +9,11 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 from torch import nn
 
-from datassay.results import field_names, result
+from datassay.results import Tabular, field_names, result
 
 
 @result
-class PurificationTrace:
+class PurificationTrace(Tabular):
     """Measurements before the first step and after each one; s + 1 points.
 
     Attributes:
@@ -39,7 +39,7 @@ class PurificationTrace:
 
 
 @result
-class Purification:
+class Purification(Tabular):
     """The samples to keep, and how they were chosen.
 
     Attributes:

@@ -26,7 +26,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.train.training import Recipe, TrainedNetworks, train_networks, with_loss
 
 RANDOM = "random"
@@ -46,7 +46,7 @@ def usable_fractions(n_samples: int) -> list[float]:
 
 
 @result
-class RemovalCurve:
+class RemovalCurve(Tabular):
     """Validation score of retrained networks against the fraction of samples removed.
 
     Attributes:

@@ -10,14 +10,14 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
 from datassay.score.settings import Smoothing
 
 
 @result
-class KeepSet:
+class KeepSet(Tabular):
     """Which samples to keep.
 
     Attributes:

@@ -19,13 +19,13 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 
 STEP = "label points"
 
 
 @result
-class TaylorSample:
+class TaylorSample(Tabular):
     """The initial points and those added where the function changes most.
 
     Attributes:

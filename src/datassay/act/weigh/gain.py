@@ -17,7 +17,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.train.head_training import HeadRecipe
 from datassay.train.training import Recipe, TrainedNetworks, train_networks
 
@@ -29,7 +29,7 @@ FEWEST_UPDATES, MOST_UPDATES = 1500, 6000
 
 
 @result
-class WeightGain:
+class WeightGain(Tabular):
     """Validation scores of one training from S seeds under M weightings, the first uniform.
 
     Attributes:

@@ -16,14 +16,14 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import neighbor_variance
 from datassay.score.neighbors.search import nearest_neighbors
 from datassay.train.head_training import HeadRecipe
 
 
 @result
-class WeightingGrid:
+class WeightingGrid(Tabular):
     """The map of S0's Fig. 6 for one network's last layer.
 
     Attributes:

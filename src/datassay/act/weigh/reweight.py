@@ -19,13 +19,13 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.train.head import Head, split_head
 from datassay.train.head_training import HeadRecipe, TrainedHeads, mean_one, train_heads
 
 
 @result
-class Reweighted:
+class Reweighted(Tabular):
     """A network with its last layer retrained, and the weights it was retrained with.
 
     Attributes:

@@ -18,7 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.split import split_indices
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.train.head_training import HeadRecipe
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ WARM_UP = 2  # epochs before a trial may be cut
 
 
 @result
-class WeightSearch:
+class WeightSearch(Tabular):
     """The best pair, and every trial.
 
     Attributes:

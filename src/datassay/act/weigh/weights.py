@@ -14,12 +14,12 @@ from datassay.act.weigh.settings import Weighting
 from datassay.data.arguments import checks_arguments
 from datassay.data.arrays import to_numpy
 from datassay.errors import DataError, SettingError
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 
 
 @result
-class SampleWeights:
+class SampleWeights(Tabular):
     """A weight for each sample.
 
     Attributes:

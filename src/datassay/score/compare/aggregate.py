@@ -8,14 +8,14 @@ from jaxtyping import Float, Int, Shaped
 from scipy import stats
 
 from datassay.errors import SettingError
-from datassay.results import result
+from datassay.results import Tabular, result
 
 # Bootstrap samples held at once, as values.
 CHUNK_VALUES = 2**24
 
 
 @result
-class Aggregate:
+class Aggregate(Tabular):
     """A score summed up by label, one row per label, sorted by label.
 
     Attributes:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float, Shaped
 
-from datassay.results import result
+from datassay.results import Tabular, result
 
 
 @result
-class Baselines:
+class Baselines(Tabular):
     """Final training loss and margin of each sample, averaged over trained networks.
 
     Attributes:

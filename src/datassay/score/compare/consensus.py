@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from datassay.errors import DataError
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.compare.stability import Stability, stability
 
 FEWEST = 3
@@ -35,7 +35,7 @@ class RunScores:
 
 
 @result
-class Consensus:
+class Consensus(Tabular):
     """Scores of r runs on the c samples that all of them have.
 
     Attributes:

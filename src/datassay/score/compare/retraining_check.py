@@ -7,7 +7,7 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from datassay.errors import DataError
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.compare.projection_quality import correlation, rank_correlation
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.train.retrain import Retrained
@@ -17,7 +17,7 @@ RESAMPLES = 2000
 
 
 @result
-class RetrainingCheck:
+class RetrainingCheck(Tabular):
     """Changes by removing s samples: of the linearised network, and measured by retraining.
 
     Attributes:

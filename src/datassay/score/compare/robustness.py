@@ -13,7 +13,7 @@ from jaxtyping import Float
 from datassay.data.corrupt.images import add_noise, add_patches
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 
 STEP = "corrupt and predict"
 # The text of S3 names σ = 0.3 and A = 55 and 100; both ranges end well beyond.
@@ -24,7 +24,7 @@ Predictor = Callable[[np.ndarray], Any]
 
 
 @result
-class Robustness:
+class Robustness(Tabular):
     """Hits of each model at each level of a corruption.
 
     Attributes:

@@ -17,13 +17,13 @@ from datassay.collect.form import MOST_PARTNERS
 from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
 
 
 @result
-class SampleInfluence:
+class SampleInfluence(Tabular):
     """Moments of X(z, z′) over the partners z′ of each sample z, and over all pairs.
 
     Attributes:

@@ -12,7 +12,7 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.linear.training_run import training_run
 from datassay.score.sample_information import sample_information
 
@@ -22,7 +22,7 @@ FEWEST_DRAWS = 8
 
 
 @result
-class AverageInformation:
+class AverageInformation(Tabular):
     """Information of each sample given random subsets, one row per sample.
 
     Attributes:

@@ -11,7 +11,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.information.weights import INTERPOLATED, check_batch_size
 from datassay.score.linear.dynamics import Dynamics, filter_values
 from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
@@ -61,7 +61,7 @@ def _worst(eigenvalues: Float[Tensor, " p"]) -> float:
 
 
 @result
-class KlInformation:
+class KlInformation(Tabular):
     """KL divergence between SGD's weights with and without each sample, one row per sample.
 
     Attributes:

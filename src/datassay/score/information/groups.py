@@ -13,7 +13,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.information.group_removal import group_removals
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.settings import Smoothing
@@ -22,7 +22,7 @@ SMOOTHINGS = ("functional", "isotropic")
 
 
 @result
-class GroupInformation:
+class GroupInformation(Tabular):
     """Information that each group of samples gives, one row per group.
 
     Attributes:

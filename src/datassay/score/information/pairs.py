@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.information.groups import check_smoothing, informations
 from datassay.score.linear.training_run import training_run
 from datassay.score.settings import Queries, Smoothing
 
 
 @result
-class PairInformation:
+class PairInformation(Tabular):
     """Information of pairs of samples, one row per pair.
 
     Attributes:
