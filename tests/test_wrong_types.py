@@ -24,7 +24,7 @@ for call in {calls}:
 """
 NO_MODULE = "ModelError the model must be a torch.nn.Module; got a LogisticRegression."
 NO_SET = (
-    "DataError train must be a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs; got"
+    "DataError train must be a SampleSet, a pair (x, y), a data frame or a Dataset of pairs; got"
 )
 NO_LIST = "SettingError models must hold one network a seed; got one Sequential. Pass a list."
 CALLS = {

@@ -62,7 +62,7 @@ def test_what_is_a_number_a_path_or_not_ours_passes(values):
         (
             {"samples": np.zeros(3)},
             DataError,
-            "samples must be a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs or "
+            "samples must be a SampleSet, a pair (x, y), a data frame or a Dataset of pairs or "
             "None; got a ndarray. load(path), or load(frame, target=...), makes one of anything "
             "else.",
         ),

@@ -143,13 +143,13 @@ def test_ids_are_never_turned(tmp_path):
     assert set(train.ids) <= set(key)
 
 
-def test_row_labels_of_pandas_are_neither_target_nor_feature():
+def test_row_labels_of_pandas_are_ids():
     table = pa.table({"u": map_floats(), "y": LABELS, "key": [f"k{i}" for i in range(N)]})
     table = table.replace_schema_metadata({"pandas": '{"index_columns": ["key"]}'})
     train, _ = da.load(table)
     assert train.feature_names == ("u",) and train.class_names == ("no", "yes")
-    assert read_as(train)["key"] == ("left out", None)
-    assert da.load(table, ids="key")[0].ids[0].startswith("k")
+    assert read_as(train)["key"] == ("ids", None)
+    assert train.ids[0].startswith("k")
 
 
 class Mixed:

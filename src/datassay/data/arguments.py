@@ -34,7 +34,7 @@ MAKERS = {
     "LabelIssues": "label_issues(lin) makes one.",
     "SampleSet": "load(path), or load(frame, target=...), makes one of anything else.",
 }
-WORDS = {"SampleSet": "a SampleSet, a pair (x, y) of arrays or a Dataset of such pairs"}
+WORDS = {"SampleSet": "a SampleSet, a pair (x, y), a data frame or a Dataset of pairs"}
 
 
 def checks_arguments(function: F) -> F:

@@ -1,11 +1,14 @@
-"""Samples given as arrays, tensors or Datasets become a SampleSet; nothing is split off."""
+"""Samples given as frames, arrays, tensors or Datasets become a SampleSet; nothing is split off."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from datassay.data.arrays import read_arrays
+from datassay.data.arrays import read_arrays, to_numpy
 from datassay.data.assemble import one_set
+from datassay.data.files.frames import check_index, frame_table, plain_column, row_ids
+from datassay.data.files.tables import table_source
 from datassay.data.files.torch_dataset import is_dataset, read_datasets
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source
@@ -13,10 +16,11 @@ from datassay.errors import DataError
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """A source from arrays or Datasets.
+    """A source from frames, arrays or Datasets.
 
     Args:
-        data: (x, y) or (x, y, x_val, y_val), a Dataset of (x, y), or (train, val) Datasets.
+        data: (x, y) or (x, y, x_val, y_val), where x of a pair may be a data frame; a Dataset of
+            (x, y), or (train, val) Datasets.
         ids: [n], one for each training sample; None: the row number.
         source: [n], where each training sample came from; None: unknown.
 
@@ -26,6 +30,8 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     parts = list(data) if isinstance(data, tuple | list) else []
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
+    if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
+        return _of_frame(*parts, ids=ids, source=source)
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
     if isinstance(data, list) or is_dataset(data):
@@ -33,12 +39,46 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
     return None
 
 
+def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
+    """A source from a data frame and its targets; several targets a sample are arrays."""
+    table = frame_table(x)
+    if table is None:
+        return None
+    if ids is None:
+        check_index(table)
+    theirs = [getattr(part, "index", None) for part in (x, y)]
+    if all(hasattr(index, "nlevels") for index in theirs) and not theirs[0].equals(theirs[1]):  # pyright: ignore[reportOptionalMemberAccess]
+        raise DataError(
+            "x and y must have the same index, since it says which row is which; theirs differ. "
+            "Pass y.loc[x.index], or y.to_numpy() where the order is the same."
+        )
+    targets = to_numpy(y, "y") if hasattr(y, "detach") or getattr(y, "ndim", 1) > 1 else y
+    if getattr(targets, "ndim", 1) > 1:
+        if targets.shape[1] > 1:
+            table, labels = row_ids(table)
+            ids = table[labels].to_numpy() if ids is None and labels else ids
+            return read_arrays((x, targets), ids, source)
+        targets = targets[:, 0]
+    if len(y) != len(table):
+        raise DataError(f"y must have one entry a sample; got {len(y)} for {len(table)}.")
+    name = str(getattr(y, "name", None) or "target")
+    name = name if name not in table.column_names else f"{name} (target)"
+    table = table.append_column(name, plain_column(targets, name))
+    read = table_source(table, "data", name, None, None)
+    train = read.train
+    if ids is not None:
+        train = replace(train, ids=to_numpy(ids, "ids"))
+    if source is not None:
+        train = replace(train, source=to_numpy(source, "source"))
+    return replace(read, train=train)
+
+
 def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSet | None:
     """One sample set, of all the samples given.
 
     Args:
-        value: a SampleSet, which is handed back as it is; (x, y) arrays or tensors; or a Dataset of
-            (x, y).
+        value: a SampleSet, which is handed back as it is; (x, y), x a data frame or an array; a
+            data frame whose last column is the target; or a Dataset of (x, y).
         name: of the argument, for errors.
         like: the training samples, whose task and classes these follow; None: y says what they are,
             as in `load`.
@@ -62,6 +102,9 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
             f"{name} must be one pair (x, y); got {len(value)} values. Pass the validation part as "
             "a pair of its own."
         )
+    if (table := frame_table(value)) is not None:
+        check_index(table)
+        return one_set(table_source(table, name, None, None, None), like)
     source = read_in_memory(value)
     if source is None:
         return None

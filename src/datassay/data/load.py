@@ -9,7 +9,7 @@ from typing import Any, cast
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import Encode, plain, sample_sets
 from datassay.data.convert import read_in_memory
-from datassay.data.files.frames import frame_table
+from datassay.data.files.frames import check_index, frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
@@ -52,7 +52,8 @@ def load(
             (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
-            integers. None: row numbers, or the paths of image files.
+            integers. None: the index of a pandas frame that does more than count the rows, row
+            numbers, or the paths of image files.
         source: the column of a table that says where each row came from (no feature then); for
             arrays and Datasets [n] strings or integers. None: unknown.
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
@@ -91,6 +92,8 @@ def _read(data: Any, target: str | None, ids: Any, source: Any, task: Task | Non
     if isinstance(data, str | Path):
         return _read_named(data, target, ids, source, task)
     if (frame := frame_table(data)) is not None:
+        if ids is None:
+            check_index(frame)
         return table_source(frame, "data", target, ids, source, task)
     if target is not None or isinstance(ids, str) or isinstance(source, str):
         raise DataError(

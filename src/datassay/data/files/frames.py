@@ -1,4 +1,4 @@
-"""Data frames of pandas, polars and Arrow as Arrow tables."""
+"""Data frames of pandas, polars and Arrow as Arrow tables; the labels of their rows as ids."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from pyarrow.interchange import from_dataframe
 
 from datassay.errors import DataError
 
 # Where pandas keeps its nameless row labels.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
@@ -23,16 +26,26 @@ def frame_table(data: Any) -> pa.Table | None:
         data: maybe a data frame, by the Arrow or the data frame interchange protocol.
 
     Returns:
-        The table; None where it is no data frame.
+        The table; None where it is no data frame. The index of pandas is a column of it, marked as
+        `row_labels` finds it, unless it only counts the rows from 0.
 
     Raises:
         DataError: a column that is neither numbers, booleans nor strings, nor a mix of them.
     """
     if isinstance(data, pa.Table):
-        return data
+        return _without_views(data)
     if not hasattr(data, "columns"):
         return None
+    table = _read(data)
+    table = None if table is None else _without_views(table)
+    index = getattr(data, "index", None)
+    return table if table is None or not _is_index(index) else _with_index(table, index)
+
+
+def _read(data: Any) -> pa.Table | None:
     try:
+        if any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__):
+            return pa.Table.from_pandas(data, preserve_index=False)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
         return from_dataframe(data) if hasattr(data, "__dataframe__") else None
@@ -40,6 +53,111 @@ def frame_table(data: Any) -> pa.Table | None:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
     return _column_by_column(data)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Strings as Arrow can take rows of them; polars hands them on as views."""
+    if "string_view" not in str(table.schema.types):
+        return table
+    columns = [_without_view(column) for column in table.itercolumns()]
+    return pa.table(columns, names=table.column_names, metadata=table.schema.metadata)
+
+
+def _without_view(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if str(kind) == "string_view":
+        return column.cast(pa.large_string())
+    if pt.is_dictionary(kind) and str(kind.value_type) == "string_view":
+        words = (pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string()))
+                 for c in column.chunks)  # fmt: skip
+        return pa.chunked_array(words, pa.dictionary(kind.index_type, pa.large_string()))
+    return column
+
+
+def _is_index(index: Any) -> bool:
+    """Whether it is an index of pandas that does more than count the rows from 0."""
+    if not hasattr(index, "nlevels"):
+        return False
+    counts = [getattr(index, name, None) for name in ("start", "step")]
+    return counts != [0, 1]
+
+
+def _with_index(table: pa.Table, index: Any) -> pa.Table:
+    """The table with its row labels as one more column: whole numbers, else words."""
+    name = index.name if index.nlevels == 1 else None
+    if not isinstance(name, str) or not name or name in table.column_names:
+        name = INDEX if INDEX not in table.column_names else "__index_level_0__"
+    table = table.append_column(name, _labels(index))
+    marks = json.dumps({"index_columns": [name]})
+    return table.replace_schema_metadata({b"pandas": marks.encode()})
+
+
+def _labels(index: Any) -> pa.Array:
+    if getattr(index, "nlevels", 1) > 1:
+        return pa.array([", ".join(map(str, label)) for label in index], pa.large_string())
+    values = list(index)
+    if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
+        return pa.array(values, pa.int64())
+    return pa.array([str(v) for v in values], pa.large_string())
+
+
+def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
+    """What names the rows of a table: the row labels of pandas, where there are any.
+
+    Args:
+        table: of a file or a frame.
+
+    Returns:
+        The table, and the column that names its rows; None where they are to be numbered: there
+        are no labels, or they are no single column of distinct whole numbers or strings.
+    """
+    table = _with_range(table)
+    names = sorted(row_labels(table))
+    if len(names) != 1 or not _are_names(table[names[0]].type):
+        return table, None
+    labels = table[names[0]]
+    is_unique = not labels.null_count and len(pc.unique(labels)) == len(labels)  # type: ignore[attr-defined]
+    return table, names[0] if is_unique else None
+
+
+def check_index(table: pa.Table) -> None:
+    """Refuse the labels of a frame that repeat: results would join the wrong rows by them.
+
+    Args:
+        table: of `frame_table`.
+
+    Raises:
+        DataError: some label occurs more than once.
+    """
+    for name in row_labels(table):
+        counts = pc.value_counts(table[name]).to_pylist()  # type: ignore[attr-defined]
+        most = max(counts, key=lambda each: each["counts"], default={"counts": 0})
+        if most["counts"] > 1:
+            raise DataError(
+                "the index of a frame names its rows, so it must not repeat; "
+                f"{most['values']!r} occurs {most['counts']} times. Pass "
+                "frame.reset_index(drop=True), or name a column as ids."
+            )
+
+
+def _are_names(kind: pa.DataType) -> bool:
+    return pt.is_integer(kind) or pt.is_string(kind) or pt.is_large_string(kind)
+
+
+def _with_range(table: pa.Table) -> pa.Table:
+    """The table with row labels that its file only describes, such as those of rows 100 to 199."""
+    ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
+    ends = [ranges[0].get(k) for k in ("start", "stop", "step")] if len(ranges) == 1 else []
+    whole = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
+    if len(whole) != 3 or whole[2] == 0 or whole[::2] == [0, 1]:
+        return table
+    labels, name = range(*whole), ranges[0].get("name")
+    name = name if isinstance(name, str) and name not in table.column_names else INDEX
+    if len(labels) != table.num_rows or name in table.column_names:
+        return table
+    marks = json.dumps({"index_columns": [name]}).encode()
+    table = table.append_column(name, pa.array(np.arange(*whole)))
+    return table.replace_schema_metadata({b"pandas": marks})
 
 
 def row_labels(table: pa.Table) -> set[str]:
@@ -52,24 +170,42 @@ def row_labels(table: pa.Table) -> set[str]:
         Their names.
     """
     labels = {name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)}
+    marked = {i for i in _pandas_index(table) if isinstance(i, str)}
+    return labels | (marked & set(table.column_names))
+
+
+def _pandas_index(table: pa.Table) -> list[Any]:
+    """What pandas says of the row labels of a table that it wrote."""
     try:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
-        return labels | ({i for i in indices if isinstance(i, str)} & set(table.column_names))
     except (ValueError, LookupError, TypeError):
-        return labels
+        return []
+    return indices if isinstance(indices, list) else []
 
 
 def _column_by_column(data: Any) -> pa.Table:
     """A frame with columns of mixed Python objects, each value of those as its text."""
     names = [str(name) for name in data.columns]
-    columns = [_column(data[name], str(name)) for name in data.columns]
+    columns = [plain_column(data[name], str(name)) for name in data.columns]
     try:
         return pa.table(columns, names=names)
     except ValueError as error:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
 
 
-def _column(values: Any, name: str) -> pa.Array:
+def plain_column(values: Any, name: str) -> pa.Array:
+    """Values of any kind as a column, those of mixed kinds as their text.
+
+    Args:
+        values: [n].
+        name: of the column, for errors.
+
+    Returns:
+        [n]; what is missing is null.
+
+    Raises:
+        DataError: neither numbers, booleans nor strings.
+    """
     objects = np.asarray(values, dtype=object)
     if objects.ndim != 1:
         raise DataError(f"column names must differ; {name!r} occurs more than once. Rename it.")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from datassay.data.files.columns import ReadColumn, Role, read_column
 from datassay.data.files.delimited import read_delimited
-from datassay.data.files.frames import row_labels
+from datassay.data.files.frames import row_ids, row_labels
 from datassay.data.files.parquet import read_parquet
 from datassay.data.samples import Column
 from datassay.data.source import Part, Source, Task, check_fits, reading
@@ -34,8 +34,8 @@ def read_table(
     Args:
         path: .csv, .tsv or .parquet, the first two with a header line.
         target: the column to predict; None: the last one that is neither `ids` nor `source`.
-        ids: the column that names the rows (strings if any has leading zeros); None: they are
-            numbered from 0.
+        ids: the column that names the rows (strings if any has leading zeros); None: the row
+            labels of pandas where the file has them, else they are numbered from 0.
         source: the column that names where each row came from, which is no feature; None: there
             is none.
         task: what to predict; None: the target says.
@@ -72,7 +72,7 @@ def table_source(
     """A source from a table in memory.
 
     Args:
-        table: one row a sample; row labels of pandas are left out unless they are named.
+        table: one row a sample; the row labels of pandas are its ids, unless others are named.
         name: the file's path, or what to call the table.
         target: as for `read_table`, and so for the rest.
         ids: the column that names the rows.
@@ -85,6 +85,9 @@ def table_source(
     Raises:
         DataError: as `read_table`.
     """
+    table, labels = row_ids(table)
+    if ids is None and labels not in {target, source}:
+        ids = labels
     names = _names(table, name)
     if not table.num_rows:
         raise DataError(

@@ -1,0 +1,161 @@
+"""Frames: their index names the rows, so that results join the right ones."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import datassay as da
+from datassay.data.convert import as_samples
+from datassay.errors import DataError
+from datassay.score import SampleInformation
+
+N = 60
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "mark": np.arange(N) + 0.5,  # says which row a row is
+    "kind": RNG.choice(["u", "v"], N),
+    "y": RNG.choice(["no", "yes"], N),
+}
+
+
+@pytest.fixture
+def pd():
+    return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def frame(pd):
+    return pd.DataFrame(COLUMNS)
+
+
+def loaded(data, **settings):
+    """All samples as one result: each one's score is its mark."""
+    sets = [s for s in da.load(data, **settings) if s is not None]
+    scores = [SampleInformation(s.x[:, 0].astype(float), s.ids, "functional", 1.0) for s in sets]
+    return [s.to_pandas() for s in scores]
+
+
+def strings(frame):
+    return frame.set_axis([f"row {i}" for i in range(N)], axis=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f,
+        lambda f: f.drop(index=[0, 7, 9]),
+        lambda f: f.sample(frac=1, random_state=0),
+        lambda f: f.iloc[20:],
+        lambda f: f.iloc[::-1],
+        strings,
+        lambda f: strings(f).sample(frac=0.5, random_state=1),
+        lambda f: f.set_axis(f.index * 2 - 7, axis=0).rename_axis("key"),
+        lambda f: f.rename_axis("mark"),
+        lambda f: f.set_axis(f.index.astype("int8") * 2, axis=0).convert_dtypes(),
+    ],
+)
+def test_scores_join_the_rows_of_a_pandas_frame(pd, frame, change):
+    frame = change(frame)
+    for joined in (
+        pd.concat(loaded(frame, target="y")),
+        pd.concat(loaded((frame.drop(columns="y"), frame["y"]))),
+    ):
+        assert (frame.join(joined, how="inner")["information"] == frame["mark"]).all()
+        assert sorted(joined.index) == sorted(frame.index)
+
+
+def test_a_file_that_pandas_wrote_keeps_its_labels(frame, tmp_path):
+    for i, part in enumerate([frame.iloc[20:], frame.drop(index=3), strings(frame)]):
+        part.to_parquet(tmp_path / f"{i}.parquet")
+        parts = loaded(tmp_path / f"{i}.parquet", target="y")
+        assert {k for p in parts for k in p.index} == set(part.index)
+    doubled = frame.set_axis(np.arange(N) // 2, axis=0)
+    doubled.to_parquet(tmp_path / "doubled.parquet")
+    train, _ = da.load(tmp_path / "doubled.parquet", target="y")
+    assert set(train.ids) <= set(range(N))
+    assert {c.name: c.read_as for c in train.columns}["__index_level_0__"] == "left out"
+
+
+def test_a_range_in_a_file_need_not_be_true():
+    table = pa.table({"u": COLUMNS["mark"], "y": COLUMNS["y"]})
+    for stop, step in ((10**30, 1), (10**12, 1), (5, 0), ("9", 1), (N, 2)):
+        index = {"index_columns": [{"kind": "range", "start": 1, "stop": stop, "step": step}]}
+        train, _ = da.load(table.replace_schema_metadata({"pandas": json.dumps(index)}))
+        assert train.ids.max() < N
+
+
+def test_several_levels_and_dates_name_rows_by_their_words(pd, frame):
+    levels = pd.MultiIndex.from_product([["a", "b"], range(N // 2)])
+    assert da.load(frame.set_axis(levels, axis=0))[0].ids[0].startswith(("a, ", "b, "))
+    dates = pd.date_range("2020-01-01", periods=N)
+    assert da.load(frame.set_axis(dates, axis=0))[0].ids[0].startswith("2020-")
+
+
+def test_what_would_join_wrong_rows_is_refused(pd, frame):
+    doubled = pd.concat([frame, frame])
+    for data in (doubled, (doubled.drop(columns="y"), doubled["y"])):
+        with pytest.raises(DataError, match=r"must not repeat; 0 occurs 2 times\. Pass"):
+            da.load(data)
+    assert len(da.load(doubled.assign(key=range(2 * N)), target="y", ids="key")[0]) > N
+    with pytest.raises(DataError, match="must have the same index"):
+        da.load((frame[["mark"]], frame["y"].sample(frac=1, random_state=0)))
+    assert len(da.load((frame[["mark"]], frame["y"].tolist()))[0])
+    with pytest.raises(DataError, match="y must have one entry a sample; got 5 for 60"):
+        da.load((frame[["mark"]], frame["y"].to_numpy()[:5]))
+
+
+def test_a_frame_of_several_targets_keeps_its_labels(frame):
+    y = frame.assign(z=frame["mark"] ** 2)[["mark", "z"]]
+    odd = frame.index * 2 + 1
+    train, _ = da.load((frame[["mark"]].set_axis(odd, axis=0), y.set_axis(odd, axis=0)))
+    assert train.y.shape[1] == 2 and set(train.ids) <= set(odd)
+
+
+def test_public_functions_take_frames(frame):
+    table = as_samples(strings(frame), "train")
+    pair = as_samples((frame.drop(columns="y"), frame["y"]), "train")
+    assert table.class_names == pair.class_names == ("no", "yes")
+    assert table.ids[3] == "row 3"
+    np.testing.assert_array_equal(table.x, pair.x)
+    ids = da.partition(da.build_model("linear", table), strings(frame), n_blocks=1, restarts=1).ids
+    assert list(ids) == list(strings(frame).index)
+
+
+@pytest.mark.parametrize("words", [None, "Categorical", "String"])
+def test_polars_counts_its_rows_or_names_a_column(words):
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(COLUMNS).with_columns(pl.col("kind").cast(getattr(pl, words or "String")))
+    rows = {i: mark for p in loaded(table, target="y") for i, mark in p["information"].items()}
+    assert rows == dict(enumerate(COLUMNS["mark"]))
+    named = table.with_columns(pl.col("mark").cast(pl.String).alias("key")).sample(
+        fraction=1, shuffle=True, seed=0
+    )
+    for part in loaded(named, target="y", ids="key"):
+        assert [float(i) for i in part.index] == list(part["information"])
+    assert len(da.load((table.drop("y"), table["y"]))[0])
+
+
+def test_strings_may_be_views():
+    """As polars hands them on by Arrow's protocol."""
+    if not hasattr(pa, "string_view"):
+        pytest.skip("this Arrow has no views")
+    table = pa.table({
+        "u": COLUMNS["mark"],
+        "kind": pa.array(COLUMNS["kind"]).cast(pa.string_view()),
+        "y": pa.array(COLUMNS["y"]).cast(pa.string_view()),
+    })
+    train, val = da.load(table)
+    rows = dict(zip([*train.ids, *val.ids], [*train.x[:, 0], *val.x[:, 0]], strict=True))
+    assert rows == dict(enumerate(COLUMNS["mark"]))
+    assert set(train.rows["kind"].to_pylist()) == {"u", "v"}
+
+
+def test_a_table_of_arrow_is_a_frame(tmp_path):
+    table = pa.table(COLUMNS)
+    pq.write_table(table, tmp_path / "same.parquet")
+    a, b = da.load(table, target="y")[0], da.load(tmp_path / "same.parquet", target="y")[0]
+    np.testing.assert_array_equal(a.x, b.x)
+    np.testing.assert_array_equal(a.ids, b.ids)
