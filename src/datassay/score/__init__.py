@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from datassay.score.attribution import TopEffects as TopEffects
     from datassay.score.attribution import attribution as attribution
     from datassay.score.attribution import removal_scores as removal_scores
+    from datassay.score.checks.data_issues import DataIssues as DataIssues
+    from datassay.score.checks.data_issues import data_issues as data_issues
     from datassay.score.compare.aggregate import Aggregate as Aggregate
     from datassay.score.compare.aggregate import aggregate as aggregate
     from datassay.score.compare.consensus import Consensus as Consensus

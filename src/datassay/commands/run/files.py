@@ -41,6 +41,7 @@ def _summary(findings: Findings, page: Page) -> str:
         **page.head,
         "counts": _counts(findings),
         "labels": label_facts(findings),
+        "data_issues": _data_issues(findings),
         "contests": [asdict(c) for c in findings.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},
         "whole_groups": {by: totals.to_table().to_pylist() for by, totals in whole.items()},
@@ -64,6 +65,14 @@ def _counts(findings: Findings) -> dict[str, object]:
         "adversarial": None if findings.adversarial is None else int(findings.adversarial.sum()),
         "redundant": None if redundant is None else round(redundant.fraction * n),
     }
+
+
+def _data_issues(findings: Findings) -> dict[str, object] | None:
+    found = findings.data_issues
+    if found is None:
+        return None
+    pairs = [asdict(pair) for pair in found.pairs[:MOST_PAIRS]]
+    return {"issues": [asdict(one) for one in found.issues], "near_duplicates": pairs}
 
 
 def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:

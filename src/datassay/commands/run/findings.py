@@ -13,6 +13,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.attribution import Attribution
+from datassay.score.checks.data_issues import DataIssues
 from datassay.score.compare.aggregate import Aggregate
 from datassay.score.compare.baselines import Baselines
 from datassay.score.compare.projection_quality import ProjectionQuality
@@ -54,6 +55,7 @@ class Findings:
             classes, or targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
         average: information beside random subsets; None where none were asked for.
+        data_issues: what is wrong beside the labels; None where that was not looked for.
         groups: "class" and "source" → information summed up by it, where there are two or more.
         whole_groups: the same → information of each group as one, in the same order; without those
             whose removal takes too long.
@@ -82,6 +84,7 @@ class Findings:
     query_outputs: Float[np.ndarray, "m k"] | None = None
     influence: SampleInfluence | None = None
     average: AverageInformation | None = None
+    data_issues: DataIssues | None = None
     groups: dict[str, Aggregate] = field(default_factory=dict)
     whole_groups: dict[str, GroupInformation] = field(default_factory=dict)
     adversarial: Bool[np.ndarray, " n"] | None = None
@@ -111,7 +114,7 @@ def check_aligned(findings: Findings) -> None:
     """
     ids = findings.samples.ids
     results = {"information": findings.information, "issues": findings.issues}
-    for name in ("attribution", "influence", "baselines", "average"):
+    for name in ("attribution", "influence", "baselines", "average", "data_issues"):
         results[name] = getattr(findings, name)
     if findings.attribution is not None:
         _check_queries(findings)

@@ -50,6 +50,7 @@ from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
+from datassay.score.checks.data_issues import data_issues
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.learning_curve import learning_curve
@@ -113,6 +114,7 @@ def run(
         attribution_at=settings.attribution_at,
         **_explained(removed, retrained.networks, models[0], train, val, asked, progress),
         influence=influence,
+        data_issues=data_issues(train, val),
         **by_group(lin, train, information, settings, progress),
         adversarial=replaced,
         check=checked,

@@ -17,6 +17,8 @@ def score_table(findings: Findings) -> pa.Table:
         where there are several targets; `wrong_probability` is that of the given label;
         `average_information`, with its standard error, is beside random subsets, where asked for;
         `influence_*` are the moments of X(z, ·) over other samples, at the linearised ridge fit;
+        `duplicate_group`, the same number for equal inputs, `nearest_id`, `nearest_distance`,
+        `outlier_score` (a modified z-score minus 3.5) and `is_outlier` tell of the inputs alone;
         `loss` and `margin` are there where networks were trained, `true_label` where it is known,
         `source` where the samples have one, `is_adversarial` where some were made so, and
         `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
@@ -43,6 +45,9 @@ def score_table(findings: Findings) -> pa.Table:
         columns |= {name: moments[name] for name in moments.column_names if name != "id"}
     if findings.information.steady_state is not None:
         columns["outside"] = pa.array(findings.information.steady_state.outside)
+    if findings.data_issues is not None:
+        checked = findings.data_issues.to_table()
+        columns |= {name: checked[name] for name in checked.column_names if name != "id"}
     if samples.source is not None:
         columns["source"] = column(samples.source)
     if findings.adversarial is not None:

@@ -1,0 +1,1 @@
+"""Checks of the data beside its labels: duplicates, outliers, drift, imbalance."""
