@@ -12,10 +12,12 @@ from datassay.collect.collection import collect
 from datassay.collect.form import ProductSettings
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
 from datassay.score.label_issues import label_issues
+from datassay.score.labels.cross_validated import held_out_probabilities
 from datassay.score.labels.ridge import RIDGES, ridge_fit
 from datassay.score.linear.eigenbasis import eigenbasis
 from helpers.linearizations import linearization, random_jacobians
@@ -310,3 +312,34 @@ def test_too_few_samples_make_no_suspects(n):
     assert np.isfinite(issues.score).all()
     assert (issues.score > 0).any() or n != 6
     assert issues.is_issue.any() == (n >= 6)
+
+
+def test_a_second_judge_is_heard_where_it_explains_more():
+    """Of an exclusive or, a linear fit sees nothing and trees see all."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(800, 4)).astype(np.float32)
+    truth = ((x[:, 0] > 0) ^ (x[:, 1] > 0)).astype(np.int64)
+    wrong = draw.random(800) < 0.1
+    noisy = SampleSet(x, truth ^ wrong, np.arange(800), ("no", "yes"))
+    lin = collect(build_model("linear", noisy), noisy)
+    alone = label_issues(lin)
+    both = label_issues(lin, pred_probs=held_out_probabilities(noisy))
+    assert alone.other_weight == 0 < both.other_weight
+    assert auroc(wrong, alone.score) < 0.6 and auroc(wrong, both.score) > 0.95
+    unsure = np.full((800, 2), 0.5)
+    np.testing.assert_array_equal(label_issues(lin, pred_probs=unsure).score, alone.score)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.full((24, 2), 0.5), r"must be \[24, 3\]; got shape \(24, 2\)"),
+        (np.full((24, 3), 0.5), r"sum to 1 in each row; 24 rows do not, the first at position 0"),
+        (np.full((24, 3), np.nan), r"24 rows do not"),
+    ],
+)
+def test_what_are_no_probabilities_is_refused(given, message):
+    phi, labels, _, targets = class_problem()
+    lin = linearization(phi, targets, dual=True, labels=labels)
+    with pytest.raises(DataError, match=message):
+        label_issues(lin, pred_probs=given)

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from datassay.score.information.weights import SteadyState as SteadyState
     from datassay.score.label_issues import LabelIssues as LabelIssues
     from datassay.score.label_issues import label_issues as label_issues
+    from datassay.score.labels.cross_validated import (
+        held_out_probabilities as held_out_probabilities,
+    )
     from datassay.score.learning_curve import LearningCurve as LearningCurve
     from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import LeaveOneOut as LeaveOneOut

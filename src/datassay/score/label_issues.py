@@ -14,14 +14,21 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
-from datassay.score.labels.noise import NOISES, Explained, explain
+from datassay.score.labels.noise import NOISES, Explained, Judge, explain
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
+from datassay.score.labels.stacked import judge_weight, log_probabilities
 
 # Above this many samples features replace the [n, n] kernel.
 LARGEST_KERNEL = 3 * LARGEST_EIGENPROBLEM
 # Of fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
+# By how many nats two judges must explain the labels better than the fit alone.
+LEAST_NATS = 5.0
+# A weight from which on the other judge speaks alone.
+MOST_WEIGHT = 10.0
+# Of class probabilities, how far a row's sum may be from 1.
+ROUNDING = 1e-3
 # Of several targets a sample, 0 and 1 in this share of the values mean several labels.
 MOSTLY = 0.9
 
@@ -65,6 +72,8 @@ class LabelIssues(Tabular):
         held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each.
         ridge: the absolute penalty chosen by leave-one-out error, kernel unit.
         ids: [n], the samples' ids.
+        other_weight: of the other judge, a nat of its log probabilities beside a unit of the fit's
+            outputs; 0: none was given, or it explained nothing that the fit does not.
     """
 
     score: Float[np.ndarray, " n"]
@@ -76,6 +85,7 @@ class LabelIssues(Tabular):
     held_out: Float[np.ndarray, "n outputs"]
     ridge: float
     ids: np.ndarray
+    other_weight: float = 0.0
 
     @property
     def suspects(self) -> Int[np.ndarray, " suspects"]:
@@ -117,7 +127,11 @@ class LabelIssues(Tabular):
 
 @checks_arguments
 def label_issues(
-    lin: Linearization, *, noise: str = "auto", progress: Progress = silent
+    lin: Linearization,
+    *,
+    noise: str = "auto",
+    pred_probs: Float[np.ndarray, "n k"] | None = None,
+    progress: Progress = silent,
 ) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
 
@@ -131,6 +145,9 @@ def label_issues(
             Several targets a sample that are all 0 or 1 are several labels.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
+        pred_probs: held-out class probabilities of another model, [n, k], such as
+            `held_out_probabilities` gives: a second judge. Both speak where that explains the given
+            labels better; gradient-boosted trees do on many tables.
         progress: called with (step, samples done, samples in all).
 
     Returns:
@@ -138,7 +155,8 @@ def label_issues(
         samples none is flagged: the others do not tell enough.
 
     Raises:
-        DataError: of several targets a sample most are 0 or 1, but not all.
+        DataError: of several targets a sample most are 0 or 1, but not all; pred_probs are no class
+            probabilities of these samples.
         ModelError: the kernel is 0: the outputs depend on no weight.
         SettingError: noise is none of these, or of numbers not auto.
 
@@ -149,6 +167,7 @@ def label_issues(
     Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021): no k-fold
     retraining. Deviates: calibration by a matrix where AIC asks for it, forms of noise by the
     Bayesian information criterion instead of the gate, two calibrations averaged under one rate.
+    The other judge is stacked by likelihood (`judge_weight`) and stays as it is in the second fit.
     f₀ is subtracted from the labels only where that lowers the leave-one-out error, since the
     outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
     over all rows are not float64) to λ_max.
@@ -160,15 +179,35 @@ def label_issues(
         raise SettingError(
             f"noise is of labels; these targets are numbers, and got {noise!r}. Leave it out."
         )
+    other = None if pred_probs is None else _log_probabilities(lin, pred_probs)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
-        return _of_classes(fit, torch.as_tensor(lin.labels), noise, progress)
+        return _of_classes(fit, torch.as_tensor(lin.labels), noise, other, progress)
     return _of_several(fit, noise, progress) if several else _of_targets(fit)
 
 
+def _log_probabilities(lin: Linearization, pred_probs: np.ndarray) -> Float[Tensor, "n k"]:
+    k = max(2, lin.targets.shape[1])
+    given = np.asarray(pred_probs, dtype=np.float64)
+    if lin.labels is None or given.shape != (len(lin), k):
+        rule = "are of classes" if lin.labels is None else f"must be [{len(lin)}, {k}]"
+        raise DataError(f"pred_probs {rule}; got shape {given.shape}. Leave them out, or reshape.")
+    bad = np.flatnonzero(~((given >= 0).all(1) & (abs(given.sum(1) - 1) <= ROUNDING)))
+    if len(bad):
+        raise DataError(
+            f"pred_probs must be at least 0 and sum to 1 in each row; {len(bad)} rows do not, the "
+            f"first at position {bad[0]}: {given[bad[0]][:5].tolist()}. Give probabilities."
+        )
+    return log_probabilities(torch.as_tensor(given))
+
+
 def _of_classes(
-    fit: RidgeFit, labels: Int[Tensor, " n"], noise: str, progress: Progress
+    fit: RidgeFit,
+    labels: Int[Tensor, " n"],
+    noise: str,
+    other: Float[Tensor, "n k"] | None,
+    progress: Progress,
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
 
@@ -176,7 +215,12 @@ def _of_classes(
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
         return _by_class(held_out)
 
-    found = explain(_by_class(fit.held_out), judge, labels, noise)
+    held_out = _by_class(fit.held_out)
+    found, weight = explain(held_out, judge, labels, noise), 0.0
+    if other is not None:
+        both, weight = _by_both(held_out, other, judge, labels, noise)
+        better = found.criterion - both.criterion > 2 * LEAST_NATS
+        found, weight = (both, weight) if better else (found, 0.0)
     is_issue = _flagged(found.log_odds)
     others = found.posterior.scatter(1, labels[:, None], -torch.inf)
     suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, found.posterior).argmax(1)
@@ -190,7 +234,25 @@ def _of_classes(
         held_out=fit.held_out.numpy(),
         ridge=fit.penalty,
         ids=fit.lin.ids,
+        other_weight=weight,
     )
+
+
+def _by_both(
+    held_out: Float[Tensor, "n k"],
+    other: Float[Tensor, "n k"],
+    judge: Judge,
+    labels: Int[Tensor, " n"],
+    noise: str,
+) -> tuple[Explained, float]:
+    """The explanation by the fit's outputs plus the other judge's, and the latter's weight."""
+    weight = judge_weight(held_out, other, labels)
+    if not weight < MOST_WEIGHT:  # the outputs add nothing: their unit is no measure
+        scaled = other / MOST_WEIGHT
+        return explain(scaled, lambda classes: scaled, labels, noise), weight
+    return explain(
+        held_out + weight * other, lambda classes: judge(classes) + weight * other, labels, noise
+    ), weight
 
 
 def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:

@@ -20,6 +20,8 @@ from datassay.score.labels.likelihood import (
 )
 from datassay.score.labels.transitions import FormName
 
+Judge = Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]]
+"""From probabilities of the true classes to fit to, to held-out outputs."""
 NOISES = ("auto", "uniform", "class")
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # the price of its parameters. Many classes: nats a sample, what a wrong calibration or noise that
@@ -43,6 +45,8 @@ class Explained:
             tried.
         posterior: log probability of each true class, the given label known, [n, k].
         log_odds: that the given label is wrong, [n].
+        criterion: of the first fit, twice nats: lower explains the given labels better, the price
+            of its parameters paid.
     """
 
     form: FormName
@@ -50,11 +54,12 @@ class Explained:
     gain: float
     posterior: Float[Tensor, "n k"]
     log_odds: Float[Tensor, " n"]
+    criterion: float
 
 
 def explain(
     held_out: Float[Tensor, "n k"],
-    judge: Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]],
+    judge: Judge,
     labels: Int[Tensor, " n"],
     noise: str = "auto",
 ) -> Explained:
@@ -99,7 +104,7 @@ def explain(
     again = judge(first.exp())
     second = _averaged([_better(fit, again, labels) for fit in fits])
     log_odds = _as_probable(_log_odds(second, labels), torch.sigmoid(_log_odds(first, labels)))
-    return Explained(best.form.name, fits[-1].transition, gain, second, log_odds)
+    return Explained(best.form.name, fits[-1].transition, gain, second, log_odds, _criterion(best))
 
 
 def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
