@@ -1,13 +1,17 @@
 """Decisions: keep-sets, removal curves, contests and the baselines they stand beside."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import datassay as da
+from datassay.act.remove.held_out import judging, validation_score
 from datassay.act.remove.removal_curve import RANDOM, RemovalCurve, removal_curve
 from datassay.act.remove.rivals import auroc, detection_contest, removal_contest
 from datassay.act.remove.summarize import summarize, suspects_first
@@ -17,7 +21,7 @@ from datassay.models.build import build_model
 from datassay.score.compare.baselines import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
-from datassay.train.training import Recipe
+from datassay.train.training import Recipe, train_networks, with_loss
 from helpers.linearizations import linearization, random_jacobians
 
 
@@ -100,6 +104,42 @@ def test_removal_curve_trains_on_what_each_ranking_keeps():
     for row in curve.to_table().to_pylist():
         assert row["score"] == curve.at(row["ranking"], row["fraction_removed"])[row["seed"]]
     assert len(curve.to_table()) == 12
+
+
+def test_without_a_validation_part_each_network_is_judged_on_another_fifth():
+    samples = blobs(52, 0)
+    y = np.append(samples.y[:-1], 3)  # the last class has a single sample
+    samples = replace(samples, y=y, ids=np.arange(100, 152), class_names=("a", "b", "c", "d"))
+    parts = judging(samples, None, 6, seed=1)
+    held = np.stack([queries.ids - 100 for queries in parts.queries])
+    assert held.shape == (6, 10) and len(np.unique(held[:5])) == 50  # each judged once by five
+    assert not set(held[5]) <= set(held[0]) and 51 not in held
+    for rest, part in zip(parts.rest, held, strict=True):
+        assert np.array_equal(np.sort([*rest, *part]), np.arange(52))
+        assert np.abs(np.bincount(y[part], minlength=4)[:3] - 10 / 3).max() <= 1
+    shuffled = np.random.default_rng(0).permutation(52)
+    again = judging(samples.subset(shuffled), None, 6, seed=1)
+    for one, other in zip(parts.queries, again.queries, strict=True):
+        assert set(one.ids) == set(other.ids)  # the order of the rows is no matter
+    order = parts.order(np.arange(52)[::-1], 2)
+    assert np.array_equal(order, parts.rest[2][::-1])
+
+
+def test_removal_curve_without_a_validation_part():
+    train = blobs(90, 0)
+    models = [build_model("linear", train, seed=s) for s in range(2)]
+    by_class, recipe = np.argsort(train.y, kind="stable"), Recipe(lr=0.05, steps=200)
+    curve = removal_curve(
+        models, train, None, {"class a first": by_class}, fractions=[1 / 3], recipe=recipe
+    )
+    assert curve.score[:, 0].min() > 0.8
+    assert curve.at("class a first", 1 / 3).mean() < curve.at(RANDOM, 1 / 3).mean() - 0.2
+    # Each network is judged on the samples that it never saw.
+    parts = judging(train, None, 2)
+    for s, queries in enumerate(parts.queries):
+        subsets = torch.as_tensor(parts.rest)
+        networks = train_networks(models, train, subsets, with_loss(recipe, train))
+        assert curve.score[0, 0, s] == validation_score(networks, queries)[s]
 
 
 def test_removal_curve_is_deterministic_and_refuses():

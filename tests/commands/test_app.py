@@ -108,6 +108,14 @@ def test_score_of_regression_and_of_two_classes(here, data):
     assert len(set(table["id"])) == len(table["id"]) > 100
 
 
+def test_what_needs_a_held_out_part_says_so(here):
+    for command in (["purify"], ["weigh"], ["complexity"]):
+        result = invoke(*command, "iris", "--val-fraction", 0, "--out", "out")
+        assert_one_error_line(result, "val-fraction must be above 0 for .*held out; got 0")
+    succeed("summarize", "iris", "--val-fraction", 0, *SMALL, "--out", "out")
+    assert json.loads(Path("out/keep.json").read_text())["train"] == 150
+
+
 def test_data_can_be_an_option(here):
     as_option = succeed("score", "--data", "iris", "--model", "logistic").stdout
     assert as_option == succeed("score", "iris", "--model", "logistic").stdout
@@ -121,8 +129,8 @@ def test_a_table_joins_back_by_id(here):
     answer = dict(zip(given["key"], given["answer"], strict=True))
     scores, kept = columns("out/scores.parquet"), columns("out/keep.parquet")
     assert [answer[i] for i in scores["id"]] == scores["class_name"]
-    assert len(scores["id"]) == 48
-    assert len(kept["id"]) == 24
+    assert scores["id"] == given["key"]  # every row, in the table's order
+    assert len(kept["id"]) == 30
     assert [scores["id"][p] for p in kept["position"]] == kept["id"]
 
 
@@ -136,13 +144,16 @@ def test_summarize_keeps_the_fraction(here, how):
     assert listed(Path("out")) == ["keep.json", "keep.parquet"]
 
 
-def test_attribution_joins_training_to_validation_samples(here):
+@pytest.mark.parametrize("fraction", [0.2, 0])
+def test_attribution_joins_training_samples_to_queries(here, fraction):
     options = ["--attribution", "loss", "--top", 3, *SMALL, "--out", "out"]
+    options += ["--val-fraction", fraction]
     succeed("score", "good.csv", "--target", "answer", "--ids", "key", *options)
     table, scores = columns("out/attribution.parquet"), columns("out/scores.parquet")
-    assert len(table["id"]) == 12 * 2 * 3
+    assert len(table["id"]) == (12 if fraction else 60) * 2 * 3
     assert set(table["id"]) <= set(scores["id"])
-    assert not set(table["query_id"]) & set(scores["id"])
+    assert (set(table["query_id"]) & set(scores["id"]) == set()) == bool(fraction)
+    assert all(i != q for i, q in zip(table["id"], table["query_id"], strict=True))
     assert set(table["of"]) == {"loss"}
     signs = {d: {np.sign(e) for e, way in zip(table["effect"], table["direction"], strict=True)
                  if way == d} for d in ("raises", "lowers")}  # fmt: skip
@@ -226,7 +237,7 @@ def test_sources_are_compared_and_are_no_feature(here, data):
     succeed("score", data, "--model", "logistic", *column, "--task", "classification")
     summary = json.loads(Path("scores/summary.json").read_text())
     by_source = {row["label"]: row for row in summary["groups"]["source"]}
-    assert sum(row["count"] for row in by_source.values()) == 48
+    assert sum(row["count"] for row in by_source.values()) == (60 if column else 48)
     assert by_source["wide"]["mean"] > by_source["narrow"]["mean"]
     assert summary["group_p_values"]["source"] < 0.01
     assert set(columns("scores/scores.parquet")["source"]) == {"wide", "narrow"}

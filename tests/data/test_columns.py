@@ -99,7 +99,7 @@ def test_how_each_column_was_read(tmp_path):
         size=map_floats(),
         y=LABELS,
     )
-    train, val = da.load(path, ids="key", source="lab")
+    train, val = da.load(path, ids="key", source="lab", val_fraction=0.2)
     assert read_as(train) == {
         "key": ("ids", None),
         "lab": ("source", None),

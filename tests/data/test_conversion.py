@@ -153,7 +153,7 @@ class Stream:
 def test_load_takes_data_frames(as_frame):
     names = np.array(["a", "b", "c"])
     table = pa.table({"key": np.arange(100, 130), "y": names[Y], "u": X[:, 0], "v": X[:, 1]})
-    train, val = da.load(as_frame(table), target="y", ids="key")
+    train, val = da.load(as_frame(table), target="y", ids="key", val_fraction=0.2)
     assert train.feature_names == ("u", "v") and train.class_names == ("a", "b", "c")
     assert sorted([*train.ids, *val.ids]) == list(range(100, 130))
     with pytest.raises(DataError, match="target must name a column of data; got 'z'"):

@@ -89,11 +89,27 @@ def test_numbers_made_of_categories_are_held_once(tmp_path):
     columns = {f"c{j}": [f"v{k}" for k in column] for j, column in enumerate(kinds.T)}
     table = pa.table(columns | {"id": np.arange(n)[::-1], "y": [f"k{i % 2}" for i in range(n)]})
     pq.write_table(table, tmp_path / "a.parquet")
-    da.load(tmp_path / "a.parquet", target="y", ids="id")  # imports
+    da.load(tmp_path / "a.parquet", target="y", ids="id", val_fraction=0.2)  # imports
     tracemalloc.start()
-    train, val = da.load(tmp_path / "a.parquet", target="y", ids="id")
+    train, val = da.load(tmp_path / "a.parquet", target="y", ids="id", val_fraction=0.2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.6 * (train.x.nbytes + val.x.nbytes)
     for part in (train, val):
         np.testing.assert_array_equal(part.x.reshape(-1, 30, 4).argmax(2), kinds[::-1][part.ids])
+
+
+def test_every_row_of_a_table_is_for_training(tmp_path):
+    x, y = np.arange(40.0), [f"k{i % 2}" for i in range(40)]
+    notes = [f"note {'good' if i % 2 else 'bad'} word{i}" for i in range(40)]
+    table = pa.table({"x": x, "notes": notes, "y": y})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for source in (table, tmp_path / "a.parquet"):
+        train, val = da.load(source)
+        assert val is None and len(train) == 40
+        train, val = da.load(source, val_fraction=0.2)
+        assert len(train) == 32 and val.split_off
+    arrays = (x[:, None], np.array(y))
+    assert len(da.load(arrays)[1]) == 8
+    train, val = da.load(arrays, val_fraction=0)
+    assert val is None and np.array_equal(train.ids, np.arange(40))

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
     from datassay.act.purify.stopping import inflection_stop as inflection_stop
     from datassay.act.purify.stopping import validation_stop as validation_stop
+    from datassay.act.remove.held_out import Judging as Judging
+    from datassay.act.remove.held_out import judging as judging
+    from datassay.act.remove.held_out import validation_score as validation_score
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
     from datassay.act.remove.removal_curve import task_recipe as task_recipe
     from datassay.act.remove.removal_curve import train_all as train_all
-    from datassay.act.remove.removal_curve import validation_score as validation_score
     from datassay.act.remove.rivals import Contest as Contest
     from datassay.act.remove.rivals import auroc as auroc
     from datassay.act.remove.summarize import KeepSet as KeepSet

@@ -49,12 +49,14 @@ class Backbone:
     only_plan: bool = False
 
     @checks_arguments
-    def __call__(self, train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+    def __call__(
+        self, train: SampleSet, val: SampleSet | None = None
+    ) -> tuple[SampleSet, SampleSet | None]:
         """The same samples with embeddings as x, beside the columns of numbers that texts have.
 
         Args:
             train: with texts or images; x may still be empty.
-            val: of the same kind.
+            val: of the same kind; None where nothing is held out.
 
         Returns:
             Both sets, float32; `encoding` says what was done, `images` and `texts` stay to be
@@ -73,7 +75,7 @@ class Backbone:
         name = self.name
         check_kind("name", name, str)
         if name == AUTO:
-            name, there = own_encoder(train, val)
+            name, there = own_encoder(train, *(() if val is None else (val,)))
             if not there:
                 first, second = plain(train, val)
                 return _noted(first, second) if name else (first, second)
@@ -88,7 +90,8 @@ class Backbone:
             )
         return embedded(
             encoder,
-            (train, val),
+            train,
+            val,
             store=self.store,
             device=self.device,
             progress=self.progress,
@@ -96,10 +99,11 @@ class Backbone:
         )
 
 
-def _noted(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+def _noted(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same sets, which say that no encoder was there."""
     note = f"{WITHOUT[reads(train)]}; for a pretrained encoder run: {INSTALL}"
     logger.warning("%s.", note)
     width = 0 if train.encoding is None else train.encoding.width
     encoding = Encoding("", width, note=note)
-    return replace(train, encoding=encoding), replace(val, encoding=encoding)
+    noted = None if val is None else replace(val, encoding=encoding)
+    return replace(train, encoding=encoding), noted

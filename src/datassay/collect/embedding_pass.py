@@ -36,18 +36,20 @@ STILL = 1e-6  # of the median standard deviation of an embedding's numbers
 
 def embedded(
     encoder: Encoder,
-    sets: tuple[SampleSet, SampleSet],
+    train: SampleSet,
+    val: SampleSet | None,
     *,
     store: str | Path | None,
     device: str,
     progress: Progress,
     only_plan: bool,
-) -> tuple[SampleSet, SampleSet]:
+) -> tuple[SampleSet, SampleSet | None]:
     """Both sets with an encoder's embeddings as x, beside the columns of numbers that texts have.
 
     Args:
         encoder: reads what the sets hold.
-        sets: the training and the validation samples.
+        train: the training samples.
+        val: the validation samples, or None.
         store: keeps finished chunks; None: nothing is kept.
         device: where the encoder runs.
         progress: called with (step, samples done, samples in all).
@@ -56,8 +58,10 @@ def embedded(
     Returns:
         Both sets.
     """
+    sets = (train,) if val is None else (train, val)
     work = _Pass(encoder, sets, store, torch.device(device), progress)
-    return work.planned() if only_plan else work.sets()
+    made = work.planned() if only_plan else work.sets()
+    return made["train"], made.get("val")
 
 
 class _Pass:
@@ -66,13 +70,13 @@ class _Pass:
     def __init__(
         self,
         encoder: Encoder,
-        sets: tuple[SampleSet, SampleSet],
+        sets: tuple[SampleSet, ...],
         store: str | Path | None,
         device: torch.device,
         progress: Progress,
     ):
         self.encoder, self.place, self.device, self.progress = encoder, store, device, progress
-        self.given = dict(zip(PARTS, sets, strict=True))
+        self.given = dict(zip(PARTS, sets, strict=False))
         raw = {name: _raw(samples) for name, samples in self.given.items()}
         scale = _scale(raw)
         self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
@@ -82,8 +86,8 @@ class _Pass:
         self.batch, self.done = _batch(encoder, device), 0
         self.started = 0.0  # of the first chunk that is not kept
 
-    def sets(self) -> tuple[SampleSet, SampleSet]:
-        """Both sets with their embeddings."""
+    def sets(self) -> dict[str, SampleSet]:
+        """The sets with their embeddings."""
         x, cut = self._columns(), 0
         for chunk, values, were_cut in self._chunks():
             x[chunk.part][chunk.samples, -self.encoder.width :] = values
@@ -101,8 +105,8 @@ class _Pass:
             x, "; ".join(notes), time.perf_counter() - self.started if self.done else 0.0
         )
 
-    def planned(self) -> tuple[SampleSet, SampleSet]:
-        """Both sets with one batch's embeddings throughout, and the seconds that all would take."""
+    def planned(self) -> dict[str, SampleSet]:
+        """The sets with one batch's embeddings throughout, and the seconds that all would take."""
         x, some = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
         self._embed("train", some[:2])  # the first call of a network is slow
         started = time.perf_counter()
@@ -135,15 +139,12 @@ class _Pass:
             part[:, part.shape[1] - self.encoder.width + still] = 0
         return len(still)
 
-    def _with(
-        self, x: dict[str, np.ndarray], note: str, seconds: float
-    ) -> tuple[SampleSet, SampleSet]:
+    def _with(self, x: dict[str, np.ndarray], note: str, seconds: float) -> dict[str, SampleSet]:
         encoder = self.encoder
         encoding = Encoding(
             encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
         )
-        train, val = (_with_x(samples, x[name], encoding) for name, samples in self.given.items())
-        return train, val
+        return {name: _with_x(samples, x[name], encoding) for name, samples in self.given.items()}
 
     @property
     def weights(self) -> str:

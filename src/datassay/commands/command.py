@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,12 @@ from datassay.commands.inputs import (
     DataInputs,
     NoiseInputs,
     asked_backbone,
+    check_held_out,
     load_sets,
     with_noise,
 )
 from datassay.commands.shell import err_console, out_console
+from datassay.data.settings import HELD_OUT
 from datassay.errors import redacted
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Command:
         out: folder of its results unless told otherwise.
         inputs: further dataclasses whose fields are options: which samples, what is spoiled.
         order: its place in `datassay --help`.
+        scores_all: whether it does without a validation part, so that of a table every row is
+            scored unless `--val-fraction` says otherwise.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Command:
     out: str
     inputs: tuple[type, ...] = (DataInputs,)
     order: int = 100
+    scores_all: bool = False
 
     @property
     def groups(self) -> tuple[type, ...]:
@@ -83,10 +88,34 @@ class Command:
         """What the job is about: training and validation samples where the inputs name any."""
         if DataInputs not in self.inputs:
             return ()
-        train, val = loaded(given)
+        train, val = self.loaded(given)
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
         return train, val
+
+    def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
+        """The samples as the inputs name them.
+
+        Args:
+            given: field name → value, of all groups.
+            store: keeps embeddings; None keeps nothing.
+
+        Returns:
+            (train, val), embedded where the model asks for a frozen encoder; val may be None only
+            where `scores_all`.
+
+        Raises:
+            DatassayError: what `load` raises, or nothing may be held out here.
+        """
+        from datassay.commands.terminal import ProgressDisplay
+
+        inputs = read(DataInputs, given)
+        if not self.scores_all:
+            if inputs.val_fraction is None:
+                inputs = replace(inputs, val_fraction=HELD_OUT)
+            check_held_out(inputs, self.name)
+        with ProgressDisplay(err_console) as progress:
+            return load_sets(inputs, asked_backbone(given, store, progress))
 
     def part(self, name: str, given: Mapping[str, Any]) -> Any:
         """A module of the command's folder; a command with several modes chooses by `given`."""
@@ -139,14 +168,6 @@ class Command:
         parts = self.part("files", given).files(findings, page)
         overwrite = given.get("overwrite", False)
         return page, write_pages({**parts, PAGE: render(page)}, out, overwrite=overwrite)
-
-
-def loaded(given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
-    """(train, val), embedded where the model asks for a frozen encoder; `store` keeps that."""
-    from datassay.commands.terminal import ProgressDisplay
-
-    with ProgressDisplay(err_console) as progress:
-        return load_sets(read(DataInputs, given), asked_backbone(given, store, progress))
 
 
 def read(cls: type, given: Mapping[str, Any]) -> Any:

@@ -16,13 +16,17 @@ from datassay.report.manifest import sha256
 DIGITS = 16  # of a digest, as pages show it
 
 
-def data_facts(train: SampleSet, val: SampleSet) -> dict[str, str]:
+def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
     """Which samples, where the validation part is from, and digests of inputs, targets and ids."""
-    part = "split off" if val.split_off else "given"
-    sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
-    first, second = (samples_fingerprint(part)[:DIGITS] for part in (train, val))
-    digests = {"Data SHA-256": f"training {first}, validation {second}"}
-    return {"Data": f"{train.name}: {sizes}"} | _encoding_facts(train.encoding) | digests
+    digests = f"training {samples_fingerprint(train)[:DIGITS]}"
+    if val is None:
+        sizes = f"{len(train):,} samples, all for training; none is held out"
+    else:
+        part = "split off" if val.split_off else "given"
+        sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
+        digests += f", validation {samples_fingerprint(val)[:DIGITS]}"
+    facts = {"Data": f"{train.name}: {sizes}"} | _encoding_facts(train.encoding)
+    return facts | {"Data SHA-256": digests}
 
 
 def _encoding_facts(encoding: Encoding | None) -> dict[str, str]:

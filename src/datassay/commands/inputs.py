@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from datassay.data.settings import Corruption, Loading
+from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
 from datassay.progress import Progress
 from datassay.setting import setting
@@ -49,8 +49,10 @@ class DataInputs:
         Loading.source, "Column that says where each row came from; no feature then."
     )
     task: str | None = setting(Loading.task, "classification or regression (default: by y).")
-    val_fraction: float = setting(
-        Loading.val_fraction, "Split off where there is no validation part."
+    val_fraction: float | None = setting(
+        Loading.val_fraction,
+        "Split off where there is no validation part; 0: nothing, so that every sample is scored "
+        f"(default: {HELD_OUT}, of a table that is scored 0).",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
 
@@ -78,7 +80,9 @@ def asked_backbone(
     return Backbone(name, store, device, progress, only_plan=bool(given.get("plan")))
 
 
-def load_sets(inputs: DataInputs, encode: Backbone | None = None) -> tuple[SampleSet, SampleSet]:
+def load_sets(
+    inputs: DataInputs, encode: Backbone | None = None
+) -> tuple[SampleSet, SampleSet | None]:
     """(train, val) as the inputs name them; raises what `load` raises."""
     from datassay.data.load import load
 
@@ -94,6 +98,15 @@ def load_sets(inputs: DataInputs, encode: Backbone | None = None) -> tuple[Sampl
         seed=inputs.seed,
         encode=encode,
     )
+
+
+def check_held_out(inputs: DataInputs, name: str) -> None:
+    """Refuse to hold nothing out for a command that judges on samples held out."""
+    if inputs.val_fraction == 0:
+        raise SettingError(
+            f"val-fraction must be above 0 for {name}, which judges on samples held out; got 0. "
+            "Leave it out."
+        )
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:

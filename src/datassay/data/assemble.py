@@ -23,16 +23,17 @@ _FLOAT32_INTEGERS = 2**24
 _ROWS = 1024  # moved at a time
 
 
-Encode = Callable[[SampleSet, SampleSet], tuple[SampleSet, SampleSet]]
-"""Called with the training and the validation set; gives both with an x of numbers."""
+Encode = Callable[[SampleSet, SampleSet | None], tuple[SampleSet, SampleSet | None]]
+"""Called with the training and the validation set, or None where nothing is held out; gives both
+with an x of numbers."""
 
 
-def plain(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+def plain(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same samples with what needs no encoder as x: pixels of files, weights of words.
 
     Args:
         train: its texts give the words.
-        val: of the same kind.
+        val: of the same kind; None where nothing is held out.
 
     Returns:
         Both sets; those that hold numbers as they are.
@@ -52,18 +53,19 @@ def sample_sets(
     val_fraction: float,
     seed: int,
     encode: Encode = plain,
-) -> tuple[SampleSet, SampleSet]:
+) -> tuple[SampleSet, SampleSet | None]:
     """The training and the validation set, checked.
 
     Args:
         source: as read.
         task: the user's; None: the source's own, or what its targets say.
-        val_fraction: split off, in (0, 1), where the source has no validation part.
+        val_fraction: split off, in [0, 1), where the source has no validation part.
         seed: of the split.
         encode: makes numbers of images and texts.
 
     Returns:
-        Two sets with the same input shape and the same classes; no array is rescaled.
+        Two sets with the same input shape and the same classes, the second None where nothing is
+        held out; no array is rescaled.
 
     Raises:
         DataError: the source's task is fixed and differs, or the samples are not usable.
@@ -79,10 +81,10 @@ def sample_sets(
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
     source = replace(source, columns=_with_classes(source, len(names)))
-    train = _samples(source, source.train, y, names)
+    train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
-    else:
+    elif val_fraction:
         indices = split_indices(
             train.y,
             is_classification=train.is_classification,
@@ -91,13 +93,15 @@ def sample_sets(
             order=np.argsort(train.ids, kind="stable"),
         )
         train, val = _divided(train, *indices, is_ours=bool(source.columns))
-    if (train.texts is None) != (val.texts is None):
+    if val is not None and (train.texts is None) != (val.texts is None):
         raise DataError(
             "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
             "parts alike."
         )
     train, val = encode(train, val)
-    _check_pair(train, val)
+    _check_train(train)
+    if val is not None:
+        _check_pair(train, val)
     _check_differ(train)
     return train, val
 
@@ -235,20 +239,22 @@ def _check_differ(train: SampleSet) -> None:
         )
 
 
+def _check_train(train: SampleSet) -> None:
+    if len(train) < 2:
+        raise DataError(f"at least 2 training samples are needed; got {len(train)}. Add samples.")
+    if 0 in train.input_shape:
+        raise DataError(f"x must hold at least one feature; got shape {train.x.shape}.")
+
+
 def _check_pair(train: SampleSet, val: SampleSet) -> None:
-    if len(train) < 2 or len(val) < 1:
-        raise DataError(
-            f"at least 2 training samples and 1 validation sample are needed; got {len(train)} and "
-            f"{len(val)}. Add samples."
-        )
+    if len(val) < 1:
+        raise DataError("at least 1 validation sample is needed; got 0. Add samples.")
     if train.input_shape != val.input_shape or train.y.shape[1:] != val.y.shape[1:]:
         raise DataError(
             "training and validation samples must have one shape; got x "
             f"{train.input_shape} and {val.input_shape}, y {train.y.shape[1:]} and "
             f"{val.y.shape[1:]}. Prepare both parts alike."
         )
-    if 0 in train.input_shape:
-        raise DataError(f"x must hold at least one feature; got shape {train.x.shape}.")
     absent = np.setdiff1d(val.y, train.y) if train.is_classification else np.array([])
     if len(absent):
         raise DataError(

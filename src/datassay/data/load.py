@@ -15,7 +15,7 @@ from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
 from datassay.data.files.tables import read_table, table_source
 from datassay.data.samples import SampleSet
-from datassay.data.settings import Loading, check_seed, is_fraction
+from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.errors import DataError
@@ -31,14 +31,15 @@ def load(
     ids: Any = Loading.ids,
     source: Any = Loading.source,
     task: str | None = Loading.task,
-    val_fraction: float = Loading.val_fraction,
+    val_fraction: float | None = Loading.val_fraction,
     seed: int = Loading.seed,
     encode: Encode | None = None,
-) -> tuple[SampleSet, SampleSet]:
+) -> tuple[SampleSet, SampleSet | Any]:
     """Load the training and the validation samples, and check them.
 
     A source without a validation part gives up round(val_fraction · n) samples, drawn with `seed`
-    and in proportion to the classes; a class with a single sample stays in training. Values are
+    and in proportion to the classes; a class with a single sample stays in training. Of a table
+    nothing is split off unless val_fraction asks for it: every row is then scored. Values are
     never rescaled, except 8- and 16-bit image files, which become [0, 1]. x keeps float32 and
     float64; whole numbers and float16 become float32 (float64 beyond 2^24). Texts become tf-idf
     weights of the 2,000 most frequent words of the training part, unless `encode` says otherwise.
@@ -59,13 +60,16 @@ def load(
         task: "classification" or "regression"; None: strings and booleans are labels, and so are
             whole numbers of at most 20 distinct values or that run 0..k−1 or 1..k with 10 samples
             a class; other numbers are quantities.
-        val_fraction: of all samples, in (0, 1); unused where the source has a validation part.
+        val_fraction: of all samples, in [0, 1); 0: none, all samples are for training. None: 0 of a
+            table (a file or a data frame), 0.2 of anything else. Unused where the source has a
+            validation part.
         seed: of the split, 0 ≤ seed < 2^32.
         encode: makes numbers of images and texts, such as Backbone("lite0"); None: pixels of
             images, which then need one size, and word weights of texts.
 
     Returns:
-        (train, val): the same input shape and classes; within each, the source's order.
+        (train, val): the same input shape and classes; within each, the source's order. val is
+        None where nothing is held out.
 
     Raises:
         DataError: a setting is outside its rule, or the source is unknown, unreadable, malformed,
@@ -75,14 +79,16 @@ def load(
         raise DataError(
             f"task must be 'classification', 'regression' or None; got {task!r}. Leave it out."
         )
-    if not is_fraction(val_fraction) or val_fraction in {0, 1}:
+    if val_fraction is not None and (not is_fraction(val_fraction) or val_fraction == 1):
         raise DataError(
-            f"val_fraction must lie between 0 and 1, both excluded; got {val_fraction!r}. To keep "
-            "all samples in training, give a validation part of your own."
+            "val_fraction must be at least 0, which holds nothing out, and below 1; got "
+            f"{val_fraction!r}."
         )
     check_seed(seed)
     known = cast("Task | None", task)
     read = _read(data, target, ids, source, known)
+    if val_fraction is None:
+        val_fraction = 0.0 if read.is_table else HELD_OUT
     return sample_sets(
         read, task=known, val_fraction=val_fraction, seed=seed, encode=encode or plain
     )

@@ -70,12 +70,12 @@ class Pictures:
         return [self._sizes[int(row)] for row in self._rows]
 
 
-def with_pixels(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same samples with the pixels of their files as x.
 
     Args:
         train: of files.
-        val: of files.
+        val: of files; None where nothing is held out.
 
     Returns:
         Both sets; x [n, channels, height, width] float32 in [0, 1], 1 channel where all are grey.
@@ -83,8 +83,9 @@ def with_pixels(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]
     Raises:
         DataError: images differ in size, cannot be read, or would not fit into memory.
     """
-    sizes = [*_pictures(train).sizes, *_pictures(val).sizes]
-    ids = [*train.ids, *val.ids]
+    sets = (train,) if val is None else (train, val)
+    sizes = [size for samples in sets for size in _pictures(samples).sizes]
+    ids = [one for samples in sets for one in samples.ids]
     height, width = sizes[0].height, sizes[0].width
     odd = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
     if odd:
@@ -98,11 +99,8 @@ def with_pixels(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]
     channels = max(s.channels for s in sizes)  # a grey image among coloured ones gets 3
     check_fits(4.0 * len(ids) * channels * height * width, f"{len(ids):,} images")
     shape = (channels, height, width)
-    first, second = (
-        replace(samples, x=_stacked(_pictures(samples), shape), images=None)
-        for samples in (train, val)
-    )
-    return first, second
+    made = [replace(s, x=_stacked(_pictures(s), shape), images=None) for s in sets]
+    return made[0], None if val is None else made[1]
 
 
 def _pictures(samples: SampleSet) -> Pictures:

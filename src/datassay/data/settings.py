@@ -8,6 +8,9 @@ from typing import Any
 
 from datassay.errors import DataError
 
+# Split off where a part is to be held out, and nobody said how much.
+HELD_OUT = 0.2
+
 
 @dataclass(frozen=True)
 class Loading:
@@ -18,7 +21,8 @@ class Loading:
         ids: the column of a table that names its rows; None: row numbers.
         source: the column of a table that says where each row came from; None: unknown.
         task: "classification", "regression" or None: by the targets.
-        val_fraction: split off where there is no validation part, in (0, 1).
+        val_fraction: split off where there is no validation part, in [0, 1); None: nothing of a
+            table, `HELD_OUT` of anything else.
         seed: of the split.
     """
 
@@ -26,7 +30,7 @@ class Loading:
     ids: str | None = None
     source: str | None = None
     task: str | None = None
-    val_fraction: float = 0.2
+    val_fraction: float | None = None
     seed: int = 0
 
 

@@ -87,6 +87,11 @@ class Source:
     feature_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it was read from a table, one of whose columns is the target."""
+        return any(column.read_as == "target" for column in self.columns)
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:

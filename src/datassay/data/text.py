@@ -25,7 +25,7 @@ _WORD = re.compile(r"\b\w\w+\b")
 _SPACE = re.compile(r"\s")
 
 
-def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
+def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """The same samples with word weights appended to x, kind "text".
 
     weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length
@@ -33,7 +33,8 @@ def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
     Args:
         train: its texts give the words (the MAX_WORDS most frequent, of equally frequent ones the
             first by alphabet) and their weights, whatever the order of the samples.
-        val: transformed with the training words and weights; words not among them are dropped.
+        val: transformed with the training words and weights; words not among them are dropped. None
+            where nothing is held out.
 
     Returns:
         Both sets; x [n, m + words] float32, each sample's word part of unit length or zero.
@@ -44,7 +45,7 @@ def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
     Cost: two passes over the texts; beyond them, memory for each different word once.
     Source: scikit-learn's TfidfVectorizer; deviates where words at the limit are equally frequent.
     """
-    assert train.texts is not None and val.texts is not None
+    assert train.texts is not None
     words, idf = _words_and_idf(train.texts)
     if not words:
         raise DataError(
@@ -52,9 +53,12 @@ def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
             "column is the text."
         )
     names = (*train.feature_names, *words)
-    check_fits(4.0 * (len(train) + len(val)) * len(names), f"weights of {len(words):,} words")
+    n = len(train) + (0 if val is None else len(val))
+    check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
     first, second = (
-        replace(
+        None
+        if samples is None
+        else replace(
             samples,
             x=_weighed(samples, words, idf),
             kind="text",
@@ -63,6 +67,7 @@ def with_tfidf(train: SampleSet, val: SampleSet) -> tuple[SampleSet, SampleSet]:
         )
         for samples in (train, val)
     )
+    assert first is not None
     return first, second
 
 

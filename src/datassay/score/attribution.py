@@ -40,6 +40,8 @@ class TopEffects:
         raising_effect: [m, t], their effects.
         lowering: [m, t], those whose presence lowers it most, most negative first; likewise.
         lowering_effect: [m, t], their effects.
+
+    Where the training samples are the queries, a query's effect on itself counts as 0 here.
     """
 
     raising: Int[np.ndarray, "m t"]
@@ -231,7 +233,9 @@ def removal_scores(
     record = RemovalRecord(lin, training)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
     method = f"linearized {training.run.kind}"
-    effects = assemble(_changes(basis, rows, parts), outputs, measured, lin.ids, method, top)
+    own = np.arange(n) if lin.val_outputs is None else None
+    changes = effects_of(_changes(basis, rows, parts), outputs, measured)
+    effects = gather(changes, measured(outputs), measured.measure, lin.ids, method, top, own)
     loo = record.leave_one_out(effects.prediction_change)
     return RemovalScores(loo, effects, outputs.numpy())
 
@@ -247,36 +251,6 @@ def check_top(top: int | None) -> None:
     """
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
-
-
-def assemble(
-    changes: Iterable[OutputChanges],
-    outputs: Float[Tensor, "m k"],
-    measured: Outcome,
-    ids: np.ndarray,
-    method: str,
-    top: int | None,
-) -> Attribution:
-    """Build an attribution from a stream of output changes.
-
-    Args:
-        changes: chunks in sample order, covering all n samples.
-        outputs: f on the queries, with all samples.
-        measured: the outcome.
-        ids: [n].
-        method: noted in the result.
-        top: as in `attribution`.
-
-    Returns:
-        The attribution.
-
-    Raises:
-        SettingError: top is less than 1.
-    """
-    with_all = measured(outputs)
-    return gather(
-        effects_of(changes, outputs, measured), with_all, measured.measure, ids, method, top
-    )
 
 
 def effects_of(
@@ -309,6 +283,7 @@ def gather(
     ids: np.ndarray,
     method: str,
     top: int | None,
+    own: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
     """Build an attribution from a stream of effects.
 
@@ -319,6 +294,8 @@ def gather(
         ids: [n].
         method: noted in the result.
         top: as in `attribution`.
+        own: each sample's place among the queries, whose effect on itself `top` leaves out; None:
+            they are no queries.
 
     Returns:
         The attribution.
@@ -336,7 +313,7 @@ def gather(
         here = slice(part.start, part.start + len(part.effect))
         if whole:
             effects[here] = part.effect
-        leaders.see(part.effect, part.start)
+        leaders.see(_on_others(part, own), part.start)
         total[here] = part.effect.sum(1)
         prediction[here] = part.prediction
         weight[here] = part.weight
@@ -351,6 +328,15 @@ def gather(
         method=method,
         ids=ids,
     )
+
+
+def _on_others(part: Effects, own: Int[np.ndarray, " n"] | None) -> Float[Tensor, "chunk m"]:
+    """The effects, 0 where a sample is its own query."""
+    if own is None:
+        return part.effect
+    effect, rows = part.effect.clone(), torch.arange(len(part.effect))
+    effect[rows, torch.as_tensor(own)[part.start + rows]] = 0
+    return effect
 
 
 class _Leaders:

@@ -19,7 +19,8 @@ from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps import groups
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import FEWEST_SUSPECTS
-from datassay.commands.run.table import score_table
+from datassay.commands.run.steps.plan import plan
+from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.score.information.average import average_information
@@ -279,6 +280,32 @@ def test_one_validation_target_judges_no_regression():
     found = run(train, val, replace(SETTINGS, curve_seeds=1))
     assert found.removal_curve is None and found.contests == ()
     assert found.facts["Retraining"] == "left out: R² needs validation targets that differ"
+
+
+def test_all_samples_are_scored_where_none_is_held_out(noisy):
+    train = noisy[0].subset(np.arange(200))
+    found = run(train, None, SETTINGS)
+    page = run_page(found)
+    assert found.validation is None and len(found.information.information) == 200
+    for values in (found.information.information, found.issues.score, found.baselines.loss):
+        assert np.isfinite(values).all()
+    assert "200 samples, all for training; none is held out" in found.facts["Data"]
+    assert "another fifth of the samples" in found.facts["Retraining"]
+    assert found.removal_curve.score.shape[2] == 2 and len(found.contests) == 2
+    assert found.contests[1].values[0] > 0.9  # AUROC of wrong labels
+    assert "200 training samples" in page.lead and "validation" not in page.lead
+    # Each is explained by the others, never by itself.
+    own = attribution_table(found).to_pylist()
+    assert len({row["query"] for row in own}) == 200
+    assert all(row["id"] != row["query_id"] for row in own)
+    lin = da.collect(starting_networks(train, SETTINGS)[0], train, outputs="averaged")
+    loo = da.leave_one_out(lin)
+    assert loo.on_training_inputs
+    np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-9)
+    planned = plan(train, None, SETTINGS)
+    assert any(step.name == "attribution" for step in planned.steps)
+    kept = keep_set(train, None, SETTINGS, KeepSettings(0.5))
+    assert len(kept.keep.keep) == 100
 
 
 def test_too_little_memory_is_logged_before_and_kept_after(caplog):

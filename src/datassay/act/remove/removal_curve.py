@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from datassay.act.remove.held_out import Judging, judging
 from datassay.collect.collection import check_sets
-from datassay.collect.curvature.output_loss import output_score
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.store.fingerprint import (
     digest,
@@ -81,7 +81,7 @@ class RemovalCurve(Tabular):
 def removal_curve(
     models: Sequence[nn.Module],
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     rankings: Mapping[str, Int[np.ndarray, " n"]],
     *,
     fractions: Sequence[float] = FRACTIONS,
@@ -96,12 +96,13 @@ def removal_curve(
     Args:
         models: one network a seed, at its starting weights.
         train: n training samples.
-        val: the samples to be judged on; their labels enter no ranking.
+        val: the samples to be judged on; their labels enter no ranking. None: each network is
+            judged on another fifth of train (see `judging`), and every ranking orders the rest.
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
         recipe: how to train; None takes the defaults for the task.
-        trained: the networks trained on all samples, one a seed, if they are there already.
+        trained: the networks from which nothing was removed, one a seed, if they are there already.
         seed: of the random order and of the batches.
         store: keeps the scores of every fraction, so that an interrupted call goes on; None keeps
             nothing.
@@ -122,19 +123,20 @@ def removal_curve(
     check_sets(train, val)
     fractions = sorted({0.0, *fractions})
     _check_choices(models, rankings, len(train))
-    if not all(0 <= f < 1 and round(f * len(train)) <= len(train) - 2 for f in fractions):
+    parts = judging(train, val, len(models), seed)
+    n = parts.rest.shape[1]
+    if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
     recipe = with_loss(recipe or Recipe(), train)
-    shuffled = np.random.default_rng(seed)
-    orders = {name: [order] * len(models) for name, order in rankings.items()}
-    orders[RANDOM] = [shuffled.permutation(len(train)) for _ in models]
-    trained = trained or train_all(models, train, recipe, seed)
+    orders = _orders(rankings, parts, len(train), seed)
+    trained = trained or train_all(models, train, recipe, seed, rest=parts.rest)
     score = np.empty((len(orders), len(fractions), len(models)))
-    score[:, 0] = validation_score(trained, val)
+    score[:, 0] = parts.score(trained)
     store = store or ResultStore(None, {})
-    cause = _cause(models, train, recipe, seed) | {"val": digest({"x": val.x, "y": val.y})}
+    seen = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
+    cause = _cause(models, train, recipe, seed) | seen
     for f, fraction in enumerate(fractions[1:], start=1):
-        removed = round(fraction * len(train))
+        removed = round(fraction * n)
         kept = [np.sort(order[removed:]) for group in orders.values() for order in group]
         subsets = torch.as_tensor(np.stack(kept))
         before, total = (f - 1) * recipe.steps, (len(fractions) - 1) * recipe.steps
@@ -143,12 +145,21 @@ def removal_curve(
 
         def retrained(at_once=at_once, subsets=subsets, part=part) -> dict[str, np.ndarray]:
             networks = train_networks(at_once, train, subsets, recipe, seed=seed, progress=part)
-            return {"score": validation_score(networks, val)}
+            return {"score": parts.score(networks)}
 
         name = digest_of_values(cause | {"kept": digest({"subsets": subsets.numpy()})})
         score[:, f] = store.kept(f"scores-{name}", retrained)["score"].reshape(len(orders), -1)
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
+
+
+def _orders(
+    rankings: Mapping[str, Int[np.ndarray, " n"]], parts: Judging, n: int, seed: int
+) -> dict[str, list[np.ndarray]]:
+    """Ranking → the order in which each network's own samples are removed."""
+    shuffled, networks = np.random.default_rng(seed), range(len(parts.rest))
+    orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
+    return orders | {RANDOM: [parts.order(shuffled.permutation(n), s) for s in networks]}
 
 
 def _check_choices(
@@ -176,6 +187,7 @@ def train_all(
     seed: int = 0,
     progress: Progress = silent,
     store: ResultStore | None = None,
+    rest: Int[np.ndarray, "S kept"] | None = None,
 ) -> TrainedNetworks:
     """Train every network on all samples.
 
@@ -186,19 +198,24 @@ def train_all(
         seed: of the batches.
         progress: called with (step, updates done, updates in all).
         store: keeps the trained weights; None keeps nothing.
+        rest: positions that each network learns from; None: all.
 
     Returns:
         The trained networks.
     """
     recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
+    subsets = everything if rest is None else torch.as_tensor(rest)
 
     def train_now() -> TrainedNetworks:
-        return train_networks(models, train, everything, recipe, seed=seed, progress=progress)
+        return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
 
     if store is None:
         return train_now()
-    name = f"weights-{digest_of_values(_cause(models, train, recipe, seed))}"
+    cause = _cause(models, train, recipe, seed)
+    if rest is not None:
+        cause |= {"kept": digest({"subsets": rest})}
+    name = f"weights-{digest_of_values(cause)}"
     state = store.kept(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
     template = frozen_copy(models[0], getattr(torch, recipe.precision))
     return TrainedNetworks(template, {n: torch.from_numpy(a) for n, a in state.items()})
@@ -228,17 +245,3 @@ def task_recipe(train: SampleSet) -> Recipe:
         Adam, 300 updates of 64 samples.
     """
     return with_loss(Recipe(), train)
-
-
-def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:
-    """Accuracy or R² of every network.
-
-    Args:
-        networks: S trained networks.
-        val: the samples.
-
-    Returns:
-        [S]; accuracy in [0, 1], or R² averaged over targets.
-    """
-    outputs = networks.outputs(torch.as_tensor(val.x).float())
-    return np.array([output_score(one.double(), val) for one in outputs])

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import Command, loaded, read
+from datassay.commands.command import Command, read
 from datassay.commands.inputs import DataInputs, NoiseInputs, with_noise
 from datassay.commands.run.settings import (
     AdversarialInputs,
@@ -41,7 +41,7 @@ class _Run(Command):
 
     def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Training samples, noisy; validation samples; the training samples as they were."""
-        train, val = loaded(given, given.get("store"))
+        train, val = self.loaded(given, given.get("store"))
         return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train
 
     def compute(
@@ -111,6 +111,7 @@ RUN = _Run(
     home="datassay.commands.run",
     out="report",
     order=10,
+    scores_all=True,
 )
 SCORE = _Run(
     name="score",
@@ -132,6 +133,7 @@ SCORE = _Run(
     home="datassay.commands.run",
     out="scores",
     order=11,
+    scores_all=True,
 )
 SUMMARIZE = _Summarize(
     name="summarize",
@@ -149,6 +151,7 @@ SUMMARIZE = _Summarize(
     home="datassay.commands.run",
     out="summary",
     order=12,
+    scores_all=True,
 )
 COMMANDS = (RUN, SCORE, SUMMARIZE)
 

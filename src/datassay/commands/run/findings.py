@@ -39,8 +39,9 @@ class Findings:
 
     Attributes:
         samples: the n training samples, with the labels that were scored.
-        validation: the samples on which changes and accuracies were measured; None where the
-            training inputs stood in for them.
+        validation: the samples on which changes and accuracies were measured; None where nothing
+            was held out: the training inputs stood in for changes, another fifth of the samples a
+            network for accuracies.
         information: nats, one value a sample.
         prediction_change: [n], output unit squared: what removing the sample changes on the
             validation inputs, summed over them.
@@ -50,9 +51,9 @@ class Findings:
         attribution: effect of each sample on each validation sample; None where it was not asked
             for.
         attribution_at: "start", in the linearised network, or "trained", at the trained ones.
-        query_outputs: [m, k]: what the network trained on all samples says of the validation
-            samples. Of the linearised one in its output unit; of the trained ones probabilities of
-            classes, or targets. None as attribution.
+        query_outputs: [m, k]: what the network trained on all samples says of the queries. Of the
+            linearised one in its output unit; of the trained ones probabilities of classes, or
+            targets. None as attribution.
         influence: moments of each sample's influence on the others; None where it says nothing.
         average: information beside random subsets; None where none were asked for.
         data_issues: what is wrong beside the labels; None where that was not looked for.
@@ -101,6 +102,11 @@ class Findings:
         check_aligned(self)
 
     @property
+    def queries(self) -> SampleSet:
+        """The samples whose predictions are explained: validation, or else training samples."""
+        return self.samples if self.validation is None else self.validation
+
+    @property
     def has_several_labels(self) -> bool:
         """Whether each sample has several labels, each given or not."""
         return not self.samples.is_classification and self.issues.posterior is not None
@@ -134,12 +140,13 @@ def check_aligned(findings: Findings) -> None:
 
 
 def _check_queries(findings: Findings) -> None:
-    outputs, val = findings.query_outputs, findings.validation
+    outputs, queries = findings.query_outputs, findings.queries
     assert findings.attribution is not None
     n_queries = len(findings.attribution.outcome)
-    if val is None or outputs is None or not n_queries == len(outputs) == len(val):
+    if outputs is None or not n_queries == len(outputs) == len(queries):
+        kind = "training" if findings.validation is None else "validation"
         raise DataError(
-            f"attribution must come with the validation samples and their outputs; got {n_queries} "
-            f"queries, {0 if outputs is None else len(outputs)} outputs and "
-            f"{0 if val is None else len(val)} validation samples. Pass those it was computed on."
+            f"attribution must come with the {kind} samples and their outputs; got {n_queries} "
+            f"queries, {0 if outputs is None else len(outputs)} outputs and {len(queries)} {kind} "
+            "samples. Pass those it was computed on."
         )

@@ -59,12 +59,10 @@ from datassay.score.sample_information import SampleInformation, sample_informat
 from datassay.train.fitter import taken_network
 from datassay.train.training import TrainedNetworks
 
-NOT_JUDGED = "left out: R² needs validation targets that differ"
-
 
 def run(
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     progress: Progress = silent,
     *,
@@ -74,7 +72,8 @@ def run(
 
     Args:
         train: the training samples; true_y set where label noise was added.
-        val: the validation samples.
+        val: the validation samples; None: the training inputs stand in for them, and retrained
+            networks are judged on another fifth of the samples each.
         settings: what to run.
         progress: called with (step, units done, units in all).
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
@@ -93,7 +92,8 @@ def run(
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
     lin = collected(models[0], train, val, settings, progress)
-    attributed = attribution_of(settings, lin.form, len(train), len(val), train.is_classification)
+    n_queries = len(train if val is None else val)
+    attributed = attribution_of(settings, lin.form, len(train), n_queries, train.is_classification)
     asked = replace(settings, attribution=attributed)
     removed, information, issues, influence = _scored(lin, asked, progress)
     loo = removed.leave_one_out
@@ -144,7 +144,7 @@ def _explained(
     networks: TrainedNetworks | None,
     model,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     progress: Progress,
 ) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _explained(
 def _retrained(
     models: list,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     information: SampleInformation,
     issues: LabelIssues,
     replaced: np.ndarray | None,
@@ -168,8 +168,6 @@ def _retrained(
 ) -> RetrainedNetworks:
     if not settings.curve_seeds:
         return RetrainedNetworks()
-    if not train.is_classification and not (val.y != val.y[0]).any():
-        return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
     store, seed = result_store(settings.store), settings.seed
     return retrain_and_compare(
         models, train, val, information, issues, replaced, seed, progress, store
@@ -192,7 +190,7 @@ def with_adversarial(
 
 
 def collected(
-    model, train: SampleSet, val: SampleSet, settings: RunSettings, progress: Progress
+    model, train: SampleSet, val: SampleSet | None, settings: RunSettings, progress: Progress
 ) -> Linearization:
     """The linearisation that the settings of a run ask for."""
     return collect(
@@ -229,7 +227,7 @@ def starting_networks(train: SampleSet, settings: RunSettings) -> list:
 
 def _facts(
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     lin: Linearization,
     loo: LeaveOneOut,

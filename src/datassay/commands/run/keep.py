@@ -42,7 +42,7 @@ class Kept:
 
 def keep_set(
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     wanted: KeepSettings,
     progress: Progress = silent,

@@ -64,18 +64,19 @@ def attribution_table(findings: Findings) -> pa.Table:
     """The largest effects on each validation sample.
 
     Returns:
-        One row a validation sample, direction and rank: `query` (its position), `query_id`,
+        One row a validation sample (training sample where none is held out, its effect on itself
+        left out), direction and rank: `query` (its position), `query_id`,
         `direction` ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect`
         (signed) and `of` (what it is the effect on). No rows where no attribution was asked for.
     """
-    attribution, val = findings.attribution, findings.validation
-    if attribution is None or val is None:
+    attribution = findings.attribution
+    if attribution is None:
         names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
         types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
         types += (types[1], pa.float64(), pa.string())
         return pa.schema(list(zip(names, types, strict=True))).empty_table()
     table = attribution.to_table()
-    ids = column(val.ids[table["query"].to_numpy()])
+    ids = column(findings.queries.ids[table["query"].to_numpy()])
     return table.add_column(1, "query_id", ids).append_column(
         "of", pa.array([attribution.measure] * table.num_rows, pa.string())
     )

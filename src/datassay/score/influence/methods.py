@@ -118,7 +118,8 @@ def influence(
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     named = method if method == "tracin" else f"{method}, damping {damping:g}"
     ids = train.ids if chosen is None else train.ids[list(chosen)]
-    result = gather(_averaged(streams), with_all, measure, ids, named, top)
+    own = None if val is not None else np.arange(len(train)) if chosen is None else np.array(chosen)
+    result = gather(_averaged(streams), with_all, measure, ids, named, top, own)
     warnings = dict.fromkeys(w for p in problems for w in p.warnings)
     return replace(result, warnings=tuple(warnings))
 

@@ -34,7 +34,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.score.attribution import Attribution, OutputChanges, assemble
+from datassay.score.attribution import Attribution, OutputChanges, effects_of, gather
 from datassay.score.linear.outcome import outcome
 from datassay.score.settings import Influence, Queries, Training
 from datassay.train.retrain import positions
@@ -103,8 +103,10 @@ def unrolled(
     outputs = outputs_at(trained, queries).double().cpu()
     targets = network_targets(seen, outputs.shape[1])
     measured = outcome(measure, loss, outputs, targets, is_classification=train.is_classification)
-    changes = _changes(trained, queries, moves)
-    return assemble(changes, outputs, measured, train.ids[chosen], "unrolled", top)
+    effects = effects_of(_changes(trained, queries, moves), outputs, measured)
+    own = np.array(chosen) if val is None else None
+    ids, with_all = train.ids[chosen], measured(outputs)
+    return gather(effects, with_all, measured.measure, ids, "unrolled", top, own)
 
 
 def _unroll(

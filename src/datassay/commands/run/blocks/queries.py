@@ -43,8 +43,8 @@ def section(findings: Findings, kind: str) -> tuple[Section, ...]:
         return ()
     what, raised, lowered = effect_words(findings)
     text = (
-        "Pick a validation sample: the training samples below it changed "
-        f"{what} most. {effect_sentence(findings)}"
+        f"Pick a {_queried(findings)}: the training samples below it changed "
+        f"{what} most. {effect_sentence(findings)}{_self_sentence(findings)}"
     )
     data = markup(script_json(query_data(findings)))
     context = {"queries": data, "raised": raised, "lowered": lowered, "kind": kind}
@@ -64,9 +64,9 @@ def chosen_queries(findings: Findings) -> Chosen:
         smallest margin, and the rest drawn with the seed 0. A regression has no wrong ones: up to
         30 of largest error, then the rest.
     """
-    outputs, val = findings.query_outputs, findings.validation
-    assert outputs is not None and val is not None
-    margin = margins(outputs, val)
+    outputs = findings.query_outputs
+    assert outputs is not None
+    margin = margins(outputs, findings.queries)
     order = np.argsort(margin, kind="stable")
     if findings.samples.is_classification:
         n_wrong = int((margin < 0).sum())
@@ -85,8 +85,8 @@ def query_data(findings: Findings) -> dict[str, list[dict[str, object]]]:
         `queries`, each with its drawing, labels, outputs and its samples' places and effects; and
         `samples`, every training sample that any of them names, drawn once.
     """
-    attribution, val = findings.attribution, findings.validation
-    assert attribution is not None and val is not None
+    attribution = findings.attribution
+    assert attribution is not None
     chosen = chosen_queries(findings)
     top = attribution.top
     few = min(N_SAMPLES, top.raising.shape[1])
@@ -101,7 +101,7 @@ def query_data(findings: Findings) -> dict[str, list[dict[str, object]]]:
     ]
     used = np.unique([p for both in pairs for side in both for p, _ in side]).astype(np.int64)
     place = {int(p): k for k, p in enumerate(used)}
-    drawings = draw(val, chosen.positions, PICTURE_SIDE)
+    drawings = draw(findings.queries, chosen.positions, PICTURE_SIDE)
     queries = [
         _query(findings, int(i), float(chosen.margin[i]))
         | {"drawing": _compact(asdict(drawing))}
@@ -119,8 +119,8 @@ def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int,
 
 
 def _query(findings: Findings, i: int, margin: float) -> dict[str, object]:
-    val, outputs = findings.validation, findings.query_outputs
-    assert val is not None and outputs is not None
+    val, outputs = findings.queries, findings.query_outputs
+    assert outputs is not None
     names = val.class_names
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
     return {
@@ -171,11 +171,11 @@ def _effect(value: float) -> str:
 
 
 def query_note(findings: Findings) -> str:
-    """Which validation samples can be picked, in words."""
+    """Which samples can be picked, in words."""
     chosen = chosen_queries(findings)
     shown, n = len(chosen.positions), len(chosen.margin)
     number_shown = "All" if shown == n else f"{shown} of"
-    scope = f"{number_shown} {count(n, 'validation sample')} can be picked"
+    scope = f"{number_shown} {count(n, _queried(findings))} can be picked"
     if not findings.samples.is_classification:
         rule = f"the {min(N_WRONG, n)} of largest error first, then others at random (seed 0)"
         return f"{scope}: {rule}."
@@ -187,6 +187,16 @@ def query_note(findings: Findings) -> str:
     close = f"the {n_close} of smallest margin among those predicted rightly"
     none = "" if n_wrong else " None is predicted wrongly."
     return f"{scope}: {first}{close}{rest}.{none}"
+
+
+def _queried(findings: Findings) -> str:
+    return "training sample" if findings.validation is None else "validation sample"
+
+
+def _self_sentence(findings: Findings) -> str:
+    if findings.validation is not None:
+        return ""
+    return " None was held out, so that network has seen it; what it does to itself is not listed."
 
 
 def effect_words(findings: Findings) -> tuple[str, str, str]:

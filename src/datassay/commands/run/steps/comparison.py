@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
+from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import (
     RemovalCurve,
     removal_curve,
@@ -30,6 +31,11 @@ from datassay.train.training import TrainedNetworks, sample_losses
 LOWEST_LOSS_FIRST = "lowest loss first"
 LARGEST_MARGIN_FIRST = "largest margin first"
 CONTEST_FRACTION = 0.5
+NOT_JUDGED = "left out: R² needs validation targets that differ"
+FIFTHS = (
+    "each network is judged on another fifth of the samples, which it never saw; the scores, which "
+    "rank the rest, know all of them"
+)
 # Fewer suspects than this cannot move a validation accuracy measurably.
 FEWEST_SUSPECTS = 10
 
@@ -56,7 +62,7 @@ class RetrainedNetworks:
 def retrain_and_compare(
     models: list,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     information: SampleInformation,
     issues: LabelIssues,
     adversarial: Bool[np.ndarray, " n"] | None,
@@ -66,9 +72,15 @@ def retrain_and_compare(
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
+    Without a validation part each network of the comparison gives up another fifth of the samples,
+    on which it is judged; the rankings then order the rest.
+
     Returns:
         Losses and margins, the removal curve, and who won.
     """
+    parts = judging(train, val, len(models), seed)
+    if not parts.is_possible:
+        return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
     recipe = task_recipe(train)
     trained = train_all(models, train, recipe, seed, progress, store)
     outputs = trained.outputs(torch.as_tensor(train.x).float())
@@ -86,18 +98,22 @@ def retrain_and_compare(
     }
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
+    whole = trained
+    if val is None:
+        whole = train_all(models, train, recipe, seed, progress, store, parts.rest)
     curve = removal_curve(
-        models, train, val, rankings, fractions=usable_fractions(len(train)), trained=trained,
-        seed=seed, store=store, progress=progress,
+        models, train, val, rankings, fractions=usable_fractions(parts.rest.shape[1]),
+        trained=whole, seed=seed, store=store, progress=progress,
     )  # fmt: skip
     contests = _removal_contests(curve)
     contests += _label_contests(
-        models, train, val, issues, information, rivals, trained, seed, progress, store
+        models, train, val, issues, information, rivals, whole, seed, progress, store
     )
     if adversarial is not None and adversarial.any() and not adversarial.all():
         contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
-    return RetrainedNetworks(rivals, curve, tuple(contests), trained, {"Retraining": updates})
+    facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
+    return RetrainedNetworks(rivals, curve, tuple(contests), trained, facts)
 
 
 def _removal_contests(curve: RemovalCurve) -> list[Contest]:
@@ -113,7 +129,7 @@ def _removal_contests(curve: RemovalCurve) -> list[Contest]:
 def _label_contests(
     models,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     issues: LabelIssues,
     information: SampleInformation,
     rivals: Baselines,

@@ -51,7 +51,7 @@ class Plan:
         return LOADED_BYTES + max(step.bytes for step in self.steps) <= self.available_bytes
 
 
-def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
+def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan:
     """What a run would do: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings, len(train))
     program = held_bytes() + LOADED_BYTES
@@ -59,9 +59,10 @@ def plan(train: SampleSet, val: SampleSet, settings: RunSettings) -> Plan:
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
     rate = {name: matrix_rate(getattr(torch, name)) for name in ("float64", "float32")}
-    attributed = attribution_of(settings, form, len(train), len(val), train.is_classification)
+    n_queries = len(train if val is None else val)
+    attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
-    steps = [*_embedding_step(train, len(val)), *steps]
+    steps = [*_embedding_step(train, 0 if val is None else len(val)), *steps]
     return Plan(tuple(steps), program, available_memory(), form)
 
 
@@ -76,7 +77,7 @@ def _embedding_step(train: SampleSet, n_val: int) -> list[PlanStep]:
     return [PlanStep(EMBED, detail, 4.0 * n * encoding.width, 0.0, encoding.seconds)]
 
 
-def long_wait(train: SampleSet, val: SampleSet, settings: RunSettings) -> str:
+def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> str:
     """How long a run will take and what shortens it; empty of what takes no minute."""
     if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
         return ""

@@ -85,7 +85,7 @@ class PlanStep:
 def plan_steps(
     model: nn.Module,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     form: Form,
     settings: RunSettings,
     rates: dict[str, float],
@@ -96,7 +96,7 @@ def plan_steps(
         One entry a step. The attribution of `settings` is as `attribution_of` gives it; `rates`
         are operations a second of a matrix product in "float64" and "float32".
     """
-    n, m, work = len(train), len(val), forward_work(model, train)
+    n, m, work = len(train), 0 if val is None else len(val), forward_work(model, train)
     trained = settings.attribution_at == "trained"
     at_start = replace(settings, attribution="none") if trained else settings
     return [
@@ -108,7 +108,7 @@ def plan_steps(
         *_several_step(form, train, m, rates["float64"]),
         *_subset_step(form, n, m, rates, settings),
         *_training_step(form, work, train, settings, rates["float32"]),
-        *_trained_effects_step(form, n, m, settings, rates["float64"]),
+        *_trained_effects_step(form, n, m or n, settings, rates["float64"]),
         *_check_step(form, work, n, settings, rates["float32"]),
         _page_step(n),
     ]
@@ -164,7 +164,7 @@ def _comparison_step(
     form: Form,
     model: nn.Module,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     work: ForwardWork,
     rate: dict[str, float],
     settings: RunSettings,
@@ -173,12 +173,14 @@ def _comparison_step(
     if settings.rank_correlation is None:
         return []
     n = min(N_SAMPLES, len(train), LARGEST_KERNEL // form.n_outputs)
-    few, few_val = train.subset(np.arange(n)), val.subset(np.arange(min(n, len(val))))
+    few = train.subset(np.arange(n))
+    few_val = None if val is None else val.subset(np.arange(min(n, len(val))))
+    m = 0 if few_val is None else len(few_val)
     exact = plan_collection(model, few, few_val, outputs="joint", projection=None)
     alone = replace(settings, attribution="none")
     steps = [
-        _collect_step(exact, work, 2 * n, rate),
-        *_score_steps(exact, n, len(few_val), rate, alone, train.n_classes),
+        _collect_step(exact, work, n + m, rate),
+        *_score_steps(exact, n, m, rate, alone, train.n_classes),
     ]
     seconds = sum(step.seconds for step in steps)
     if form.projection is not None:
@@ -186,7 +188,7 @@ def _comparison_step(
         again = seconds if form.outputs == "joint" else 0.0
         for p in N_FEATURES:
             tried = replace(form, n_features=p)
-            seconds += DRAWS * (again + _collect_step(tried, work, 2 * n, rate).seconds)
+            seconds += DRAWS * (again + _collect_step(tried, work, n + m, rate).seconds)
     detail = f"{n} samples scored exactly and projected; the form may then differ from this plan's"
     flops, most = sum(step.flops for step in steps), max(step.bytes for step in steps)
     return [PlanStep("compare projections", detail, most, flops, seconds)]
@@ -250,6 +252,7 @@ def _removal_steps(
     reading = 0.0 if dual else 2.0 * n * b * p**2
     # The effects hold every changed output; without them products of the queries are smaller.
     attributes = settings.attribution != "none"
+    m = n if attributes and not m else m  # the training samples stand in
     queries = m * b if attributes or m * b <= p else (p if dual else SYMMETRIC_WORK * p / 2)
     modes = not (attributes or dual) and b == 1 and m > p
     taken = min(columns, MODE_RANK) if modes else columns

@@ -40,7 +40,7 @@ class ChosenProjection:
 def chosen_projection(
     model: nn.Module,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     progress: Progress,
 ) -> ChosenProjection:

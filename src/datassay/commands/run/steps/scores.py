@@ -79,7 +79,7 @@ def trained_effects(
     model: nn.Module,
     networks: TrainedNetworks,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     settings: RunSettings,
     progress: Progress,
 ) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
@@ -89,7 +89,8 @@ def trained_effects(
         The effects, and what the networks say of the queries: probabilities of classes by their
         mean outputs, or those of targets.
     """
-    each = networks.outputs(torch.as_tensor(val.x).float()).double()
+    queries = train if val is None else val
+    each = networks.outputs(torch.as_tensor(queries.x).float()).double()
     trained = [taken_network(model, networks, s) for s in range(len(each))]
     outputs = each.mean(0)
     n_parameters = sum(p.numel() for p in model.parameters())
@@ -107,7 +108,7 @@ def trained_effects(
 def check_of(
     model: nn.Module,
     train: SampleSet,
-    val: SampleSet,
+    val: SampleSet | None,
     loo: LeaveOneOut,
     settings: RunSettings,
     progress: Progress,

@@ -1,0 +1,99 @@
+"""What retrained networks are judged on: the validation part, or another fifth of the samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from datassay.collect.curvature.output_loss import output_score
+from datassay.data.samples import SampleSet
+from datassay.data.settings import HELD_OUT
+from datassay.results import result
+from datassay.train.training import TrainedNetworks
+
+
+@result
+class Judging:
+    """Which samples each of S networks may learn from, and which it is judged on.
+
+    Attributes:
+        rest: [S, kept] positions to learn from, ascending.
+        queries: one set a network; the same for all where there is a validation part.
+    """
+
+    rest: Int[np.ndarray, "S kept"]
+    queries: tuple[SampleSet, ...]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether every set can be judged on: R² needs targets that differ."""
+        return all(s.is_classification or bool((s.y != s.y[0]).any()) for s in self.queries)
+
+    def order(self, ranking: Int[np.ndarray, " n"], network: int) -> Int[np.ndarray, " kept"]:
+        """A ranking of all samples, without those that the network is judged on."""
+        return ranking[np.isin(ranking, self.rest[network], assume_unique=True)]
+
+    def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
+        """Accuracy, or R² averaged over targets, of R · S networks: ranking by ranking.
+
+        Args:
+            networks: S a ranking, in the order of the queries.
+
+        Returns:
+            One value a network.
+        """
+        n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
+        score = np.empty(n_networks)
+        for s, queries in enumerate(self.queries):
+            some = {name: weights[s::n_parts] for name, weights in networks.state.items()}
+            score[s::n_parts] = validation_score(TrainedNetworks(networks.template, some), queries)
+        return score
+
+
+def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:
+    """Accuracy or R² of every network.
+
+    Args:
+        networks: S trained networks.
+        val: the samples.
+
+    Returns:
+        [S]; accuracy in [0, 1], or R² averaged over targets.
+    """
+    outputs = networks.outputs(torch.as_tensor(val.x).float())
+    return np.array([output_score(one.double(), val) for one in outputs])
+
+
+def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Judging:
+    """What each network learns from and is judged on.
+
+    Without a validation part each network gives up another fifth of the training samples: they are
+    sorted by class (by target in a regression of one), at random within it, and every fifth is
+    taken, so that each part holds every class in proportion and five networks judge all samples.
+
+    Args:
+        train: n samples.
+        val: the validation part; None: there is none.
+        n_networks: S.
+        seed: of the order within a class; the order of the rows is no matter.
+
+    Returns:
+        Both parts of each network. A class with a single sample is never held out.
+    """
+    n = len(train)
+    if val is not None:
+        return Judging(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
+    share, by_id = round(1 / HELD_OUT), np.argsort(train.ids, kind="stable")
+    if train.is_classification:
+        is_repeated = np.bincount(train.y)[train.y] > 1
+        by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
+    size, held = max(1, len(by_id) // share), []
+    for network in range(n_networks):
+        rng = np.random.default_rng((seed, network // share))
+        order = by_id[rng.permutation(len(by_id))]
+        if train.y.ndim == 1:
+            order = order[np.argsort(train.y[order], kind="stable")]
+        held.append(np.sort(order[network % share :: share][:size]))
+    rest = np.stack([np.setdiff1d(np.arange(n), part) for part in held])
+    return Judging(rest, tuple(train.subset(part) for part in held))
