@@ -132,7 +132,7 @@ def test_removal_curve_without_a_validation_part():
     curve = removal_curve(
         models, train, None, {"class a first": by_class}, fractions=[1 / 3], recipe=recipe
     )
-    assert curve.score[:, 0].min() > 0.8
+    assert curve.score[:, 0].min() > 0.7
     assert curve.at("class a first", 1 / 3).mean() < curve.at(RANDOM, 1 / 3).mean() - 0.2
     # Each network is judged on the samples that it never saw.
     parts = judging(train, None, 2)

@@ -213,7 +213,7 @@ def test_many_columns_take_time_in_proportion():
 
 def test_the_rows_as_they_came_go_with_the_samples(tmp_path):
     path = written(tmp_path, "parquet", key=[f"k{i}" for i in range(N)], u=VALUES, y=LABELS)
-    train, val = da.load(path, ids="key")
+    train, val = da.load(path, ids="key", val_fraction=0.2)
     for part in (train, val, train.subset(np.arange(5)), train.subset(train.y == 0)):
         assert part.rows.column_names == ["u"] and part.rows.num_rows == len(part)
         assert part.rows["u"].to_pylist() == [VALUES[int(key[1:])] for key in part.ids]
