@@ -104,6 +104,7 @@ def loading(path: str, kept: Path, **settings: Any) -> Callable[[], object]:
         except DatassayError as error:
             sys.stderr.write(f"Error: {str(error)!r}\n")
             raise SystemExit(2) from error
+        sets = [s for s in sets if s is not None]
         facts = [{"x": s.x, "y": s.y, "names": s.feature_names} for s in sets]
         kept.write_bytes(pickle.dumps(facts))
 
