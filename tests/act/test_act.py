@@ -253,23 +253,45 @@ def test_suspects_first():
     assert (np.diff(information[order[n:]]) >= 0).all()
 
 
-def test_summarize_drops_suspects_before_anything_else():
-    lin = lin_of()
-    suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
-    score = np.where(suspect, 1.0 + np.arange(40) / 40, -1.0)
-    issues = LabelIssues(
-        score=score,
+def suspected(suspect, ids):
+    n = len(suspect)
+    return LabelIssues(
+        score=np.where(suspect, 1.0 + np.arange(n) / n, -1.0),
         probability=suspect.astype(float),
-        suggested_label=np.zeros(40, dtype=int),
+        suggested_label=np.zeros(n, dtype=int),
         is_issue=suspect,
         posterior=None,
         noise=(),
-        held_out=np.zeros((40, 1)),
+        held_out=np.zeros((n, 1)),
         ridge=1.0,
-        ids=lin.ids,
+        ids=ids,
     )
+
+
+def test_summarize_drops_suspects_before_anything_else():
+    lin = lin_of()
+    suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
+    issues = suspected(suspect, lin.ids)
     found = summarize(lin, 0.5, issues=issues)
-    assert list(found.removed[:5]) == list(np.argsort(-score)[:5])
+    assert list(found.removed[:5]) == list(np.argsort(-issues.score)[:5])
     assert len(found.keep) == 20 and not suspect[found.keep].any()
     few = summarize(lin, 0.95, issues=issues)
-    assert list(few.removed) == list(np.argsort(-score)[:2])
+    assert list(few.removed) == list(np.argsort(-issues.score)[:2])
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("iterative", [False, True])
+def test_no_class_loses_more_than_a_tenth_of_its_share(drop, iterative):
+    lin = lin_of(200)
+    information = sample_information(lin).information
+    labels = np.zeros(200, int)
+    labels[np.argsort(information)[:20]] = 1  # the rare class informs least, and is suspected
+    issues = suspected(labels == 1, lin.ids) if drop else None
+    found = summarize(
+        replace(lin, labels=labels, class_names=("a", "b")), 0.5, iterative=iterative, issues=issues
+    )
+    assert len(found.keep) == 100
+    assert labels[found.keep].sum() == 9  # 0.9 * 0.5 * 20
+    assert sorted(np.r_[found.keep, found.removed]) == list(range(200))
+    few = summarize(replace(lin, labels=labels, class_names=("a", "b")), 0.02, issues=issues)
+    assert labels[few.keep].sum() == 1

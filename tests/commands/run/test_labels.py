@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import datassay as da
+from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import label_advice
 from datassay.commands.run.blocks.gallery import chosen, gallery
 from datassay.commands.run.figures.labels import beyond, issue_figure, noise_figure
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM
 from datassay.commands.run.job import run
 from datassay.commands.run.labels import confusions, expected_sentence, label_facts, noise_sentence
 from datassay.commands.run.page import page as run_page
@@ -156,3 +158,27 @@ def test_the_noise_that_is_sought_can_be_told():
     assert noise.kind == "class"
     with pytest.raises(SettingError, match="label-noise must be one of auto, uniform, class; got"):
         run(train, val, replace(settings, label_noise="pairs"))
+
+
+def test_where_removing_the_suspects_loses_to_random_the_advice_is_to_look():
+    score = np.r_[np.full(20, 3.0), np.full(180, -3.0)]
+    y = (np.arange(200) >= 100).astype(np.int64)
+    samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("a", "b"))
+    found = make_findings(samples, issues=issues_of(samples, score))
+    assert label_advice(found).severity == "act"
+    names = (ISSUES_FIRST, "highest loss first", RANDOM)
+    for ours, severity in ((0.7, "look"), (0.9, "act")):
+        contest = Contest("accuracy", names, (ours, 0.6, 0.8), (0, 0, 0), "lost", "")
+        advice = label_advice(replace(found, contests=(contest,)))
+        assert advice.severity == severity
+        assert ("(0.700 against 0.800)" in advice.sentence) == (severity == "look")
+
+
+def test_a_class_of_which_a_third_is_suspected_is_rather_hard_than_wrong():
+    y = (np.arange(200) < 20).astype(np.int64)
+    samples = SampleSet(np.zeros((200, 1)), y, np.arange(200), ("no", "yes"))
+    for n_suspects, severity in ((6, "act"), (7, "look")):
+        score = np.where(np.arange(200) < n_suspects, 3.0, -3.0)
+        advice = label_advice(make_findings(samples, issues=issues_of(samples, score)))
+        assert advice.severity == severity
+        assert ("class “yes” more than a third" in advice.sentence) == (severity == "look")

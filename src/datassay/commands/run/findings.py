@@ -30,6 +30,7 @@ from datassay.score.sample_information import SampleInformation
 LOWEST_FIRST = "lowest information first"
 HIGHEST_FIRST = "highest information first"
 SUSPECTS_FIRST = "suspects, then lowest information first"
+ISSUES_FIRST = "highest label issue score first"
 RANDOM = "random"
 
 

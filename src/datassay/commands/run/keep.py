@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.remove.summarize import KeepSet, summarize
+from datassay.act.remove.summarize import LEAST_SHARE, KeepSet, summarize
 from datassay.commands.facts import data_facts, weights_facts
 from datassay.commands.run.job import collected
+from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.data.samples import SampleSet
@@ -19,8 +20,9 @@ from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Row, Section, Table
 from datassay.report.tables import standard_json
+from datassay.report.wording import percent, shortened
 from datassay.results import result
-from datassay.score.label_issues import label_issues
+from datassay.score.label_issues import LabelIssues, label_issues
 
 FILES = {"keep.parquet": "the samples to keep", "keep.json": "what was run"}
 
@@ -68,12 +70,29 @@ def keep_set(
             "kept": len(keep.keep),
             "fraction": wanted.fraction,
             "iterative": wanted.iterative,
+            "least_class_share": LEAST_SHARE if train.is_classification else None,
             "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
             "seed": settings.seed,
             "version": version("datassay"),
-            "warnings": list(lin.warnings),
+            "warnings": [*lin.warnings, *_suspected(train, issues, keep)],
         },
     )
+
+
+def _suspected(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> list[str]:
+    """A warning for each class of which more than a third is suspected."""
+    if issues is None or not train.is_classification:
+        return []
+    warnings = []
+    for c in suspected_classes(train.y, issues):
+        here = issues.is_issue & (train.y == c)
+        n, suspects, stay = int((train.y == c).sum()), int(here.sum()), int(here[keep.keep].sum())
+        warnings.append(
+            f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "
+            f"suspected, more than a third; {stay:,} of them are kept so that the class keeps at "
+            f"least {percent(LEAST_SHARE)} of its share. Such a class is rather hard than wrong."
+        )
+    return warnings
 
 
 def files(kept: Kept, page: Page) -> dict[str, pa.Table | str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.commands.run.findings import Findings
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
 from datassay.data.samples import wrong_labels
 from datassay.report.advice import N_CHECK_FIRST, Advice
 from datassay.report.wording import count, percent, rough_percent, shortened
 from datassay.results import result
-from datassay.score.label_issues import FEWEST, LabelNoise
+from datassay.score.label_issues import FEWEST, LabelIssues, LabelNoise
 
 TOP = 50  # Of more suspects the share that is wrong is also told for so many.
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
@@ -62,19 +62,49 @@ def label_advice(findings: Findings) -> Advice:
         )
     top = np.argsort(-findings.information.information, kind="stable")[: min(100, max(5, n // 10))]
     overlap = np.isin(top, suspects).sum()
+    doubt = _doubt(findings)
     return Advice(
         kind="label errors",
-        severity="act",
+        severity="look" if doubt else "act",
         headline=count(len(suspects), "suspected label error"),
         sentence=(
             f"A fit that never saw the sample contradicts {count(len(suspects), 'label')} of {n:,} "
             f"({percent(len(suspects) / n)}). {expected_sentence(findings)}{noise} "
             f"Of the {len(top)} most informative samples "
             f"{overlap} {'is' if overlap == 1 else 'are'} suspected: wrong labels are "
-            f"informative too, so check before calling a sample valuable.{truth}"
+            f"informative too, so check before calling a sample valuable.{doubt}{truth}"
         ),
         ids=first,
     )
+
+
+def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
+    """Classes of which more than a third of the labels is suspected, and no fewer than FEWEST."""
+    counts, suspects = np.bincount(classes), np.bincount(classes[issues.is_issue])
+    suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
+    return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
+
+
+def _doubt(findings: Findings) -> str:
+    """Why not to remove the suspects unseen: retraining says so, or a third of a class would go."""
+    samples, text = findings.samples, ""
+    measured = [c for c in findings.contests if c.rankings[0] == ISSUES_FIRST]
+    for contest in measured:
+        ours, random = contest.values[0], contest.values[contest.rankings.index(RANDOM)]
+        if ours < random:
+            text += (
+                f" But removing them was tried here and loses to removing as many at random "
+                f"({ours:.3f} against {random:.3f}): correct what you find, remove nothing unseen."
+            )
+    classes = suspected_classes(samples.y, findings.issues) if samples.is_classification else []
+    for c in classes[:MOST_TOLD]:
+        here = samples.y == c
+        text += (
+            f" Of class “{shortened(samples.class_names[c])}” more than a third is suspected "
+            f"({int(findings.issues.is_issue[here].sum()):,} of {int(here.sum()):,}): it is rather "
+            "hard than wrong, so do not remove them all."
+        )
+    return text
 
 
 def to_check(findings: Findings) -> np.ndarray:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.results import result
+from datassay.results import Tabular, result
 from datassay.score.checks.drift import drift
 from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.checks.row_codes import RowCodes, array_codes, row_codes
@@ -59,15 +59,16 @@ class NearPair:
 
 
 @result
-class DataIssues:
+class DataIssues(Tabular):
     """What was found, and a row a sample.
 
     Attributes:
         issues: worst first.
         pairs: near duplicates, those across the split first.
         duplicate_group: [n], samples whose inputs are equal share a number; −1: none is equal.
-        nearest: [n], id of the nearest other sample, of either part; None where not searched for.
-        distance: [n], to it: robust standard deviations, 1 for another word; nan likewise.
+        nearest: [n], id of the nearest other sample, of either part.
+        distance: [n], to it: robust standard deviations, 1 for another word; nan where the nearest
+            was not searched for, and `nearest` says nothing.
         outlier_score: [n], modified z-score of the mean distance to the ten nearest rows, minus
             3.5; nan likewise.
         ids: [n], the samples' ids.
@@ -92,7 +93,7 @@ class DataIssues:
         return pa.table({
             "id": self.ids,
             "duplicate_group": pa.array(group, mask=group < 0),
-            "nearest_id": pa.array(self.nearest.tolist()),
+            "nearest_id": pa.array(self.nearest, mask=np.isnan(self.distance)),
             "nearest_distance": pa.array(self.distance, mask=np.isnan(self.distance)),
             "outlier_score": pa.array(self.outlier_score, mask=np.isnan(self.outlier_score)),
             "is_outlier": self.is_outlier,
@@ -134,13 +135,11 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
         *_sources(train, val, rows),
     )
     worst = get_args(Severity).index
-    ids = _ids(train, val)
-    nearest = np.array([None if i < 0 else ids[i] for i in found.nearest[:n]], object)
     return DataIssues(
         issues=tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count))),
         pairs=pairs,
         duplicate_group=found.group[:n],
-        nearest=nearest,
+        nearest=_ids(train, val)[found.nearest[:n].clip(0)],
         distance=found.distance[:n],
         outlier_score=lonely,
         ids=train.ids,
@@ -163,8 +162,8 @@ def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
     return array_codes(x)
 
 
-def _ids(train: SampleSet, val: SampleSet | None) -> list:
-    return [*train.ids.tolist(), *([] if val is None else val.ids.tolist())]
+def _ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
+    return np.asarray(train.ids if val is None else np.concatenate([train.ids, val.ids]))
 
 
 def _equal(train: SampleSet, val: SampleSet | None, found: Duplicates) -> list[DataIssue]:

@@ -19,7 +19,7 @@ from datassay.act.remove.removal_curve import (
 from datassay.act.remove.rivals import Contest, detection_contest, removal_contest
 from datassay.act.remove.summarize import suspects_first
 from datassay.collect.store.results import ResultStore
-from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
+from datassay.commands.run.findings import HIGHEST_FIRST, ISSUES_FIRST, LOWEST_FIRST, SUSPECTS_FIRST
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -147,7 +147,7 @@ def _label_contests(
     n_suspects = int(issues.is_issue.sum())
     if not FEWEST_SUSPECTS <= n_suspects <= len(train) // 2:
         return []
-    ours, *others = "highest label issue score first", "highest loss first", "smallest margin first"
+    ours, *others = ISSUES_FIRST, "highest loss first", "smallest margin first"
     rankings = {
         ours: np.argsort(-issues.score, kind="stable"),
         others[0]: np.argsort(-rivals.loss, kind="stable"),
