@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import log
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import rankdata
 from torch import Tensor
 
 from datassay.results import result
@@ -16,6 +18,11 @@ OUTLIER_SCORE = 3.5
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0)
 EM_ROUNDS = 200
 PARAMETERS = 1  # that wrong targets add: their share
+# Of fewer samples it is not asked whether residuals grow with the output, and how.
+FEWEST_SCALES, LARGEST_POWER = 50, 2
+# Part of the median residual below which residuals are not told apart: their logarithms would
+# outweigh all others.
+LEAST = 0.05
 
 
 @result
@@ -23,7 +30,8 @@ class Outliers:
     """Outliers among held-out residuals.
 
     Attributes:
-        score: modified z-score minus 3.5, of the output where it is largest, [n].
+        score: modified z-score of the scaled residual minus 3.5, of the output where it is
+            largest, [n].
         probability: that the target is wrong, [n].
     """
 
@@ -33,6 +41,10 @@ class Outliers:
 
 def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> Outliers:
     """Score the residuals, worst output first.
+
+    Residuals that grow with the held-out output, as those of a skewed target, are divided by how
+    large they usually are there: the logarithm of the residual's size as a polynomial in the rank
+    of the output, up to the second power, as far as the Bayesian information criterion asks for it.
 
     Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
     that are fitted; wrong ones lie anywhere in the range of the targets. Their share is 0 unless it
@@ -45,11 +57,13 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
     Returns:
         Scores and probabilities.
 
-    Source: ours; the score: Iglewicz and Hoaglin (1993), the mean absolute deviation where the
-    median one is 0.
+    Source: ours; scales by regressing log |r| (Harvey 1976); the score: Iglewicz and Hoaglin
+    (1993), the mean absolute deviation where the median one is 0.
     """
     residual = (targets - held_out).double()
     residual = residual - residual.median(0).values
+    scales = torch.stack([_scales(r, o) for r, o in zip(residual.T, held_out.T, strict=True)], 1)
+    residual = residual / scales
     distance = residual.abs()
     spread = 1.4826 * distance.median(0).values
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
@@ -59,17 +73,35 @@ def outliers(targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"]) -> O
     least = least.double().clamp_min(torch.finfo(torch.float64).tiny)
     spread = spread.maximum(least)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
-    extent = (targets.amax(0) - targets.amin(0)).double()
-    each = zip(residual.T, spread, extent, strict=True)
-    probability = torch.stack([_probability(r, float(s), float(e)) for r, s, e in each])
+    extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
+    each = zip(residual.T, spread, extent / scales.T, strict=True)
+    probability = torch.stack([_probability(r, float(s), e) for r, s, e in each])
     return Outliers(score, probability.amax(0))
 
 
-def _probability(residual: Float[Tensor, " n"], spread: float, extent: float) -> Tensor:
+def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """How large residuals usually are at each output, relative to their geometric mean."""
+    n, size = len(residual), residual.abs()
+    least = LEAST * size.median()
+    if n < FEWEST_SCALES or not least > 0:
+        return torch.ones_like(residual)
+    place = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
+    wanted, best, fitted = size.maximum(least).log().numpy(), np.inf, np.zeros(n)
+    for power in range(LARGEST_POWER + 1):
+        curve = np.polynomial.Polynomial.fit(place, wanted, power, domain=[-1, 1])(place)
+        criterion = n * np.log(np.var(wanted - curve)) + np.log(n) * power
+        if criterion < best:
+            best, fitted = criterion, curve
+    return torch.from_numpy(np.exp(fitted - fitted.mean()))
+
+
+def _probability(
+    residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
     """That each target is wrong: 0 for all where no share of wrong ones is needed."""
-    if extent <= spread:  # a wrong target would not stand out
+    if extent.median() <= spread:  # a wrong target would not stand out
         return torch.zeros_like(residual)
-    z, anywhere = residual / spread, log(spread / extent)
+    z, anywhere = residual / spread, (spread / extent).log()
     none = max(_mixture(z, anywhere, nu, 0.0)[0] for nu in DEGREES)
     some, probability = max((_mixture(z, anywhere, nu, 0.05) for nu in DEGREES), key=lambda m: m[0])
     if some - none <= PARAMETERS:
@@ -78,14 +110,14 @@ def _probability(residual: Float[Tensor, " n"], spread: float, extent: float) ->
 
 
 def _mixture(
-    z: Float[Tensor, " n"], anywhere: float, nu: float, share: float
+    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float
 ) -> tuple[float, Float[Tensor, " n"]]:
     """Log-likelihood and P(wrong), by EM for the scale of t and the share of wrong targets."""
     scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
     floor = torch.finfo(torch.float64).eps
     for _ in range(EM_ROUNDS):
         density = torch.distributions.StudentT(nu, 0.0, scale).log_prob(z)
-        joint = torch.stack([density + log(1 - share), torch.full_like(z, anywhere)])
+        joint = torch.stack([density + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
         each = torch.logsumexp(joint, 0)
         before, likelihood = likelihood, float(each.sum())

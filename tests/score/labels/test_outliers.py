@@ -1,0 +1,45 @@
+"""Outliers of a regression whose residuals grow with its output, as a skewed target's do."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from datassay.score.labels.outliers import outliers
+
+
+def skewed(n=2000, seed=0):
+    """Log-normal targets, held-out outputs that miss each by about 15 %, and 1 % gross errors."""
+    rng = np.random.default_rng(seed)
+    output = np.exp(rng.normal(8, 1, n))
+    target = output * np.exp(rng.normal(0, 0.15, n))
+    wrong = rng.permutation(n) < n // 100
+    target[wrong] *= np.where(rng.random(wrong.sum()) < 0.5, 3, 1 / 3)
+    return torch.from_numpy(target)[:, None], torch.from_numpy(output)[:, None], wrong
+
+
+def test_gross_errors_in_a_skewed_target_are_found():
+    target, output, wrong = skewed()
+    plain = (target - output).abs()[:, 0].numpy()
+    found = outliers(target, output)
+    assert roc_auc_score(wrong, plain) < 0.92  # sizes alone point at the largest targets
+    assert roc_auc_score(wrong, found.score.numpy()) > 0.99
+    flagged = (found.probability > 0.5).numpy()
+    assert wrong[flagged].mean() >= 0.8 and flagged.any()
+
+
+@pytest.mark.parametrize("unit", [1e-3, 40.0])
+def test_scores_have_no_unit(unit):
+    target, output, _ = skewed(300)
+    one, other = outliers(target, output), outliers(unit * target, unit * output)
+    torch.testing.assert_close(one.score, other.score)
+    torch.testing.assert_close(one.probability, other.probability)
+
+
+def test_equal_residuals_everywhere_are_left_as_they_are():
+    rng = np.random.default_rng(1)
+    output = torch.from_numpy(rng.random(400))[:, None]
+    residual = torch.from_numpy(rng.standard_normal(400))[:, None]
+    centred = (residual - residual.median()).abs()[:, 0]
+    expected = centred / (1.4826 * centred.median()) - 3.5
+    torch.testing.assert_close(outliers(output + residual, output).score, expected)
