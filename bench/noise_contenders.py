@@ -22,9 +22,10 @@ from torch import nn
 
 from datassay.collect import collect
 from datassay.commands import RunSettings
+from datassay.commands.run.steps.scores import issues_of
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.score import label_issues
+from datassay.progress import silent
 
 FOLDS = 5
 # Inverse penalties of the logistic regression, the strongest penalty first.
@@ -64,8 +65,9 @@ class Probabilities:
 def ours(cell: SampleSet, seed: int) -> Verdict:
     """The library, asked as `datassay run` asks it."""
     start = time.process_time()
-    lin = collect(build_model(RunSettings().model, cell, seed=seed), cell, seed=seed)
-    found = label_issues(lin)
+    settings = RunSettings(seed=seed)
+    lin = collect(build_model(settings.model, cell, seed=seed), cell, seed=seed)
+    found = issues_of(lin, cell, settings, silent)
     probability = getattr(found, "probability", None)
     return Verdict(found.score, found.is_issue, probability, time.process_time() - start)
 

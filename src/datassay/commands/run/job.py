@@ -39,6 +39,8 @@ from datassay.commands.run.steps.scores import (
     check_warning,
     influence_facts,
     influence_of,
+    issues_of,
+    judge_facts,
     removals_of,
     trained_effects,
 )
@@ -52,7 +54,7 @@ from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.influence.linear import SampleInfluence
-from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation, sample_information
@@ -95,13 +97,18 @@ def run(
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, lin.form, len(train), n_queries, train.is_classification)
     asked = replace(settings, attribution=attributed)
-    removed, information, issues, influence = _scored(lin, asked, progress)
+    removed, information, issues, influence = _scored(lin, train, asked, progress)
     loo = removed.leave_one_out
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
     facts = _facts(train, val, settings, lin, loo, models[0]) | _spoiled_facts(train, adversarial)
-    facts |= chosen.facts | influence_facts(influence) | _left_out(settings, attributed)
+    facts |= (
+        judge_facts(issues)
+        | chosen.facts
+        | influence_facts(influence)
+        | _left_out(settings, attributed)
+    )
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,
@@ -128,14 +135,14 @@ def run(
 
 
 def _scored(
-    lin: Linearization, settings: RunSettings, progress: Progress
+    lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
 ) -> tuple[RemovalScores, SampleInformation, LabelIssues, SampleInfluence | None]:
-    """What the linearisation alone says of each sample."""
+    """What the linearisation says of each sample, and of its label."""
     with within_memory(lin.form):
         removed = removals_of(lin, settings, progress)
         loo = removed.leave_one_out
         information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-        issues = label_issues(lin, noise=settings.label_noise, progress=progress)
+        issues = issues_of(lin, train, settings, progress)
         return removed, information, issues, influence_of(lin, issues, settings.seed, progress)
 
 

@@ -14,6 +14,7 @@ from datassay.commands.run.job import collected
 from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.scores import issues_of
 from datassay.data.samples import SampleSet
 from datassay.errors import redacted
 from datassay.models.build import build_model
@@ -22,7 +23,7 @@ from datassay.report.page import Page, Row, Section, Table
 from datassay.report.tables import standard_json
 from datassay.report.wording import percent, shortened
 from datassay.results import result
-from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.label_issues import LabelIssues
 
 FILES = {"keep.parquet": "the samples to keep", "keep.json": "what was run"}
 
@@ -53,8 +54,7 @@ def keep_set(
     check_settings(settings, len(train))
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
-    noise = settings.label_noise
-    issues = label_issues(lin, noise=noise, progress=progress) if wanted.drop_suspects else None
+    issues = issues_of(lin, train, settings, progress) if wanted.drop_suspects else None
     keep = summarize(
         lin, wanted.fraction, iterative=wanted.iterative, issues=issues, progress=progress,
         **settings.dynamics_settings,

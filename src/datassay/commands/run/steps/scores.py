@@ -23,7 +23,8 @@ from datassay.score.attribution import Attribution, RemovalScores, removal_score
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
 from datassay.score.influence.linear import SampleInfluence, linear_influence
 from datassay.score.influence.methods import influence
-from datassay.score.label_issues import LabelIssues
+from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.labels.cross_validated import held_out_probabilities
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
@@ -34,6 +35,9 @@ from datassay.train.training import TrainedNetworks
 MOST_EFFECTS_WORK = 5e11
 # Of trained networks "auto" keeps so many features a sample and output; fewer are kept exactly.
 TRAINED_FEATURES = 2048
+# Trees judge labels beside the network in tables of so many rows and at most so many classes:
+# boosting fits as many trees a round as there are classes.
+FEWEST_ROWS, MOST_CLASSES = 60, 20
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
@@ -148,6 +152,27 @@ def trained_features(projection: int | str | None, n_rows: int, n_parameters: in
     if not isinstance(projection, str):
         return projection
     return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
+
+
+def issues_of(
+    lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
+) -> LabelIssues:
+    """Label issues; of a table's classes with boosted trees as a second judge."""
+    with_trees = (
+        train.kind == "row" and len(train) >= FEWEST_ROWS and 0 < train.n_classes <= MOST_CLASSES
+    )
+    trees = (
+        held_out_probabilities(train, seed=settings.seed, progress=progress) if with_trees else None
+    )
+    return label_issues(lin, noise=settings.label_noise, pred_probs=trees, progress=progress)
+
+
+def judge_facts(issues: LabelIssues) -> dict[str, str]:
+    """Who judged the labels, where another than the fit was heard."""
+    if not issues.other_weight:
+        return {}
+    both = "" if issues.other_weight == float("inf") else " and the linearised network's ridge fit"
+    return {"Labels judged by": f"boosted trees (5 folds){both}"}
 
 
 def influence_of(
