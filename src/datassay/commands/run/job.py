@@ -37,11 +37,10 @@ from datassay.commands.run.steps.scores import (
     attribution_of,
     check_of,
     check_warning,
-    influence_facts,
     influence_of,
     issues_of,
-    judge_facts,
     removals_of,
+    score_facts,
     trained_effects,
 )
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
@@ -103,12 +102,7 @@ def run(
     retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
     checked = check_of(models[0], train, val, loo, settings, progress)
     facts = _facts(train, val, settings, lin, loo, models[0]) | _spoiled_facts(train, adversarial)
-    facts |= (
-        judge_facts(issues)
-        | chosen.facts
-        | influence_facts(influence)
-        | _left_out(settings, attributed)
-    )
+    facts |= chosen.facts | score_facts(issues, influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
         samples=train,

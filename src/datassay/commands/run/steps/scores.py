@@ -167,14 +167,6 @@ def issues_of(
     return label_issues(lin, noise=settings.label_noise, pred_probs=trees, progress=progress)
 
 
-def judge_facts(issues: LabelIssues) -> dict[str, str]:
-    """Who judged the labels, where another than the fit was heard."""
-    if not issues.other_weight:
-        return {}
-    both = "" if issues.other_weight == float("inf") else " and the linearised network's ridge fit"
-    return {"Labels judged by": f"boosted trees (5 folds){both}"}
-
-
 def influence_of(
     lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
 ) -> SampleInfluence | None:
@@ -185,12 +177,17 @@ def influence_of(
         return None
 
 
-def influence_facts(influence: SampleInfluence | None) -> dict[str, str]:
-    """Mean and variance over all pairs, as a fact."""
-    if influence is None:
-        return {}
-    spread = f" ± {influence.total_variance_error:.1g}" if influence.total_variance_error else ""
-    return {
-        "Influence": f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
-        f"{spread} over pairs of samples, {influence.n_partners:,} partners a sample"
-    }
+def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:
+    """Who judged the labels, where not the fit alone; influence over all pairs."""
+    facts = {}
+    if issues.other_weight:
+        both = "" if issues.other_weight == float("inf") else " and the linearised network's fit"
+        facts["Labels judged by"] = f"boosted trees (5 folds){both}"
+    if influence is not None:
+        error = influence.total_variance_error
+        facts["Influence"] = (
+            f"mean {influence.total_mean:.3g}, variance {influence.total_variance:.3g}"
+            f"{f' ± {error:.1g}' if error else ''} over pairs of samples, "
+            f"{influence.n_partners:,} partners a sample"
+        )
+    return facts
