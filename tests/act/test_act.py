@@ -265,6 +265,7 @@ def suspected(suspect, ids):
         held_out=np.zeros((n, 1)),
         ridge=1.0,
         ids=ids,
+        given_label=np.zeros(n, dtype=int),
     )
 
 

@@ -85,6 +85,8 @@ def issues_of(samples, score, suggested=None, noise=None, probability=None):
         held_out=np.zeros((n, k)),
         ridge=0.1,
         ids=samples.ids,
+        given_label=samples.y,
+        class_names=samples.class_names,
     )
 
 

@@ -112,7 +112,8 @@ def test_score_sign_and_suggestion():
     with pytest.raises(SettingError, match=r"top must lie in 0 ... 24; got 25"):
         issues.expected_precision(25)
     assert issues.to_table().column_names == [
-        "id", "label_issue_score", "wrong_probability", "suggested_label", "is_issue",
+        "id", "given_label", "suggested_label", "is_issue", "label_issue_score",
+        "wrong_probability",
     ]  # fmt: skip
 
 

@@ -133,6 +133,7 @@ def collect(
         ids=train.ids,
         labels=train.y if train.is_classification else None,
         class_names=train.class_names,
+        label_type=train.label_type,
         val_outputs=None if val is None else f0[n:],
         **(collected | _left_in(kept, form)),
         form=form,

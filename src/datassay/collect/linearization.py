@@ -12,6 +12,7 @@ from torch import Tensor
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.form import Form
 from datassay.collect.store.rows import StoredFeatures
+from datassay.data.samples import LabelType
 from datassay.results import short
 
 Features = Float[Tensor, "rows p"] | StoredFeatures
@@ -40,6 +41,7 @@ class Linearization:
         form: how it was collected and why: exact or projected, joint or averaged, precision.
         val_targets: of the validation samples, [m, k], as targets; None where they are not known.
         warnings: what the user should know about these numbers; empty when nothing.
+        label_type: of the user's labels, which class_names are the words of.
         engine: where the scores' passes over the features are computed.
     """
 
@@ -56,6 +58,7 @@ class Linearization:
     form: Form
     warnings: tuple[str, ...] = ()
     val_targets: Float[Tensor, "m k"] | None = None
+    label_type: LabelType = "string"
     engine: Engine = IN_PROCESS
 
     __repr__ = short

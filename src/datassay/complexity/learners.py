@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.base import clone
 from torch import nn
 
 from datassay.act.weigh.features import network_recipe
@@ -19,8 +18,8 @@ from datassay.collect.store.model_code import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.models.networks import NETWORKS
-from datassay.models.reference import imported_reference, is_reference
+from datassay.models.estimators import fitted, named_estimator
+from datassay.models.reference import is_reference
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
@@ -144,16 +143,11 @@ class Estimators:
         return np.stack(errors)
 
     def _said(self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        one: Any = clone(self.estimator)
-        if "random_state" in one.get_params():
-            one.set_params(random_state=self.seed + r)
+        one = fitted(self.estimator, x, y, self.seed + r)
         with user_code(
-            lambda error: (
-                f"the estimator must be able to learn from {len(x):,} samples; "
-                f"{type(one).__name__} raised {error} Start from a larger size."
-            )
+            lambda error: f"the estimator must predict; {type(one).__name__} raised {error}"
         ):
-            return one.fit(x, y).predict(queries)
+            return one.predict(queries)
 
 
 Learner = Networks | Estimators
@@ -179,27 +173,11 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     if repeats < 1:
         raise SettingError(f"repeats must be at least 1; got {repeats}.")
     if is_reference(name):
-        estimator = _estimator(name)
+        estimator = named_estimator(name)
         if estimator is not None:
             return Estimators(estimator, repeats, seed)
     models = [build_model(name, train, seed=seed + r) for r in range(repeats)]
     return Networks(models, seed=seed)
-
-
-def _estimator(name: str) -> Any:
-    """The estimator of that name; None where it is not one, for `build_model` to handle."""
-    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
-    candidate = imported_reference(name, rule)
-    if callable(candidate) and not isinstance(candidate, nn.Module):
-        with user_code(
-            lambda error: (
-                f"model {name!r} must be a network, an estimator, or a function without arguments "
-                f"that returns one; calling it raised {error}"
-            )
-        ):
-            candidate = candidate()
-    fits = all(hasattr(candidate, name) for name in ("fit", "predict", "get_params"))
-    return candidate if fits and not isinstance(candidate, nn.Module) else None
 
 
 def _at_once(model: nn.Module) -> int:

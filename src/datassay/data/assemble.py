@@ -14,7 +14,7 @@ from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
 from datassay.data.strings import Texts, as_arrow, compact
-from datassay.data.targets import encode_like, encode_targets
+from datassay.data.targets import encode_like, encode_targets, label_type
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
 
@@ -176,6 +176,7 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         name=source.name,
         columns=source.columns,
         rows=part.rows,
+        label_type="string" if source.class_names or not names else label_type(part.y),
     )
 
 

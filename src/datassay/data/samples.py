@@ -14,6 +14,7 @@ from datassay.errors import DataError
 from datassay.results import result
 
 Kind = Literal["image", "text", "row"]
+LabelType = Literal["string", "integer", "boolean", "number"]
 LONGEST_NAME = 1000  # characters of an id or of the name of a class
 
 
@@ -98,6 +99,7 @@ class SampleSet:
             target unit.
         ids: [n], unique; strings or integers, the key that joins results to the user's table.
         class_names: one string a class, in index order; empty means regression.
+        label_type: of the user's labels, which class_names are the words of.
         kind: how a sample is shown: drawn as an image, printed as text, listed as a row of values.
         feature_names: one string a column of a row; empty means x0, x1, ...
         texts: [n] strings to show where kind is "text", as `load` keeps them or in an array; None
@@ -136,6 +138,7 @@ class SampleSet:
     rows: pa.Table | None = None
     preparation: Preparation | None = None
     warnings: tuple[str, ...] = ()
+    label_type: LabelType = "string"
 
     def __post_init__(self) -> None:
         check_samples(self)

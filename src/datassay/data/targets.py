@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from datassay.data.number_words import number_words, stray_words
+from datassay.data.samples import LabelType
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow, compact
 from datassay.errors import DataError
 
 MAX_GUESSED_CLASSES = 20
+_TYPES: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
 
 
 def encode_targets(
@@ -79,6 +82,46 @@ def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
     if y.dtype.kind == "b" or all(map(_is_number, class_names)):
         y = np.array([_label_name(value) for value in y])  # numbers: short
     return _indices(y, np.arange(len(class_names)), class_names, "y")
+
+
+def label_type(y: np.ndarray) -> LabelType:
+    """What the user's labels are, whose words name the classes.
+
+    Args:
+        y: labels as read.
+
+    Returns:
+        "string" of all that is neither a boolean nor a number.
+    """
+    return _TYPES.get(y.dtype.kind, "string")
+
+
+def as_given(
+    values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
+) -> pa.Array:
+    """Labels as the user gave them: strings, whole numbers, booleans or numbers.
+
+    Args:
+        values: [n] class indices; of a regression [n] or [n, k] targets.
+        class_names: in index order; empty: a regression.
+        kind: of the user's labels.
+
+    Returns:
+        [n]; lists of several targets. Names that are not of that kind stay strings.
+    """
+    if not class_names:
+        return pa.array(values.tolist())
+    names: list[object] = list(class_names)
+    try:
+        if kind == "integer":
+            names = [int(name) for name in class_names]
+        elif kind == "number":
+            names = [float(name) for name in class_names]
+        elif kind == "boolean" and set(class_names) <= {"True", "False"}:
+            names = [name == "True" for name in class_names]
+    except ValueError:  # renamed since
+        pass
+    return pa.array([names[int(label)] for label in values], None if len(values) else pa.string())
 
 
 def guess_task(y: np.ndarray) -> Task:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import SampleSet
+from datassay.data.targets import as_given
 
 
 def standard_json(value: object) -> str:
@@ -29,10 +30,8 @@ def _plain(value: object) -> object:
 
 
 def labels(samples: SampleSet, values: np.ndarray) -> pa.Array:
-    """A column of labels: names where there are classes, else the targets."""
-    if not samples.class_names:
-        return column(values)
-    return pa.array([samples.class_names[int(label)] for label in values], pa.string())
+    """A column of labels, as the user gave them, or of targets."""
+    return as_given(values, samples.class_names, samples.label_type)
 
 
 def column(values: np.ndarray) -> pa.Array:

@@ -1,6 +1,9 @@
-"""Likely label errors from out-of-sample outputs of one kernel ridge fit."""
+"""Likely label errors from held-out outputs: of one kernel ridge fit, or of the user's model."""
 
 from __future__ import annotations
+
+from math import nan
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +14,24 @@ from torch import Tensor
 from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
+from datassay.data.samples import LabelType, SampleSet
+from datassay.data.targets import as_given
 from datassay.errors import DataError, SettingError
+from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
-from datassay.score.labels.noise import NOISES, Explained, Judge, explain
+from datassay.score.labels.cross_validated import FOLDS, held_out_of
+from datassay.score.labels.likelihood import SCALE
+from datassay.score.labels.noise import Explained, Judge, check_noise, explain
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
-from datassay.score.labels.stacked import judge_weight, log_probabilities
+from datassay.score.labels.stacked import (
+    check_judges,
+    checked_probabilities,
+    judge_warnings,
+    judge_weight,
+    log_probabilities,
+)
 
 # Above this many samples features replace the [n, n] kernel.
 LARGEST_KERNEL = 3 * LARGEST_EIGENPROBLEM
@@ -27,8 +41,6 @@ FEWEST = 6
 LEAST_NATS = 5.0
 # A weight from which on the other judge speaks alone.
 MOST_WEIGHT = 10.0
-# Of class probabilities, how far a row's sum may be from 1.
-ROUNDING = 1e-3
 # Of several targets a sample, 0 and 1 in this share of the values mean several labels.
 MOSTLY = 0.9
 
@@ -69,11 +81,18 @@ class LabelIssues(Tabular):
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
             for regression.
         noise: that was found, one for each of several labels; empty for regression.
-        held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each.
-        ridge: the absolute penalty chosen by leave-one-out error, kernel unit.
+        held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each. Of
+            an estimator its class probabilities (or decision function), or its predictions.
+        ridge: the absolute penalty chosen by leave-one-out error, kernel unit; NaN of an estimator
+            and of probabilities given.
         ids: [n], the samples' ids.
+        given_label: [n], the label that was judged, coded like the suggested one.
+        class_names: in index order; empty for several labels and for regression.
+        label_type: of the user's labels, which class_names are the words of.
+        judge: what gave the held-out outputs.
         other_weight: of the other judge, a nat of its log probabilities beside a unit of the fit's
             outputs; 0: none was given, or it explained nothing that the fit does not.
+        warnings: what the user should know about these numbers; empty when nothing.
     """
 
     score: Float[np.ndarray, " n"]
@@ -85,7 +104,12 @@ class LabelIssues(Tabular):
     held_out: Float[np.ndarray, "n outputs"]
     ridge: float
     ids: np.ndarray
+    given_label: Shaped[np.ndarray, "n ..."]
+    class_names: tuple[str, ...] = ()
+    label_type: LabelType = "string"
+    judge: str = "ridge regression on the linearised network"
     other_weight: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def suspects(self) -> Int[np.ndarray, " suspects"]:
@@ -114,23 +138,34 @@ class LabelIssues(Tabular):
         return float(self.probability[chosen].mean()) if len(chosen) else float("nan")
 
     def to_table(self) -> pa.Table:
-        """One row a sample: id, label_issue_score, wrong_probability, suggested_label, is_issue."""
-        suggested = self.suggested_label
+        """One row a sample: what was given, what is suggested, and how likely that is.
+
+        Returns:
+            id, given_label, suggested_label (as the user's labels are), is_issue,
+            label_issue_score, wrong_probability.
+        """
+        given, suggested = (
+            as_given(labels, self.class_names, self.label_type)
+            for labels in (self.given_label, self.suggested_label)
+        )
         return pa.table({
             "id": self.ids,
+            "given_label": given,
+            "suggested_label": suggested,
+            "is_issue": self.is_issue,
             "label_issue_score": self.score,
             "wrong_probability": self.probability,
-            "suggested_label": suggested if suggested.ndim == 1 else list(suggested),
-            "is_issue": self.is_issue,
         })
 
 
 @checks_arguments
 def label_issues(
-    lin: Linearization,
+    data: Linearization | SampleSet,
     *,
+    model: Any = None,
+    pred_probs: Any = None,
     noise: str = "auto",
-    pred_probs: Float[np.ndarray, "n k"] | None = None,
+    seed: int = 0,
     progress: Progress = silent,
 ) -> LabelIssues:
     """Score how likely each label is wrong, without a clean set and without training a network.
@@ -138,68 +173,63 @@ def label_issues(
     Kernel ridge regression on the labels, its penalty chosen by leave-one-out error, gives each
     sample outputs from a fit without it. Calibrated probabilities and the noise that turns true
     labels into given ones are found together by maximum likelihood; one more fit, to the probable
-    labels, ranks the samples.
+    labels, ranks the samples. Held-out outputs may come from the user's own model instead: there
+    is no second fit then.
 
     Args:
-        lin: the linearisation; k outputs share its output-averaged kernel, so k costs nothing.
-            Several targets a sample that are all 0 or 1 are several labels.
+        data: the linearisation; k outputs share its output-averaged kernel, so k costs nothing.
+            Several targets a sample that are all 0 or 1 are several labels. With `model`, samples.
+        model: a scikit-learn classifier or regressor, or its class: clones of it are fitted to
+            four fifths of x (y the class indices) and judge the rest.
+        pred_probs: held-out class probabilities of another model, [n, k], such as
+            `held_out_probabilities` gives, in the order of class_names (sorted, as scikit-learn
+            has them). With samples the judge; with a linearisation a second one: both speak where
+            that explains the given labels better; gradient-boosted trees do on many tables.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
-        pred_probs: held-out class probabilities of another model, [n, k], such as
-            `held_out_probabilities` gives: a second judge. Both speak where that explains the given
-            labels better; gradient-boosted trees do on many tables.
+        seed: of the folds and of the model.
         progress: called with (step, samples done, samples in all).
 
     Returns:
         Score, probability, suggested label, the flag, and the noise found. Of fewer than FEWEST
-        samples none is flagged: the others do not tell enough.
+        samples none is flagged: the others do not tell enough. Probabilities below 0.0001 count
+        as that, which `warnings` tells.
 
     Raises:
-        DataError: of several targets a sample most are 0 or 1, but not all; pred_probs are no class
+        DataError: of several targets a sample most are 0 or 1, but not all; pred_probs are no
             probabilities of these samples.
-        ModelError: the kernel is 0: the outputs depend on no weight.
-        SettingError: noise is none of these, or of numbers not auto.
+        ModelError: the kernel is 0: the outputs depend on no weight; or the model cannot be used.
+        SettingError: noise is none of these, or of numbers not auto; samples without a model, a
+            linearisation with one, or two judges.
 
     Cost: the eigendecomposition of the [n, n] kernel (shared with other scores where it is the
     linearisation's own), 70 n² k operations. From features: 2 n b p² operations to read their rows
     twice, 70 n b p k; p² values, a panel and 66 n k values. About 1000 evaluations of 6 n k²
-    operations to find the noise.
+    operations to find the noise. Of an estimator: 5 fits.
     Source: METHODS §2 and §2b, beyond confident learning (Northcutt et al. 2021): no k-fold
     retraining. Deviates: calibration by a matrix where AIC asks for it, forms of noise by the
     Bayesian information criterion instead of the gate, two calibrations averaged under one rate.
-    The other judge is stacked by likelihood (`judge_weight`) and stays as it is in the second fit.
     f₀ is subtracted from the labels only where that lowers the leave-one-out error, since the
     outputs of an untrained head are noise. Penalties go from 1e-8 λ_max (1e-6 λ_max where products
     over all rows are not float64) to λ_max.
     """
-    if noise not in NOISES:
-        raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
+    check_judges(isinstance(data, SampleSet), model, pred_probs)
+    if isinstance(data, SampleSet):
+        return _of_model(data, model, pred_probs, noise, seed, progress)
+    lin = data
     several = lin.labels is None and _is_several(lin.targets)
-    if noise != "auto" and lin.labels is None and not several:
-        raise SettingError(
-            f"noise is of labels; these targets are numbers, and got {noise!r}. Leave it out."
-        )
-    other = None if pred_probs is None else _log_probabilities(lin, pred_probs)
+    check_noise(noise, is_of_labels=lin.labels is not None or several)
+    other = None
+    if pred_probs is not None:
+        names = lin.class_names if lin.labels is not None else ()
+        other = log_probabilities(checked_probabilities(pred_probs, len(lin), names))
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     fit = ridge_fit(lin, progress)
     if lin.labels is not None:
         return _of_classes(fit, torch.as_tensor(lin.labels), noise, other, progress)
-    return _of_several(fit, noise, progress) if several else _of_targets(fit)
-
-
-def _log_probabilities(lin: Linearization, pred_probs: np.ndarray) -> Float[Tensor, "n k"]:
-    k = max(2, lin.targets.shape[1])
-    given = np.asarray(pred_probs, dtype=np.float64)
-    if lin.labels is None or given.shape != (len(lin), k):
-        rule = "are of classes" if lin.labels is None else f"must be [{len(lin)}, {k}]"
-        raise DataError(f"pred_probs {rule}; got shape {given.shape}. Leave them out, or reshape.")
-    bad = np.flatnonzero(~((given >= 0).all(1) & (abs(given.sum(1) - 1) <= ROUNDING)))
-    if len(bad):
-        raise DataError(
-            f"pred_probs must be at least 0 and sum to 1 in each row; {len(bad)} rows do not, the "
-            f"first at position {bad[0]}: {given[bad[0]][:5].tolist()}. Give probabilities."
-        )
-    return log_probabilities(torch.as_tensor(given))
+    if several:
+        return _of_several(fit, noise, progress)
+    return _of_targets(lin.targets, fit.held_out, ridge=fit.penalty, ids=lin.ids)
 
 
 def _of_classes(
@@ -221,21 +251,9 @@ def _of_classes(
         both, weight = _by_both(held_out, other, judge, labels, noise)
         better = found.criterion - both.criterion > 2 * LEAST_NATS
         found, weight = (both, weight) if better else (found, 0.0)
-    is_issue = _flagged(found.log_odds)
-    others = found.posterior.scatter(1, labels[:, None], -torch.inf)
-    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, found.posterior).argmax(1)
-    return LabelIssues(
-        score=found.log_odds.numpy(),
-        probability=torch.sigmoid(found.log_odds).numpy(),
-        suggested_label=suggested.numpy(),
-        is_issue=is_issue,
-        posterior=found.posterior.exp().numpy(),
-        noise=(_noise(found),),
-        held_out=fit.held_out.numpy(),
-        ridge=fit.penalty,
-        ids=fit.lin.ids,
-        other_weight=weight,
-    )
+    of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
+    of |= {"class_names": fit.lin.class_names, "other_weight": weight}
+    return _explained(found, labels, fit.held_out, **of)
 
 
 def _by_both(
@@ -253,6 +271,51 @@ def _by_both(
     return explain(
         held_out + weight * other, lambda classes: judge(classes) + weight * other, labels, noise
     ), weight
+
+
+def _explained(
+    found: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
+) -> LabelIssues:
+    is_issue = _flagged(found.log_odds)
+    others = found.posterior.scatter(1, labels[:, None], -torch.inf)
+    suggested = torch.where(torch.as_tensor(is_issue)[:, None], others, found.posterior).argmax(1)
+    return LabelIssues(
+        score=found.log_odds.numpy(),
+        probability=torch.sigmoid(found.log_odds).numpy(),
+        suggested_label=suggested.numpy(),
+        is_issue=is_issue,
+        posterior=found.posterior.exp().numpy(),
+        noise=(_noise(found),),
+        held_out=held_out.numpy(),
+        given_label=labels.numpy(),
+        **of,
+    )
+
+
+def _of_model(
+    samples: SampleSet, model: Any, pred_probs: Any, noise: str, seed: int, progress: Progress
+) -> LabelIssues:
+    """The user's own model as the only judge, by cross-validation or by what it gave."""
+    n, names, is_probable = len(samples), samples.class_names, True
+    check_noise(noise, is_of_labels=samples.is_classification)
+    if pred_probs is not None:
+        held_out, judge = checked_probabilities(pred_probs, n, names), "probabilities given"
+    else:
+        model = checked_estimator(model, is_classification=samples.is_classification)
+        held_out = torch.from_numpy(held_out_of(model, samples, seed, progress))
+        judge = f"{type(model).__name__}, {FOLDS}-fold cross-validation"
+        is_probable = hasattr(model, "predict_proba")
+    of = {"ridge": nan, "ids": samples.ids, "judge": judge}
+    if not samples.is_classification:
+        targets = torch.from_numpy(samples.y.astype(np.float64)).reshape(n, -1)
+        return _of_targets(targets, held_out, **of)
+    labels = torch.as_tensor(samples.y)
+    of |= {"class_names": names, "label_type": samples.label_type}
+    if is_probable:
+        of["warnings"] = judge_warnings(held_out, labels)
+    # In the unit that calibration starts from. Soft targets are not fitted: there is no second fit.
+    outputs = log_probabilities(held_out) / SCALE if is_probable else held_out
+    return _explained(explain(outputs, lambda _: outputs, labels, noise), labels, held_out, **of)
 
 
 def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
@@ -286,22 +349,25 @@ def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
         held_out=fit.held_out.numpy(),
         ridge=fit.penalty,
         ids=fit.lin.ids,
+        given_label=labels.numpy(),
     )
 
 
-def _of_targets(fit: RidgeFit) -> LabelIssues:
-    found = outliers(fit.lin.targets, fit.held_out)
-    held_out = fit.held_out
+def _of_targets(
+    targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], **of: Any
+) -> LabelIssues:
+    found = outliers(targets, held_out)
+    is_one = held_out.shape[1] == 1
     return LabelIssues(
         score=found.score.numpy(),
         probability=found.probability.numpy(),
-        suggested_label=(held_out[:, 0] if held_out.shape[1] == 1 else held_out).numpy(),
+        suggested_label=(held_out[:, 0] if is_one else held_out).numpy(),
         is_issue=_flagged(found.probability - 0.5),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
-        ridge=fit.penalty,
-        ids=fit.lin.ids,
+        given_label=(targets[:, 0] if is_one else targets).numpy(),
+        **of,
     )
 
 

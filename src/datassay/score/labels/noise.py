@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.labels import transitions
 from datassay.score.labels.likelihood import (
@@ -55,6 +56,24 @@ class Explained:
     posterior: Float[Tensor, "n k"]
     log_odds: Float[Tensor, " n"]
     criterion: float
+
+
+def check_noise(noise: str, *, is_of_labels: bool) -> None:
+    """Refuse a noise that is none, or that of labels where there are none.
+
+    Args:
+        noise: as the user gave it.
+        is_of_labels: whether the targets are labels.
+
+    Raises:
+        SettingError: none of NOISES, or of numbers not auto.
+    """
+    if noise not in NOISES:
+        raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
+    if noise != "auto" and not is_of_labels:
+        raise SettingError(
+            f"noise is of labels; these targets are numbers, and got {noise!r}. Leave it out."
+        )
 
 
 def explain(

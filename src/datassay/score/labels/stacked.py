@@ -1,16 +1,118 @@
-"""Two judges of each label as one: ridge outputs beside another model's class probabilities."""
+"""Who judges the labels: another model's class probabilities, alone or beside ridge outputs."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.errors import DataError, SettingError
+
 # Smaller probabilities count as this: folds of a few thousand samples know no smaller ones.
 LEAST_PROBABILITY = 1e-4
+ROUNDING = 1e-3  # by how much a row's sum may miss 1
+SUSPICIOUS = 0.99  # share of labels that are the likeliest
+FEWEST = 10  # of fewer samples that says nothing
 # A prior of the weights, nats a sample, where either judge alone separates the classes.
 WEAK = 1e-6
 STEPS, STILL = 60, 1e-12
+
+
+def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
+    """Refuse what leaves open who judges the labels.
+
+    Args:
+        is_samples: whether samples are judged, and no linearisation.
+        model: an estimator, or None.
+        pred_probs: probabilities, or None.
+
+    Raises:
+        SettingError: two judges, none, or an estimator for a linearisation.
+    """
+    if model is not None and pred_probs is not None:
+        raise SettingError("model and pred_probs both judge the labels; got both. Leave one out.")
+    if is_samples and model is None and pred_probs is None:
+        raise SettingError(
+            "label_issues of samples needs a judge: model=HistGradientBoostingClassifier(), "
+            "pred_probs=, or collect(model, train, val) in their place."
+        )
+    if model is not None and not is_samples:
+        raise SettingError(
+            "model judges samples; got a Linearization, which is of a network. Pass the SampleSet, "
+            "or leave model out."
+        )
+
+
+def checked_probabilities(
+    pred_probs: Any, n: int, class_names: tuple[str, ...]
+) -> Float[Tensor, "n k"]:
+    """Class probabilities that the user gave.
+
+    Args:
+        pred_probs: [n, k], an array or a frame.
+        n: samples.
+        class_names: k of them, in the columns' order; empty: there are no classes.
+
+    Returns:
+        The same in float64.
+
+    Raises:
+        DataError: the targets are no classes; of another shape, or no probabilities.
+    """
+    k = len(class_names)
+    try:
+        p = np.asarray(pred_probs, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"pred_probs must be [{n}, {k}] numbers; got a {type(pred_probs).__name__}. Pass what "
+            'cross_val_predict(model, x, y, method="predict_proba") gives.'
+        ) from error
+    if not k:
+        raise DataError("pred_probs are of classes; these targets are none. Leave them out.")
+    if p.shape != (n, k):
+        names = ", ".join(class_names[:10]) + ", ..." * (k > 10)
+        raise DataError(
+            f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row a sample and a column "
+            f"a class, in the order {names}."
+        )
+    bad = np.flatnonzero(~((p >= 0).all(1) & (abs(p.sum(1) - 1) <= ROUNDING)))
+    if len(bad):
+        raise DataError(
+            f"pred_probs must be at least 0 and sum to 1 in each row; {len(bad)} rows do not, the "
+            f"first at position {bad[0]}: {p[bad[0]][:5].tolist()}. Give probabilities."
+        )
+    return torch.from_numpy(p)
+
+
+def judge_warnings(
+    probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
+) -> tuple[str, ...]:
+    """What the user should know of probabilities that judge alone.
+
+    Args:
+        probabilities: held out, as is said of them.
+        labels: given.
+
+    Returns:
+        A line where some are too small to count as they are, and one where next to all labels are
+        the likeliest, as after training on these very samples.
+    """
+    told, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
+    if low:
+        told += [
+            f"{low:.0%} of the probabilities are below {LEAST_PROBABILITY:g}: they count as that"
+        ]
+    share = float((probabilities.argmax(1) == labels).double().mean())
+    if len(labels) >= FEWEST and share >= SUSPICIOUS:
+        told += [
+            f"the probabilities agree with {share:.0%} of the labels, as those of a model do that "
+            "was trained on these very samples; held-out ones, by cross_val_predict(..., "
+            'method="predict_proba"), can contradict wrong labels'
+        ]
+    return tuple(told)
 
 
 def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:

@@ -1,0 +1,108 @@
+"""The user's own scikit-learn estimator: by name, by class or made, and fitted as their code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from torch import nn
+
+from datassay.errors import ModelError
+from datassay.models.networks import NETWORKS
+from datassay.models.reference import imported_reference
+from datassay.models.user_code import user_code
+
+NEEDED = ("fit", "predict", "get_params")
+
+
+def named_estimator(name: str) -> Any:
+    """The estimator of that name.
+
+    Args:
+        name: package.module:name of an estimator, its class, or a function without arguments that
+            returns one, such as "sklearn.svm:SVC".
+
+    Returns:
+        The estimator; None where it is a network or something else, for `build_model` to handle.
+
+    Raises:
+        ModelError: the module cannot be imported, or calling what it holds fails.
+    """
+    rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
+    candidate = imported_reference(name, rule)
+    if callable(candidate) and not isinstance(candidate, nn.Module):
+        with user_code(
+            lambda error: (
+                f"model {name!r} must be a network, an estimator, or a function without arguments "
+                f"that returns one; calling it raised {error}"
+            )
+        ):
+            candidate = candidate()
+    return candidate if is_estimator(candidate) else None
+
+
+def is_estimator(candidate: Any) -> bool:
+    """Whether it can be cloned, fitted and asked, and is no network."""
+    is_made = all(hasattr(candidate, name) for name in NEEDED) and not isinstance(candidate, type)
+    return is_made and not isinstance(candidate, nn.Module)
+
+
+def checked_estimator(model: Any, *, is_classification: bool) -> Any:
+    """An estimator for the task.
+
+    Args:
+        model: an estimator or its class.
+        is_classification: whether the targets are classes.
+
+    Returns:
+        The estimator, not fitted.
+
+    Raises:
+        ModelError: it is none, or one for the other task.
+    """
+    if isinstance(model, type) and all(hasattr(model, name) for name in NEEDED):
+        with user_code(lambda error: f"{model.__name__} must be made without arguments: {error}"):
+            model = model()
+    if not is_estimator(model):
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise ModelError(
+            f"model must be a scikit-learn estimator, with {', '.join(NEEDED)}; got {name}. Give "
+            "one such as HistGradientBoostingClassifier(), or collect a network's Linearization."
+        )
+    tells_classes = any(hasattr(model, name) for name in ("predict_proba", "decision_function"))
+    if tells_classes != is_classification:
+        needed, kind = ("classes", "classifier") if is_classification else ("numbers", "regressor")
+        means = "with predict_proba or decision_function" if is_classification else "with predict"
+        raise ModelError(
+            f"model must be a {kind}, {means}, since the target holds {needed}; got "
+            f"{type(model).__name__}. Give a {kind}."
+        )
+    return model
+
+
+def fitted(model: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    """A clone of an estimator, fitted.
+
+    Args:
+        model: the estimator; it stays as it is.
+        x: [n, d].
+        y: [n] or [n, k].
+        seed: its random state, where it has one.
+
+    Returns:
+        The clone.
+
+    Raises:
+        ModelError: it cannot be fitted to these samples.
+    """
+    with user_code(
+        lambda error: (
+            f"the estimator must be able to learn from {len(x):,} samples; "
+            f"{type(model).__name__} raised {error}"
+        )
+    ):
+        one: Any = clone(model)
+        if "random_state" in one.get_params():
+            one.set_params(random_state=seed)
+        return one.fit(x, y)

@@ -1,0 +1,182 @@
+"""The user's own model as the judge of labels, or the probabilities it gave."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import datassay as da
+from datassay.data.samples import wrong_labels
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.score.labels.cross_validated import held_out_of
+
+
+def forest():
+    return RandomForestClassifier(30, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return da.add_label_noise(da.load("wine")[0], 0.15, seed=1)
+
+
+@pytest.fixture(scope="module")
+def by_forest(wine):
+    return da.label_issues(wine, model=forest())
+
+
+def test_no_model_judges_what_it_was_fitted_to(wine):
+    """The definition: a model that repeats its nearest sample knows no held-out one exactly."""
+    nearest = held_out_of(KNeighborsRegressor(1), replace_targets(wine), 0, lambda *_: None)[:, 0]
+    assert not (nearest == np.arange(len(wine))).any()
+    order = np.random.default_rng(0).permutation(len(wine))
+    again = held_out_of(forest(), wine.subset(order), 0, lambda *_: None)
+    np.testing.assert_array_equal(again, held_out_of(forest(), wine, 0, lambda *_: None)[order])
+
+
+def replace_targets(samples):
+    """Its own position as each sample's target."""
+    return replace(samples, y=np.arange(float(len(samples))), class_names=(), true_y=None)
+
+
+def test_wrong_labels_are_found_and_counted(wine, by_forest):
+    wrong = wrong_labels(wine)
+    assert roc_auc_score(wrong, by_forest.score) > 0.97
+    assert abs(by_forest.probability.mean() - wrong.mean()) < 0.04
+    caught = by_forest.is_issue & wrong
+    assert (by_forest.suggested_label[caught] == wine.true_y[caught]).mean() > 0.9
+    assert by_forest.judge == "RandomForestClassifier, 5-fold cross-validation"
+    assert np.isnan(by_forest.ridge) and "are below 0.0001" in by_forest.warnings[0]
+
+
+def test_probabilities_given_say_the_same_as_the_model_that_gave_them(wine, by_forest):
+    given = da.label_issues(wine, pred_probs=by_forest.held_out)
+    np.testing.assert_array_equal(given.score, by_forest.score)
+    assert given.judge == "probabilities given"
+
+
+def test_a_column_of_a_frame_and_its_index_come_back(wine):
+    pd = pytest.importorskip("pandas")
+    rows = pd.DataFrame(wine.x).add_prefix("f").set_axis(np.arange(len(wine)) * 3 + 1, axis=0)
+    for labels in (wine.y * 10, np.array(["a", "b", "c"])[wine.y], wine.y + 0.5, wine.y > 0):
+        target = pd.Series(labels, rows.index)
+        samples, _ = da.load((rows, target), task="classification")
+        found = da.label_issues(samples, model=forest()).to_pandas()
+        assert (found["given_label"] == target[found.index]).all()
+        assert set(found["suggested_label"].tolist()) <= set(target.tolist())
+        assert type(found["given_label"].tolist()[0]) is type(target.tolist()[0])
+
+
+def test_two_labels_of_booleans_are_booleans_in_arrow():
+    samples = da.load((np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2 == 0))[0]
+    table = da.label_issues(samples, pred_probs=np.full((len(samples), 2), 0.5)).to_table()
+    assert table["given_label"].type == table["suggested_label"].type == pa.bool_()
+
+
+@pytest.mark.parametrize("model", [RidgeClassifier(), make_pipeline(StandardScaler(), forest())])
+def test_any_classifier_judges(wine, model):
+    found = da.label_issues(wine, model=model)
+    assert roc_auc_score(wrong_labels(wine), found.score) > 0.9
+
+
+def test_a_class_that_a_fit_never_saw_has_no_probability(wine):
+    """Its only sample is held out; both decision functions and probabilities."""
+    rare = da.load((wine.x, np.where(np.arange(len(wine)) == 5, 9, wine.y)), val_fraction=0.1)[0]
+    for model in (forest(), RidgeClassifier()):
+        assert np.isfinite(da.label_issues(rare, model=model).score).all()
+
+
+def test_a_regressor_finds_wrong_numbers():
+    train, _ = da.load("diabetes")
+    y = train.y.copy()
+    y[:5] += 1500
+    found = da.label_issues((train.x, y), model=RandomForestRegressor(20, random_state=0))
+    assert set(found.suspects[:5]) == set(range(5)) and found.posterior is None
+    assert found.given_label[0] == y[0] and abs(found.suggested_label[0] - train.y[0]) < 600
+    two = da.label_issues((train.x, np.stack([y, y], 1)), model=Ridge())
+    assert two.to_table()["given_label"].to_pylist()[0] == [y[0], y[0]]
+
+
+class Confused(BaseEstimator):
+    """Fits, and then says what is no number."""
+
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, x):
+        return x[:, 0]
+
+    def predict_proba(self, x):
+        return np.full((len(x), len(self.classes_)), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Ridge(), "model must be a classifier, .* since the target holds classes; got Ridge"),
+        (dict, "model must be a scikit-learn estimator, .* got dict"),
+        ("sklearn.svm:SVC", "model must be a scikit-learn estimator, .* got str"),
+        (StandardScaler(), "model must be a scikit-learn estimator, .* got StandardScaler"),
+        (LogisticRegression(C=-1), "must be able to learn from .* raised InvalidParameterError"),
+        (Confused(), "outputs must be finite; Confused gave"),
+    ],
+)
+def test_what_cannot_judge_is_one_line(wine, model, message):
+    with pytest.raises(ModelError, match=message):
+        da.label_issues(wine, model=model)
+
+
+def test_a_classifier_does_not_judge_numbers():
+    with pytest.raises(ModelError, match=r"must be a regressor, .* got LogisticRegression"):
+        da.label_issues(da.load("diabetes")[0], model=LogisticRegression())
+    with pytest.raises(DataError, match="pred_probs are of classes"):
+        da.label_issues(da.load("diabetes")[0], pred_probs=np.ones((3, 2)) / 2)
+    with pytest.raises(SettingError, match="noise is of labels"):
+        da.label_issues(da.load("diabetes")[0], model=Ridge(), noise="class")
+
+
+def test_there_is_one_judge(wine):
+    lin = da.collect(da.build_model("linear", wine), wine)
+    for call, message in (
+        (lambda: da.label_issues(wine), "needs a judge"),
+        (lambda: da.label_issues(lin, model=forest()), "Pass the SampleSet"),
+        (lambda: da.label_issues(wine, model=forest(), pred_probs=np.ones(3)), "got both"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda p: p[:-1],
+            r"must be \[142, 3\]; got shape \(141, 3\)\. .* the order class_0, class_1",
+        ),
+        (lambda p: p.argmax(1), r"got shape \(142,\)"),
+        (lambda p: np.where(np.arange(142) == 7, 2, 1)[:, None] * p, "the first at position 7"),
+        (lambda p: np.log(p + 0.01), "must be at least 0 and sum to 1"),
+        (lambda p: [["a"] * 3] * 142, r"must be \[142, 3\] numbers; got a list"),
+    ],
+)
+def test_what_is_no_probability_is_one_line(wine, by_forest, change, message):
+    with pytest.raises(DataError, match=message):
+        da.label_issues(wine, pred_probs=change(by_forest.held_out))
+
+
+def test_probabilities_of_the_training_samples_are_suspected(wine):
+    fitted = RandomForestClassifier(100, random_state=0).fit(wine.x, wine.y)
+    told = da.label_issues(wine, pred_probs=fitted.predict_proba(wine.x)).warnings[-1]
+    assert "these very samples" in told
+    held_out = cross_val_predict(forest(), wine.x, wine.y, method="predict_proba")
+    assert "agree with" not in "".join(da.label_issues(wine, pred_probs=held_out).warnings)
