@@ -147,9 +147,8 @@ def test_strings_may_be_views():
         "kind": pa.array(COLUMNS["kind"]).cast(pa.string_view()),
         "y": pa.array(COLUMNS["y"]).cast(pa.string_view()),
     })
-    train, val = da.load(table)
-    rows = dict(zip([*train.ids, *val.ids], [*train.x[:, 0], *val.x[:, 0]], strict=True))
-    assert rows == dict(enumerate(COLUMNS["mark"]))
+    train, _ = da.load(table)
+    assert dict(zip(train.ids, train.x[:, 0], strict=True)) == dict(enumerate(COLUMNS["mark"]))
     assert set(train.rows["kind"].to_pylist()) == {"u", "v"}
 
 
