@@ -42,7 +42,7 @@ def test_row_order_does_not_matter():
     f, log_p, y = judges()
     order = torch.randperm(len(y))
     a, b = judge_weight(f, log_p, y), judge_weight(f[order], log_p[order], y[order])
-    assert abs(a - b) < 1e-12 * a
+    assert abs(a - b) < 1e-10 * a
 
 
 def test_no_probability_is_nothing():
