@@ -22,6 +22,7 @@ class Advice:
         headline: the finding in a few words.
         sentence: the finding with its figures, plain text.
         ids: the samples to start with, most urgent first; empty where none are named.
+        code: lines of Python that do it; may be empty.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Advice:
     headline: str
     sentence: str
     ids: tuple[str, ...] = ()
+    code: str = ""
 
 
 def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:

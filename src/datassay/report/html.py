@@ -14,8 +14,9 @@ from typing import Any
 
 from datassay.report.advice import Advice
 from datassay.report.columns import columns_section
-from datassay.report.page import Gallery, Page, Partial
+from datassay.report.page import Gallery, Page, Partial, Table
 
+SUSPECTS = "suspects"  # the anchor of a table of suspects, where a page has one
 TEMPLATES = Path(__file__).parent / "templates"
 # What plotly sets as text, not by rules: the look of maps, which we do not draw, and of markup.
 PLOTLY_ELEMENTS = re.compile(r"\.textContent='(\.[^'\\]*)'")
@@ -55,6 +56,7 @@ def render(page: Page) -> str:
         figures={f.name: (markup(script_json(f.json)), f.text)
                  for f in page.figures},
         gallery_view=gallery.advice_view if gallery else "",
+        suspects=any(section.anchor == SUSPECTS for section in page.sections),
         css=markup(css),
         plotly=markup(plotly),
         js=markup(js),
@@ -120,14 +122,17 @@ def tag(advice: Advice) -> str:
 
 def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
     own = [b.script for b in page.blocks if isinstance(b, Partial) and b.script]
-    return ["figures.js", *(["gallery.js"] if gallery else []), *own]
+    sorts = any(isinstance(b, Table) and b.sortable for b in page.blocks)
+    return ["figures.js", *["gallery.js"] * bool(gallery), *["table.js"] * sorts, *own]
 
 
 def _footer(page: Page) -> dict[str, object]:
-    """Version, seed and command stand below the page; the other facts above it."""
+    """Version, seed and command stand below the page; internals under Method, the rest on top."""
     facts = {name.lower(): value for name, value in page.facts.items()}
+    shown = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
     return {
-        "facts": [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}],
+        "facts": [f for f in shown if f[0] not in page.internals],
+        "internals": [f for f in shown if f[0] in page.internals],
         "version": facts.get("version", version("datassay")),
         "seed": facts.get("seed", ""),
         "command": facts.get("command", ""),

@@ -97,6 +97,7 @@ class Table:
         note: a sentence below it; may be empty.
         wraps: whether headings and names wrap; else they stay in a line and the table scrolls.
         in_terminal: whether the command prints it when it is done.
+        sortable: whether a click on a heading sorts the rows and a text chooses among them.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Table:
     note: str = ""
     wraps: bool = True
     in_terminal: bool = False
+    sortable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,7 @@ class Page:
         files: file name → what it holds, of the files beside the page.
         answer: lines that the terminal prints below the tables.
         columns: how each column of the data was read; empty where it had none.
+        internals: names of facts that stand under Method, not on top.
     """
 
     brand: str
@@ -273,6 +276,7 @@ class Page:
     files: Mapping[str, str] = field(default_factory=dict)
     answer: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    internals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Take credentials out of what can name a URL."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.commands.run.blocks.suspects import FILE, suspects_file
 from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import label_facts
@@ -18,6 +19,7 @@ from datassay.report.page import Page
 from datassay.report.tables import standard_json
 
 FILES = {
+    FILE: "the suspected labels with their columns, for a spreadsheet",
     "scores.parquet": "every sample's scores",
     "attribution.parquet": "effects on each validation sample",
     "summary.json": "the figures above",
@@ -29,6 +31,7 @@ CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "wei
 def files(findings: Findings, page: Page) -> dict[str, pa.Table | str]:
     """What stands beside the page."""
     return {
+        FILE: suspects_file(findings),
         "scores.parquet": score_table(findings),
         "attribution.parquet": attribution_table(findings),
         "summary.json": _summary(findings, page),

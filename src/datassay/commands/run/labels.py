@@ -14,6 +14,12 @@ from datassay.score.label_issues import FEWEST, LabelIssues, LabelNoise
 TOP = 50  # Of more suspects the share that is wrong is also told for so many.
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_TOLD, MOST_KEPT, MOST_CLASSES = 3, 100, 50
+SNIPPET = (
+    "import pandas as pd\n"
+    'suspects = pd.read_csv("suspects.csv", index_col="id")\n'
+    "frame.loc[suspects.index]  # look at them; frame is your table, its index the ids\n"
+    "frame = frame.drop(suspects.index)  # without them"
+)
 OVERLOOKED = (
     "Errors that depend on the input itself, as when people mislabel hard samples, and errors "
     "spread over many pairs of classes of a small set look like hard samples: more labels are then "
@@ -75,6 +81,7 @@ def label_advice(findings: Findings) -> Advice:
             f"informative too, so check before calling a sample valuable.{doubt}{truth}"
         ),
         ids=first,
+        code=SNIPPET if findings.samples.rows is not None else "",
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks import checks, pairs, queries, totals
+from datassay.commands.run.blocks import checks, pairs, queries, suspects, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
 from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
@@ -28,6 +28,12 @@ from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, number, percent
 
 MOST_CONFUSIONS = 20
+ROLES = ("target", "ids", "source", "left out")
+# Facts for who checks the method, not for who wants to know what is wrong with the data.
+INTERNALS = (
+    "Data SHA-256", "Weights SHA-256", "Linearised training", "Step size", "Jacobian",
+    "Same Jacobian", "Scores", "Influence", "Information", "Retraining", "Store", "Seed",
+)  # fmt: skip
 
 
 def page(findings: Findings) -> Page:
@@ -37,11 +43,12 @@ def page(findings: Findings) -> Page:
     return Page(
         brand="datassay · which training samples matter",
         title=findings.samples.name,
-        lead=_lead(findings),
-        facts=facts,
+        lead=f"{_lead(findings)}. {labels.headline}.",
+        facts=_table_facts(findings) | facts,
         warnings=findings.warnings,
         advice=(labels, *others),
         sections=(
+            *suspects.section(findings),
             *checks.section(findings),
             _information(findings),
             *totals.sections(findings),
@@ -59,12 +66,30 @@ def page(findings: Findings) -> Page:
         method=notes(findings),
         files=FILES,
         columns=findings.samples.columns,
+        internals=INTERNALS,
         answer=(
             f"{labels.headline}. {expected_sentence(findings)}",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
             *(f"{name}: {facts[name]}" for name in PROJECTION_FACTS if name in facts),
         ),
     )
+
+
+def _table_facts(findings: Findings) -> dict[str, str]:
+    """Of a table: the target, and what became of the columns."""
+    columns, samples = findings.samples.columns, findings.samples
+    target = next((c.name for c in columns if c.read_as == "target"), None)
+    if samples.rows is None or target is None:
+        return {}
+    what = count(samples.n_classes, "class", "classes") if samples.class_names else "a quantity"
+    left = [c.name for c in columns if c.read_as == "left out"]
+    used = count(sum(c.read_as not in ROLES for c in columns), "column")
+    if left:
+        named = ", ".join(left[:3]) + ", …" * (len(left) > 3)
+        used += f" used, {len(left):,} left out ({named})"
+    missing = sum(c.missing > 0 for c in columns)
+    used += f"; {missing:,} with missing values" if missing else ""
+    return {"Target": f"{target}, {what}", "Columns": used}
 
 
 def _lead(findings: Findings) -> str:

@@ -1,0 +1,139 @@
+"""The suspects of a table: beside their scores the user's own columns, most telling first."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import to_check
+from datassay.data.samples import SampleSet
+from datassay.report.html import SUSPECTS
+from datassay.report.page import Row, Section, Table
+from datassay.report.wording import label_text, number, percent, shortened
+from datassay.score.checks.row_codes import telling_columns
+
+MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 200, 12, 40
+FILE = "suspects.csv"
+# What a spreadsheet takes as the start of a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def section(findings: Findings) -> tuple[Section, ...]:
+    """The suspects of a table, at most 200, the most suspect first.
+
+    Args:
+        findings: of the run.
+
+    Returns:
+        One section; none of what is no table, and where nothing is to be checked.
+    """
+    rows = findings.samples.rows
+    chosen = to_check(findings)
+    if rows is None or not len(chosen):
+        return ()
+    shown, own = chosen[:MOST_ROWS], columns_first(findings.samples)
+    scores, values = _scores(findings, shown), _values(rows.select(own[:MOST_COLUMNS]), shown)
+    names = tuple(scores)
+    cells = list(zip(*scores.values(), *values, strict=True))
+    table = Table(
+        "Suspects",
+        (*names, *own[:MOST_COLUMNS]),
+        tuple(Row(cell[0], tuple(cell[1:])) for cell in cells),
+        wraps=False,
+        sortable=True,
+        note=_note(len(shown), len(chosen), len(own)),
+    )
+    title = "Suspected labels" if findings.samples.is_classification else "Suspected targets"
+    return (Section(SUSPECTS, "Suspects", title, (table,)),)
+
+
+def columns_first(samples: SampleSet) -> list[str]:
+    """The user's columns, those that tell most of the target first, without those left out."""
+    if samples.rows is None:
+        return []
+    dropped = {c.name for c in samples.columns if c.read_as == "left out"}
+    names = [name for name in samples.rows.column_names if name not in dropped]
+    return telling_columns(samples.rows.select(names), samples.y)
+
+
+def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:
+    samples, issues = findings.samples, findings.issues
+    information = findings.information.information
+    place = np.argsort(np.argsort(information, kind="stable")) / max(1, len(samples) - 1)
+    given = [label_text(samples.class_names, samples.y[i]) for i in shown]
+    suggested = [label_text(samples.class_names, issues.suggested_label[i]) for i in shown]
+    return {
+        "id": [str(samples.ids[i]) for i in shown],
+        "given": given,
+        "suggested": suggested,
+        "wrong": [percent(round(float(issues.probability[i]), 2)) for i in shown],
+        "rank": [f"{rank:,}" for rank in range(1, len(shown) + 1)],
+        "information": [f"{number(float(information[i]))} nats" for i in shown],
+        "percentile": [f"{100 * place[i]:.0f}" for i in shown],
+    }
+
+
+def _values(rows: pa.Table, shown: np.ndarray) -> list[list[str]]:
+    taken = rows.take(pa.array(shown))
+    return [[_text(v) for v in column.to_pylist()] for column in taken.columns]
+
+
+def _text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), MOST_LETTERS)
+
+
+def _note(n_shown: int, n_chosen: int, n_columns: int) -> str:
+    parts = [
+        "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
+        "rows. Click a heading to sort."
+    ]
+    if n_chosen > n_shown:
+        parts.append(f"The {n_shown} most suspect of {n_chosen:,}; {FILE} holds all.")
+    if n_columns > MOST_COLUMNS:
+        parts.append(
+            f"The {MOST_COLUMNS} of {n_columns} columns that tell most of the target; {FILE} "
+            "holds all."
+        )
+    return " ".join(parts)
+
+
+def suspects_file(findings: Findings) -> str:
+    """All suspects with their scores and own columns as CSV, safe to open in a spreadsheet.
+
+    Args:
+        findings: of the run.
+
+    Returns:
+        CSV text, `id` first; an apostrophe stands before a text that a spreadsheet would compute.
+    """
+    samples, issues, shown = findings.samples, findings.issues, to_check(findings)
+    scores = {
+        "id": samples.ids[shown].tolist(),
+        "given": [label_text(samples.class_names, samples.y[i]) for i in shown],
+        "suggested": [label_text(samples.class_names, issues.suggested_label[i]) for i in shown],
+        "wrong_probability": issues.probability[shown].tolist(),
+        "information": findings.information.information[shown].tolist(),
+    }
+    columns = list(scores.values())
+    own = columns_first(samples)
+    if samples.rows is not None:
+        taken = samples.rows.select(own).take(pa.array(shown))
+        columns += [column.to_pylist() for column in taken.columns]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_safe(name) for name in (*scores, *own)])
+    writer.writerows([_safe(value) for value in row] for row in zip(*columns, strict=True))
+    return text.getvalue()
+
+
+def _safe(value: object) -> object:
+    if isinstance(value, int | float):
+        return value
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
