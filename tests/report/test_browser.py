@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from datassay.commands.lab.job import run as run_experiments
@@ -26,6 +27,7 @@ from helpers.blocks import divided, evil_images, purified
 from helpers.findings import (
     EVIL,
     digit_samples,
+    issues_of,
     make_findings,
     row_samples,
     text_samples,
@@ -411,3 +413,33 @@ def test_the_page_of_the_lab(browser, tmp_path):
     assert "Does not hold." in browser.find_element("css selector", ".outcome.broken").text
     browser.find_element("css selector", "#overview a").click()
     assert browser.current_url.endswith("#weight-decay")
+
+
+def test_a_table_of_suspects_sorts_and_filters(browser, tmp_path):
+    samples = row_samples()
+    n = len(samples)
+    words = np.array([EVIL, "plain", "=cmd()"])[np.arange(n) % 3]
+    rows = pa.table({"word": words, "size": pa.array(np.arange(n) * 1.5, mask=np.arange(n) == 4)})
+    samples = replace(samples, rows=rows)
+    score = np.where(np.arange(n) % 10 == 4, 1 + np.arange(n) / n, -3.0)
+    found = make_findings(samples, issues=issues_of(samples, score))
+    path = tmp_path / "index.html"
+    path.write_text(render(run_page(found)), encoding="utf-8")
+    seen = opened(browser, path, 390)
+    assert seen.execute_script("return document.documentElement.scrollWidth") <= 390
+    ids = "return [...document.querySelectorAll('#suspects tbody tr:not([hidden]) th')]"
+    ids += ".map((cell) => cell.textContent.trim())"
+    suspects = [str(i) for i in range(4, n, 10)]
+    assert seen.execute_script(ids) == suspects[::-1]  # the most suspect first
+    heads = seen.find_elements("css selector", "#suspects thead button")
+    size = next(head for head in heads if head.text.strip() == "size")
+    for order in (suspects[1:], suspects[:0:-1]):
+        seen.execute_script("arguments[0].click()", size)
+        assert seen.execute_script(ids) == [*order, "4"]  # what is missing stays last
+    box = seen.find_element("css selector", "#suspects input")
+    box.send_keys("=CMD")
+    kept = [i for i in suspects[:0:-1] if int(i) % 3 == 2]
+    assert seen.execute_script(ids) == kept
+    shown = seen.find_element("css selector", "#suspects output")
+    assert shown.text == f"showing {len(kept)} of {len(suspects)}"
+    assert not browser.get_log("browser")

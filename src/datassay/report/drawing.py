@@ -7,9 +7,12 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Shaped
 
 from datassay.data.samples import SampleSet
+from datassay.report.wording import value_text
+from datassay.score.checks.row_codes import row_codes
 
 MAX_SIDE = 96
 MAX_TEXT = 200
@@ -104,6 +107,8 @@ def _text(text: str) -> Drawing:
 
 
 def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
+    if samples.rows is not None and samples.rows.num_columns:
+        return _own_rows(samples.rows, positions)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
     spread = x.std(axis=0)
     z = (x[positions] - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)  # [m, d]
@@ -117,6 +122,20 @@ def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
         )
         for i, columns in zip(positions, top, strict=True)
     )
+
+
+def _own_rows(rows: pa.Table, positions: np.ndarray) -> tuple[Drawing, ...]:
+    """The user's own values: of numbers the farthest from the median, of words the rarest."""
+    coded = row_codes(rows)
+    often = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
+    unusual = np.where(np.isnan(coded.numbers), -np.log(often) / 2, np.abs(coded.numbers))
+    unusual[often > 1 - 1 / len(rows)] = -1  # constant
+    top = np.argsort(-unusual[positions], axis=1, kind="stable")[:, :N_FEATURES]
+    drawn = []
+    for i, columns in zip(positions, top, strict=True):
+        values = [(coded.names[c], rows[int(c)][int(i)].as_py()) for c in columns]
+        drawn.append(Drawing(values=tuple((name, value_text(value)) for name, value in values)))
+    return tuple(drawn)
 
 
 PER_CLASS = 12

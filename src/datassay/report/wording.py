@@ -39,6 +39,13 @@ def rough_percent(share: float) -> str:
     return f"about {100 * share:.0f} %"
 
 
+def value_text(value: object) -> str:
+    """A value of the user's table, short; empty where it is missing."""
+    if value is None or value != value:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), 40)
+
+
 def shortened(text: str, limit: int = 28) -> str:
     """A user's text in one line, cut."""
     text = " ".join(text.split())

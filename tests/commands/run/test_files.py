@@ -1,19 +1,25 @@
 """The files of a run: complete, plain, and never half-written."""
 
+import csv
+import io
 import json
 import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands import write_results
+from datassay.commands.run.blocks.suspects import suspects_file
+from datassay.data.samples import SampleSet
 from helpers.findings import (
     EVIL,
     digit_samples,
+    issues_of,
     make_findings,
     regression_samples,
     row_samples,
@@ -21,6 +27,7 @@ from helpers.findings import (
 )
 
 NAMES = {".datassay.json", "attribution.parquet", "index.html", "scores.parquet", "summary.json"}
+NAMES |= {"suspects.csv"}
 
 
 def names(folder):
@@ -153,3 +160,24 @@ def test_summary_without_a_curve(tmp_path):
     summary = strict_json(tmp_path / "summary.json")
     assert summary["removal_curve"] is None
     assert summary["counts"]["redundant"] is None
+
+
+def test_suspects_are_a_spreadsheet_that_computes_nothing():
+    samples = SampleSet(
+        np.zeros((60, 1)),
+        (np.arange(60) % 2).astype(np.int64),
+        np.array([f"-id{i}" if i == 7 else f"id{i}" for i in range(60)]),
+        ("=no", "yes"),
+        rows=pa.table({"+sum": ["@x"] * 60, "price": -1.5 * np.arange(60), "plain": ["a,b"] * 60}),
+    )
+    score = np.where(np.isin(np.arange(60), [7, 20, 33]), np.arange(60) + 1.0, -3.0)
+    found = make_findings(samples, issues=issues_of(samples, score))
+    table = list(csv.reader(io.StringIO(suspects_file(found))))
+    assert table[0][:5] == ["id", "given", "suggested", "wrong_probability", "information"]
+    assert sorted(table[0][5:]) == ["'+sum", "plain", "price"]
+    rows = [dict(zip(table[0], row, strict=True)) for row in table[1:]]
+    assert [row["id"] for row in rows] == ["id33", "id20", "'-id7"]
+    assert rows[0]["price"] == "-49.5" and rows[0]["'+sum"] == "'@x" and rows[0]["plain"] == "a,b"
+    assert rows[1]["given"] == "'=no"
+    none = make_findings(samples, issues=issues_of(samples, np.full(60, -9.0)))
+    assert len(suspects_file(none).splitlines()) == 1

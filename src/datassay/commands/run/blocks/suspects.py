@@ -13,10 +13,10 @@ from datassay.commands.run.labels import to_check
 from datassay.data.samples import SampleSet
 from datassay.report.html import SUSPECTS
 from datassay.report.page import Row, Section, Table
-from datassay.report.wording import label_text, number, percent, shortened
+from datassay.report.wording import label_text, number, percent, value_text
 from datassay.score.checks.row_codes import telling_columns
 
-MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 200, 12, 40
+MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
 # What a spreadsheet takes as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -79,13 +79,7 @@ def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:
 
 def _values(rows: pa.Table, shown: np.ndarray) -> list[list[str]]:
     taken = rows.take(pa.array(shown))
-    return [[_text(v) for v in column.to_pylist()] for column in taken.columns]
-
-
-def _text(value: object) -> str:
-    if value is None or value != value:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), MOST_LETTERS)
+    return [[value_text(v) for v in column.to_pylist()] for column in taken.columns]
 
 
 def _note(n_shown: int, n_chosen: int, n_columns: int) -> str:
