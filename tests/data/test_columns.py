@@ -32,7 +32,7 @@ def read_as(samples):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("word", ["?", "-", "None", "1,5", "12%", " ", "n.a."])
+@pytest.mark.parametrize("word", ["x", "1,5", "12%", "n.a.", "--"])
 def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
     path = written(tmp_path, suffix, u=with_strays(word), y=LABELS)
     with pytest.raises(DataError, match=r"'u' is one of numbers \(99 of 100 .* 1 is none: .*row 0"):
@@ -43,10 +43,10 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     path = written(
         tmp_path,
         "parquet",
-        u=with_strays("?", "-"),
-        v=[None, *map(float, VALUES[1:])],
+        u=with_strays("x", "?", "y"),
+        v=[{"a": 1.0}] * N,
         w=[np.inf, *map(float, VALUES[1:])],
-        t=pa.array(range(N), pa.timestamp("s")),
+        t=pa.array([b"x"] * N),
         y=LABELS,
     )
     with pytest.raises(DataError) as error:
@@ -54,8 +54,8 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
     text = str(error.value)
     assert "4 columns" in text and "\n" not in text
     for part in (
-        "'?' (row 0), '-' (row 1)",
-        "'v' must have no missing",
+        "2 are none: 'x' (row 0), 'y' (row 2)",
+        "'v' must hold numbers, booleans, dates or strings; got struct<a: double>",
         "'w' must be finite",
         "'t'",
     ):
@@ -63,9 +63,9 @@ def test_all_that_is_wrong_is_named_in_one_error(tmp_path):
 
 
 def test_below_nine_tenths_words_stay_words_and_it_is_said(tmp_path):
-    words = [f"a{i}" if i % 5 == 0 else str(i) for i in range(N)]
+    words = [f"a{i % 50}" if i % 5 == 0 else str(i % 50) for i in range(N)]
     train, _ = da.load(written(tmp_path, "parquet", u=words, v=map_floats(), y=LABELS))
-    assert read_as(train)["u"] == ("text", None)
+    assert read_as(train)["u"] == ("category", 50)
     assert next(c.note for c in train.columns if c.name == "u") == "80% of the values are numbers"
 
 
@@ -95,7 +95,7 @@ def test_how_each_column_was_read(tmp_path):
         lab=["north", "south"] * (N // 2),
         on=[i % 3 == 0 for i in range(N)],
         colour=[("red", "blue", "green")[i % 3] for i in range(N)],
-        note=[f"word{i} more" for i in range(N)],
+        note=[f"word{i} and more" for i in range(N)],
         size=map_floats(),
         y=LABELS,
     )
@@ -114,8 +114,8 @@ def test_how_each_column_was_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_target_with_a_stray_word_is_no_classification(tmp_path, suffix):
-    path = written(tmp_path, suffix, u=map_floats(), y=with_strays("?"))
-    with pytest.raises(DataError, match=r"'y' is one of numbers .* '\?' \(row 0\)"):
+    path = written(tmp_path, suffix, u=map_floats(), y=with_strays("x"))
+    with pytest.raises(DataError, match=r"'y' is one of numbers .* 'x' \(row 0\)"):
         da.load(path)
 
 
@@ -166,7 +166,7 @@ class Mixed:
 
 
 def test_columns_of_mixed_objects():
-    strays = Mixed({"u": ["?", *map_floats()[1:]], "y": LABELS})
+    strays = Mixed({"u": ["x", *map_floats()[1:]], "y": LABELS})
     with pytest.raises(DataError, match="'u' is one of numbers"):
         da.load(strays)
     with pytest.raises(DataError, match="'u' must hold numbers, booleans or strings; got"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ class DataInputs:
     data: str | None = setting(
         None,
         "digits, breast_cancer, wine, iris, diabetes, moons, sd2, sd3, routable, or a path: .npz, "
-        ".csv, .parquet, a folder of MNIST-style IDX files, a folder of class-named image folders.",
+        ".csv, .parquet, .jsonl, .feather, a folder of MNIST-style IDX files, a folder of "
+        "class-named image folders.",
         argument=True,
     )
     data_option: str | None = setting(None, "The same as DATA.", name="data")
@@ -48,6 +50,14 @@ class DataInputs:
     source: str | None = setting(
         Loading.source, "Column that says where each row came from; no feature then."
     )
+    drop: str | None = setting(Loading.drop, "Columns to leave out, between commas.")
+    keep: str | None = setting(
+        Loading.keep, "Columns to use though they number or name the rows, between commas."
+    )
+    categorical: str | None = setting(
+        Loading.categorical, "Columns to read as categories, between commas."
+    )
+    text: str | None = setting(Loading.text, "Columns to read as texts, between commas.")
     task: str | None = setting(Loading.task, "classification or regression (default: by y).")
     val_fraction: float | None = setting(
         Loading.val_fraction,
@@ -96,6 +106,10 @@ def load_sets(
         task=inputs.task,
         val_fraction=inputs.val_fraction,
         seed=inputs.seed,
+        drop=_names(inputs.drop),
+        keep=_names(inputs.keep),
+        categorical=_names(inputs.categorical),
+        text=_names(inputs.text),
         encode=encode,
     )
 
@@ -107,6 +121,11 @@ def check_held_out(inputs: DataInputs, name: str) -> None:
             f"val-fraction must be above 0 for {name}, which judges on samples held out; got 0. "
             "Leave it out."
         )
+
+
+def _names(text: str | None) -> list[str]:
+    """Names between commas; one that holds a comma stands in quotes, as in .csv."""
+    return [name.strip() for name in next(csv.reader([text or ""], skipinitialspace=True), [])]
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:

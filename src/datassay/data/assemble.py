@@ -177,6 +177,8 @@ def _samples(source: Source, part: Part, y: np.ndarray, names: tuple[str, ...]) 
         columns=source.columns,
         rows=part.rows,
         label_type="string" if source.class_names or not names else label_type(part.y),
+        preparation=source.preparation,
+        warnings=source.warnings,
     )
 
 

@@ -18,8 +18,10 @@ from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
+from datassay.data.tables.choices import Choices, names_of
 from datassay.errors import DataError
 
+NAMING = "target, ids, source, drop, keep, categorical and text"
 _TABLES = (".csv", ".tsv", ".parquet")
 
 
@@ -33,6 +35,10 @@ def load(
     task: str | None = Loading.task,
     val_fraction: float | None = Loading.val_fraction,
     seed: int = Loading.seed,
+    drop: Any = Loading.drop,
+    keep: Any = Loading.keep,
+    categorical: Any = Loading.categorical,
+    text: Any = Loading.text,
     encode: Encode | None = None,
 ) -> tuple[SampleSet, SampleSet | Any]:
     """Load the training and the validation samples, and check them.
@@ -64,6 +70,10 @@ def load(
             table (a file or a data frame), 0.2 of anything else. Unused where the source has a
             validation part.
         seed: of the split, 0 ≤ seed < 2^32.
+        drop: columns of a table to leave out; they are neither features nor shown.
+        keep: columns that are features though they number or name the rows, or never vary.
+        categorical: columns read as categories, whatever they hold: one 0/1 column a value.
+        text: columns read as texts.
         encode: makes numbers of images and texts, such as Backbone("lite0"); None: pixels of
             images, which then need one size, and word weights of texts.
 
@@ -86,7 +96,9 @@ def load(
         )
     check_seed(seed)
     known = cast("Task | None", task)
-    read = _read(data, target, ids, source, known)
+    columns = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
+    named = {option: names_of(option, value) for option, value in columns.items()}
+    read = _read(data, Choices(target, ids, source, known, **named))
     if val_fraction is None:
         val_fraction = 0.0 if read.is_table else HELD_OUT
     return sample_sets(
@@ -94,19 +106,20 @@ def load(
     )
 
 
-def _read(data: Any, target: str | None, ids: Any, source: Any, task: Task | None) -> Source:
+def _read(data: Any, chosen: Choices) -> Source:
+    """As data are; ids and source of arrays are arrays."""
     if isinstance(data, str | Path):
-        return _read_named(data, target, ids, source, task)
+        return _read_named(data, chosen)
     if (frame := frame_table(data)) is not None:
-        if ids is None:
+        if chosen.ids is None:
             check_index(frame)
-        return table_source(frame, "data", target, ids, source, task)
-    if target is not None or isinstance(ids, str) or isinstance(source, str):
+        return table_source(frame, "data", chosen)
+    if chosen.any:
         raise DataError(
-            "target, ids and source name columns of a table; got a "
-            f"{type(data).__name__}. Pass the targets as y, ids and source as arrays."
+            f"{NAMING} name columns of a table; got a {type(data).__name__}. Pass the targets as "
+            "y, ids and source as arrays."
         )
-    read = read_in_memory(data, ids, source)
+    read = read_in_memory(data, chosen.ids, chosen.source)
     if read is None:
         raise DataError(
             "data must be a built-in name, a path, a data frame, (x, y) arrays or a Dataset with "
@@ -116,15 +129,13 @@ def _read(data: Any, target: str | None, ids: Any, source: Any, task: Task | Non
     return read
 
 
-def _read_named(
-    data: str | Path, target: str | None, ids: Any, source: Any, task: Task | None
-) -> Source:
+def _read_named(data: str | Path, chosen: Choices) -> Source:
     path = _expanded(data)
     is_table = str(data) not in BUILTINS and path.suffix.lower() in _TABLES
-    if not is_table and not (target is None and ids is None and source is None):
+    if not is_table and (chosen.any or not (chosen.ids is None and chosen.source is None)):
         raise DataError(
-            f"target, ids and source name columns of a table ({', '.join(_TABLES)}); {data} is "
-            "none. Leave them out."
+            f"{NAMING} name columns of a table ({', '.join(_TABLES)}); {data} is none. Leave them "
+            "out."
         )
     if isinstance(data, str) and data in BUILTINS:
         return read_builtin(data)
@@ -136,7 +147,7 @@ def _read_named(
     if path.is_dir():
         return _read_folder(path)
     if is_table:
-        return read_table(path, target, ids, source, task)
+        return read_table(path, chosen)
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(

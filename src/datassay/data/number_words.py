@@ -12,6 +12,7 @@ from datassay.results import result
 SHARE = 0.9
 SHOWN = 5
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+MARK = r"(?i)^\s*(\?|-|na|n/a|nan|null|none)?\s*$"
 _WHOLE = r"^\s*[-+]?\d{1,18}\s*$"
 CODE = r"^\s*0\d+\s*$"
 
@@ -21,14 +22,17 @@ class NumberWords:
     """What strings say as numbers.
 
     Attributes:
-        values: [n] int64 or float64; None where one of them is no number.
+        values: [n] int64 or float64, NaN where it is missing; None where one of them is neither
+            number nor missing.
         is_number: [n] bool.
-        is_mostly: whether at least SHARE of them are numbers.
+        is_mark: [n] bool, words that stand for a missing number.
+        is_mostly: whether at least SHARE of those that are not missing are numbers.
         is_code: whether one starts with a zero, as "007" does: a name made of digits.
     """
 
     values: np.ndarray | None
     is_number: np.ndarray
+    is_mark: np.ndarray
     is_mostly: bool
     is_code: bool
 
@@ -45,15 +49,34 @@ def number_words(words: pa.LargeStringArray) -> NumberWords:
     Cost: one pass of a regular expression over all strings.
     """
     is_number = _matches(words, NUMBER)
-    n = len(words) - words.null_count
-    is_code = bool(is_number.any()) and bool(_matches(words, CODE).any())
-    whole = n > 0 and is_number.sum() == len(words)
+    count, n = int(is_number.sum()), len(words) - words.null_count
+    is_mark = are_marks(words) if 0 < count < n else np.zeros(len(words), dtype=bool)
+    known = n - int(is_mark.sum())
+    values = None
+    if count and count == len(words):
+        values = _parsed(words)
+    elif count and count == known:
+        values = np.full(len(words), np.nan)
+        values[is_number] = _parsed(words.filter(pa.array(is_number)))
     return NumberWords(
-        values=_parsed(words) if whole else None,
+        values=values,
         is_number=is_number,
-        is_mostly=n > 0 and bool(is_number.sum() >= SHARE * n),
-        is_code=is_code,
+        is_mark=is_mark,
+        is_mostly=count > 0 and count >= SHARE * known,
+        is_code=count > 0 and bool(_matches(words, CODE).any()),
     )
+
+
+def are_marks(words: pa.LargeStringArray) -> np.ndarray:
+    """Which words stand for a missing number or date, such as "?", "-" and "NA".
+
+    Args:
+        words: [n], nulls allowed; they are none.
+
+    Returns:
+        [n] bool.
+    """
+    return _matches(words, MARK)
 
 
 def stray_words(words: pa.LargeStringArray, is_number: np.ndarray) -> tuple[int, str]:

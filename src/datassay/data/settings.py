@@ -24,6 +24,11 @@ class Loading:
         val_fraction: split off where there is no validation part, in [0, 1); None: nothing of a
             table, `HELD_OUT` of anything else.
         seed: of the split.
+        drop: columns of a table to leave out; of several, names between commas or a list; None:
+            none, and so for the rest.
+        keep: columns that stay, though our rules would leave them out.
+        categorical: columns read as categories.
+        text: columns read as texts.
     """
 
     target: str | None = None
@@ -32,6 +37,10 @@ class Loading:
     task: str | None = None
     val_fraction: float | None = None
     seed: int = 0
+    drop: str | None = None
+    keep: str | None = None
+    categorical: str | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.samples import Column, Images, Kind
+from datassay.data.samples import Column, Images, Kind, Preparation
 from datassay.data.strings import Texts
 from datassay.errors import DataError
 from datassay.machine import available_memory
@@ -76,6 +76,8 @@ class Source:
         kind: how a sample is shown; None: the shape of x decides.
         feature_names: one string a column of x; empty means x0, x1, ...
         columns: how each column of a table was read, or what of a folder was left out.
+        preparation: what makes x of a table's rows; None of what is no table.
+        warnings: what the reader must know before trusting a figure.
     """
 
     name: str
@@ -86,6 +88,8 @@ class Source:
     kind: Kind | None = None
     feature_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    preparation: Preparation | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:

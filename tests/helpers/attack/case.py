@@ -105,7 +105,16 @@ def loading(path: str, kept: Path, **settings: Any) -> Callable[[], object]:
             sys.stderr.write(f"Error: {str(error)!r}\n")
             raise SystemExit(2) from error
         sets = [s for s in sets if s is not None]
-        facts = [{"x": s.x, "y": s.y, "names": s.feature_names} for s in sets]
+        facts = [
+            {
+                "x": s.x,
+                "y": s.y,
+                "ids": s.ids,
+                "names": s.feature_names,
+                "read": {c.name: (c.read_as, c.missing) for c in s.columns},
+            }
+            for s in sets
+        ]
         kept.write_bytes(pickle.dumps(facts))
 
     return work

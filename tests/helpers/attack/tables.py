@@ -55,27 +55,29 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
     text = path.read_bytes().decode("utf-8-sig")
     lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
     header, rows = lines[0], lines[1:]
-    if sum(len(s["x"]) for s in sets) != len(rows):
-        return f"silent: {sum(len(s['x']) for s in sets)} of {len(rows)} rows"
-    names = sets[0]["names"]
+    names, read = sets[0]["names"], sets[0]["read"]
+    ids = np.concatenate([s["ids"] for s in sets])
+    without = sum(missing for kind, missing in read.values() if kind == "target")
+    if len(ids) + without != len(rows):  # rows without a target are left out, and that is told
+        return f"silent: {len(ids)} of {len(rows)} rows"
+    keys = [row[0] for row in rows]
+    rows = [rows[int(i) if ids.dtype.kind == "i" else keys.index(str(i))] for i in ids]
     for place, name in enumerate(header):
         values = [_number(row[place]) if place < len(row) else None for row in rows]
-        numeric = sum(v is not None for v in values)
+        kind, missing = read[name]
+        numeric = sum(v is not None and np.isfinite(v) for v in values)
         if name in names:
-            x = np.concatenate([s["x"][:, names.index(name)] for s in sets])
+            if sum(v is None or np.isnan(v) for v in values) != missing:
+                return f"silent: column {name!r} has other missing values"
             wanted = np.array([np.nan if v is None else v for v in values], dtype=float)
+            wanted[np.isnan(wanted)] = np.nanmedian(wanted)  # and it is told how many they are
+            x = np.concatenate([s["x"][:, names.index(name)] for s in sets])
             # What float32 may change is documented: a hundredth of a standard deviation.
-            far = 0.01 * float(np.std(wanted))
-            if not np.allclose(np.sort(x), np.sort(wanted), 1e-6, far, equal_nan=True):
+            if not np.allclose(x, wanted, 1e-6, 0.01 * float(np.std(wanted))):
                 return f"silent: column {name!r} holds other numbers"
-        elif 0.9 * len(rows) <= numeric < len(rows) and name not in {"key", "label"}:
-            if any(n.startswith(f"{name}=") for n in names) or not _is_target(name, sets, rows):
-                return f"silent: column {name!r} of numbers was read as words"
+        elif 0.9 * len(rows) <= numeric < len(rows) and kind in {"category", "text"}:
+            return f"silent: column {name!r} of numbers was read as words"
     return None
-
-
-def _is_target(name: str, sets: list, rows: list) -> bool:
-    return name in {"share", "age", "label"} and len(np.unique(sets[0]["y"])) <= len(rows) // 2
 
 
 def _number(text: str) -> float | None:

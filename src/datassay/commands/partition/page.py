@@ -29,7 +29,7 @@ def page(findings: PartitionFindings) -> Page:
         title=samples.name,
         lead=f"{count(len(samples), 'sample')} in {count(n_blocks, 'block')}",
         facts=findings.facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=advice(findings),
         sections=(
             _blocks(findings),

@@ -54,7 +54,7 @@ def page(findings: PolynomialFindings) -> Page:
         lead=f"A polynomial of {count(p, 'feature')}, validation {scores.metric} "
         f"{scores.each[-1].mean():.3f}",
         facts=facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=pieces,
         sections=tuple(section for section in sections if section is not None),
         method=notes(findings),

@@ -30,7 +30,7 @@ def page(findings: PurifyFindings) -> Page:
         title=samples.name,
         lead=f"{count(gone, 'sample')} of {n:,} to leave out, {len(ours.keep):,} to keep",
         facts=findings.facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=advice(findings),
         sections=tuple(sections),
         method=notes(findings),

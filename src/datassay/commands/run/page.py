@@ -45,7 +45,7 @@ def page(findings: Findings) -> Page:
         title=findings.samples.name,
         lead=f"{_lead(findings)}. {labels.headline}.",
         facts=_table_facts(findings) | facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=(labels, *others),
         sections=(
             *suspects.section(findings),

@@ -52,7 +52,7 @@ def page(findings: WeighFindings) -> Page:
         lead=f"{count(len(findings.samples), 'weight')} by {findings.method}, effective sample "
         f"size {concentration(findings).effective:,.0f}",
         facts=findings.facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=pieces,
         sections=tuple(sections),
         method=notes(findings),

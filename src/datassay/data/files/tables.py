@@ -1,83 +1,67 @@
-"""Tables: CSV, TSV, Parquet and data frames with one row a sample and one column the target."""
+"""Tables: text, Parquet, Arrow and data frames with one row a sample and one column the target."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datassay.data.files.columns import ReadColumn, Role, read_column
 from datassay.data.files.delimited import read_delimited
 from datassay.data.files.frames import row_ids, row_labels
 from datassay.data.files.parquet import read_parquet
 from datassay.data.samples import Column
-from datassay.data.source import Part, Source, Task, check_fits, reading
+from datassay.data.source import Part, Source, reading
 from datassay.data.strings import Texts, compact
+from datassay.data.tables.choices import SHOWN, Choices, check_choices, some
+from datassay.data.tables.columns import read_column
+from datassay.data.tables.leaks import leak_warning, leaking
+from datassay.data.tables.preparation import fit_columns, refuse
+from datassay.data.tables.read import ReadColumn, rows_of
 from datassay.errors import DataError
 
-# Columns that an error names one by one.
-SHOWN = 20
+WORDS = "its words: an embedding, or tf-idf weights"
 
 
-def read_table(
-    path: Path,
-    target: str | None = None,
-    ids: str | None = None,
-    source: str | None = None,
-    task: Task | None = None,
-) -> Source:
+def read_table(path: Path, chosen: Choices) -> Source:
     """A source from a table.
 
     Args:
-        path: .csv, .tsv or .parquet, the first two with a header line.
-        target: the column to predict; None: the last one that is neither `ids` nor `source`.
-        ids: the column that names the rows (strings if any has leading zeros); None: the row
-            labels of pandas where the file has them, else they are numbered from 0.
-        source: the column that names where each row came from, which is no feature; None: there
-            is none.
-        task: what to predict; None: the target says.
+        path: of a kind in READERS; text files with a header line.
+        chosen: what its columns are for.
 
     Returns:
-        The source; every other column is a feature.
+        The source; every other column is a feature, unless our rules leave it out.
 
     Raises:
         DataError: a column is not there, named twice, or no feature or row is left; columns cannot
-            be used, each of them named; the first line of a .csv or .tsv is a sample, or its text
-            no UTF-8.
+            be used, each of them named; the first line of a .csv or .tsv is a sample, or it is no
+            text.
     """
     with reading(path):
         is_parquet = path.suffix.lower() == ".parquet"
         # No name for the table here: what `table_source` has read of it can then be let go.
         return table_source(
-            read_parquet(path) if is_parquet else read_delimited(path, ids),
+            read_parquet(path)
+            if is_parquet
+            else read_delimited(path, chosen.ids if isinstance(chosen.ids, str) else None),
             str(path),
-            target,
-            ids,
-            source,
-            task,
+            chosen,
         )
 
 
-def table_source(
-    table: pa.Table,
-    name: str,
-    target: str | None,
-    ids: str | None,
-    source: str | None,
-    task: Task | None = None,
-) -> Source:
+def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     """A source from a table in memory.
+
+    Rows whose target is missing are left out; the others keep their row numbers.
 
     Args:
         table: one row a sample; the row labels of pandas are its ids, unless others are named.
         name: the file's path, or what to call the table.
-        target: as for `read_table`, and so for the rest.
-        ids: the column that names the rows.
-        source: the column that names where each row came from.
-        task: what to predict.
+        chosen: what its columns are for.
 
     Returns:
         The source.
@@ -85,89 +69,107 @@ def table_source(
     Raises:
         DataError: as `read_table`.
     """
-    table, labels = row_ids(table)
-    if ids is None and labels not in {target, source}:
-        ids = labels
+    table, labelled = row_ids(table)
+    if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
+        chosen = replace(chosen, ids=labelled)
     names = _names(table, name)
     if not table.num_rows:
         raise DataError(
             f"{name} must hold one sample a row; it holds column names alone. Add its rows."
         )
-    _check_roles(names, name, target, ids, source)
-    left_out = row_labels(table) - {target, ids, source}
-    inputs = [n for n in names if n not in {ids, source} and n not in left_out]
-    target = inputs[-1] if target is None and inputs else target
-    _check_inputs([n for n in inputs if n != target], names, name, target, ids, source)
-    roles: dict[str | None, Role] = {target: "target", ids: "ids", source: "source"}
-    read = {
-        column: read_column(values, column, roles.get(column, "feature"), task)
-        for column, values in zip(names, table.itercolumns(), strict=True)
-        if column not in left_out
-    }
-    _refuse(list(read.values()), name)
-    rows = table.select([n for n in names if n not in roles and n not in left_out])
+    _check_roles(names, name, chosen)
+    labels = row_labels(table) - set(chosen.roles)
+    inputs = [n for n in names if n not in {chosen.ids, chosen.source} and n not in labels]
+    target = inputs[-1] if chosen.target is None and inputs else chosen.target
+    _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
+    assert target is not None
+    chosen = replace(chosen, target=target)
+    check_choices(chosen, names, name)
+    used = [n for n in names if n not in labels]
+    read = _read(table.select(used), name, chosen)
+    places, n_missing, warnings = None, 0, ()
+    if (is_missing := read[target].is_missing) is not None:
+        places, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
+        warnings = (_target_warning(target, is_missing),)
+        read = _read(table.select(used).take(pa.array(places)), name, chosen)
+    table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
+    rows = table if places is None else table.take(pa.array(places))
     del table
+    source = _source(read, rows, name, chosen, places)
+    return replace(
+        source,
+        columns=_in_order(names, source.columns, labels, n_missing),
+        warnings=warnings + source.warnings,
+    )
+
+
+def _read(table: pa.Table, name: str, chosen: Choices) -> dict[str, ReadColumn]:
+    read = {
+        column: read_column(values, column, chosen)
+        for column, values in zip(table.column_names, table.itercolumns(), strict=True)
+    }
+    refuse(list(read.values()), name)
+    return read
+
+
+def _source(
+    read: dict[str, ReadColumn],
+    rows: pa.Table,
+    name: str,
+    chosen: Choices,
+    places: np.ndarray | None,
+) -> Source:
+    """What was read as a source; `read` is emptied, so that columns and x are not both held."""
     pa.default_memory_pool().release_unused()
-    columns = tuple(
-        Column(n, "left out", note="row labels of pandas") if n in left_out else read[n].column
+    y = _plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
+    ids = places if chosen.ids is None else _plain(read[chosen.ids])
+    origins = None if chosen.source is None else _plain(read[chosen.source])
+    used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
+    columns = {n: c.column for n, c in read.items()}
+    _check_used(columns, used, name)
+    warnings = tuple(leak_warning(n, share) for n, share in leaking(used, y).items())
+    read.clear()
+    texts = [c for c in used if c.column.read_as == "text"]
+    treated, x, fitted = [c for c in used if c.column.read_as != "text"], None, None
+    del used
+    if treated:
+        x, fitted = fit_columns(treated)
+        columns |= {column.name: column for column in fitted.columns}
+    treated.clear()
+    words = _joined([c.words for c in texts if c.words is not None])
+    columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
+    pa.default_memory_pool().release_unused()
+    x = np.zeros((len(y), 0)) if x is None else x
+    return Source(
+        Path(name).stem,
+        Part(x, y, ids, words, origins, rows=rows),
+        feature_names=() if fitted is None else fitted.feature_names,
+        columns=tuple(columns.values()),
+        preparation=fitted,
+        warnings=warnings,
+    )
+
+
+def _in_order(
+    names: list[str], columns: tuple[Column, ...], labels: set[str], n_missing: int
+) -> tuple[Column, ...]:
+    """The columns as the table has them; of the target, how many rows have none."""
+    known = {column.name: column for column in columns}
+    return tuple(
+        Column(n, "left out", note="row labels of pandas")
+        if n in labels
+        else replace(known[n], missing=n_missing)
+        if known[n].read_as == "target"
+        else known[n]
         for n in names
     )
-    x, feature_names, texts = features([read.pop(n) for n in list(read) if n not in roles])
-    pa.default_memory_pool().release_unused()
-    train = Part(
-        x,
-        _plain(read[target]),  # pyright: ignore[reportArgumentType]
-        None if ids is None else _plain(read[ids]),
-        texts,
-        None if source is None else _plain(read[source]),
-        rows=rows,
+
+
+def _target_warning(target: str, is_missing: np.ndarray) -> str:
+    return (
+        f"{is_missing.sum():,} of {len(is_missing):,} rows have no target ({target!r}) and are "
+        f"left out: {rows_of(is_missing)}, counted from 0."
     )
-    return Source(Path(name).stem, train, feature_names=feature_names, columns=columns)
-
-
-def features(columns: list[ReadColumn]) -> tuple[np.ndarray, tuple[str, ...], Texts | None]:
-    """All feature columns side by side.
-
-    Args:
-        columns: as read, without a problem; taken out one by one, so that what was read and the
-            numbers made of it are not held at once.
-
-    Returns:
-        x [n, m] float64: numbers as they are, booleans 0 or 1, for a vector its numbers, named
-        "column 0", ..., and for a category one 0/1 column a value, named "column=value"; the m
-        names; and the text columns joined by line breaks, [n], or None where there are none.
-    """
-    first = columns[0].values if columns[0].values is not None else columns[0].words
-    n = len(first)  # pyright: ignore[reportArgumentType]
-    width = sum(_width(c) for c in columns)
-    check_fits(8.0 * n * width, f"{width:,} features of {n:,} samples")
-    x, names, texts = np.empty((n, width)), [], []
-    columns.reverse()
-    while columns:
-        column = columns.pop()
-        name, start = column.column.name, len(names)
-        if column.values is not None:
-            vectors = column.values.reshape(n, -1)
-            x[:, start : start + vectors.shape[1]] = vectors
-            is_one = column.values.ndim == 1
-            names += [name] if is_one else [f"{name} {i}" for i in range(vectors.shape[1])]
-        elif column.column.read_as == "text":
-            texts.append(column.words)
-        else:
-            categories = sorted(column.words.unique().to_pylist())  # pyright: ignore[reportOptionalMemberAccess]
-            index = column.words.dictionary_encode()  # pyright: ignore[reportOptionalMemberAccess]
-            place = np.array([categories.index(c) for c in index.dictionary.to_pylist()])
-            x[:, start : start + len(categories)] = place[index.indices.to_numpy()][
-                :, None
-            ] == np.arange(len(categories))
-            names += [f"{name}={category}" for category in categories]
-    return x, tuple(names), _joined(texts)
-
-
-def _width(column: ReadColumn) -> int:
-    if column.values is None:
-        return column.column.n_values or 0
-    return 1 if column.values.ndim == 1 else column.values.shape[1]
 
 
 def _joined(texts: list[pa.LargeStringArray]) -> Texts | None:
@@ -193,61 +195,45 @@ def _names(table: pa.Table, name: str) -> list[str]:
         ) from error
     if repeated := sorted(n for n, count in Counter(names).items() if count > 1):
         raise DataError(
-            f"column names must differ; {_some(repeated)} occur more than once in {name}. "
+            f"column names must differ; {some(repeated)} occur more than once in {name}. "
             "Rename them."
         )
     return names
 
 
-def _check_roles(
-    names: list[str], name: str, target: str | None, ids: str | None, source: str | None
-) -> None:
-    for role, column in (("target", target), ("ids", ids), ("source", source)):
+def _check_roles(names: list[str], name: str, chosen: Choices) -> None:
+    for role in ("target", "ids", "source"):
+        column = getattr(chosen, role)
         is_name = isinstance(column, str)
         if column is not None and (not is_name or column not in names):
             raise DataError(
                 f"{role} must name a column of {name}; got "
                 f"{repr(column) if is_name else type(column).__name__}. Its columns are "
-                f"{_some(names)}."
+                f"{some(names)}."
             )
 
 
 def _check_inputs(
-    inputs: list[str],
-    names: list[str],
-    name: str,
-    target: str | None,
-    ids: str | None,
-    source: str | None,
+    inputs: list[str], names: list[str], name: str, target: str | None, chosen: Choices
 ) -> None:
     if "" in inputs:
         raise DataError(
             f"every feature column must have a name; one of {name} has none. If it numbers the "
             "rows, name it and pass that as ids, or write the table without it (index=False)."
         )
-    if target is None or not inputs or target in {ids, source}:
+    if target is None or not inputs or target in {chosen.ids, chosen.source}:
         raise DataError(
             f"{name} must hold a target column and at least one feature beside ids and source; "
-            f"got {_some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
+            f"got {some(names) or 'no columns'}. Check the separator (a comma in .csv, a tab in "
             ".tsv) and the names given for target, ids and source."
         )
 
 
-def _refuse(columns: list[ReadColumn], name: str) -> None:
-    """All columns that cannot be used in one error."""
-    bad = [c for c in columns if c.problem]
-    if not bad:
-        return
-    problems = "; ".join(c.problem for c in bad[:SHOWN])
-    if len(bad) > SHOWN:
-        problems += (
-            f"; and {len(bad) - SHOWN:,} more: {_some([c.column.name for c in bad[SHOWN:]])}"
+def _check_used(columns: dict[str, Column], used: list[ReadColumn], name: str) -> None:
+    if not used:
+        out = [c for c in columns.values() if c.read_as == "left out"]
+        reasons = "; ".join(f"{c.name}: {c.note}" for c in out[:SHOWN])
+        raise DataError(
+            f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
+            "Name those to use with keep."
         )
-    remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
-    counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
-    rows = " Rows count from 0." if "(row" in problems else ""
-    raise DataError(f"{counted}{problems}. {remedies}.{rows}")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN]) + f", ... ({len(names):,} in all)" * (len(names) > SHOWN)

@@ -23,7 +23,7 @@ def page(findings: CurveFindings) -> Page:
         title=findings.samples.name,
         lead=_lead(findings),
         facts=findings.facts,
-        warnings=findings.warnings,
+        warnings=findings.samples.warnings + findings.warnings,
         advice=advices,
         sections=(
             _curve(findings),

@@ -1,0 +1,292 @@
+"""The treatment of a table's columns, fitted once and reused on new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+
+from datassay.data.files.frames import frame_table
+from datassay.data.samples import Column
+from datassay.data.source import check_fits
+from datassay.data.tables.choices import SHOWN, Choices, some
+from datassay.data.tables.columns import read_column
+from datassay.data.tables.date_parts import PARTS, DateParts
+from datassay.data.tables.read import ReadColumn
+from datassay.errors import DataError
+from datassay.results import result
+
+MAX_CATEGORIES = 50
+_RARE = "infrequent_sklearn"  # what OneHotEncoder calls them
+
+
+class Grid:
+    """Columns of many kinds side by side, as ColumnTransformer takes them: X[:, places]."""
+
+    def __init__(self, columns: Sequence[ReadColumn]):
+        self.columns = columns
+        first = columns[0].words if columns[0].values is None else columns[0].values
+        self.shape = (len(first), len(columns))  # pyright: ignore[reportArgumentType]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError("columns of many kinds are no one array")
+
+    def __getitem__(self, key: tuple[slice, Sequence[int]]) -> np.ndarray:
+        """Columns of one kind as [n, width]: float64, datetime64[us], or objects with None."""
+        chosen = [self.columns[place] for place in key[1]]
+        if chosen[0].words is not None:
+            return np.stack([_objects(column.words) for column in chosen], axis=1)
+        blocks = [c.values.reshape(len(self), -1) for c in chosen]  # pyright: ignore[reportOptionalMemberAccess]
+        if blocks[0].dtype.kind == "M" or len(blocks) == 1:
+            block = np.hstack(blocks)
+            return block if block.dtype.kind in "Mf" else block.astype(np.float64)
+        joined = np.empty((len(self), sum(block.shape[1] for block in blocks)))
+        np.concatenate(blocks, axis=1, out=joined)
+        return joined
+
+
+def _objects(words: pa.LargeStringArray | None) -> np.ndarray:
+    """[n] strings or None; equal ones are one object."""
+    assert words is not None
+    codes = words.dictionary_encode()
+    names = np.array([*codes.dictionary.to_pylist(), None], dtype=object)
+    return names[codes.indices.fill_null(len(names) - 1).to_numpy()]
+
+
+@result
+class FittedColumns:
+    """What makes x of a table's rows.
+
+    Attributes:
+        transformer: fitted; its `named_transformers_` are one a kind, of scikit-learn or ours, and
+            their columns are places in `columns`.
+        columns: the columns used, in the order in which the transformer takes them.
+        date_forms: for columns of strings that are dates, how they are written.
+        feature_names: one a column of x.
+    """
+
+    transformer: ColumnTransformer
+    columns: tuple[Column, ...]
+    date_forms: dict[str, str]
+    feature_names: tuple[str, ...]
+
+    def transform(self, frame: Any, /) -> Float[np.ndarray, "n features"]:
+        """X of new rows, treated as the fitted ones: their medians, categories and first dates.
+
+        A category that was not there counts with the infrequent ones; where there are none, all
+        columns of its values are 0.
+
+        Args:
+            frame: of pandas, polars or Arrow, with the columns used; others are passed over.
+
+        Returns:
+            [n, features], as `feature_names` has them; without the words of text columns.
+
+        Raises:
+            DataError: it is no data frame; a column is absent, is of another kind than it was, or
+                has missing values and had none.
+        """
+        table = frame_table(frame)
+        if table is None:
+            raise DataError(
+                "frame must be a data frame of pandas, polars or Arrow; got a "
+                f"{type(frame).__name__}. Build one, or read the file into one."
+            )
+        names = [column.name for column in self.columns]
+        if absent := [name for name in names if name not in table.column_names]:
+            raise DataError(
+                f"frame must have the columns that were used; it has no {some(absent)}. Its "
+                f"columns are {some(table.column_names)}."
+            )
+        read = [self._like(table[column.name], column) for column in self.columns]
+        refuse(read, "frame")
+        x = np.asarray(self.transformer.transform(Grid(read)))
+        if x.shape[1] != len(self.feature_names):
+            raise DataError(
+                f"vectors of frame must have as many numbers as before; they make {x.shape[1]:,} "
+                f"features instead of {len(self.feature_names):,}. Cut or pad them."
+            )
+        return x if x.dtype.kind == "f" else x.astype(np.float32)
+
+    def _like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
+        """A column of new rows, of the kind that it was."""
+        name, form = column.name, self.date_forms.get(column.name)
+        categorical = (name,) if column.read_as == "category" else ()
+        chosen = Choices(keep=(name,), categorical=categorical)
+        read = read_column(values, name, chosen, form)
+        if read.problem:
+            return read
+        if read.column.read_as == "left out":
+            return replace(_all_missing(column, len(values)), column=read.column)
+        found = read.column
+        if found.read_as != column.read_as and not {found.read_as, column.read_as} <= _NUMBERS:
+            problem = (
+                f"column {name!r} must hold what it held, {column.read_as}; got {found.read_as}"
+            )
+            return replace(read, problem=problem, remedy="Convert it, or load the data anew")
+        if found.missing and not column.missing and column.read_as != "category":
+            problem = (
+                f"column {name!r} must have no missing values, as it had none; {found.missing} of "
+                f"{len(values)} are missing"
+            )
+            return replace(read, problem=problem, remedy="Fill them in or drop those rows")
+        return read
+
+
+def _all_missing(column: Column, n: int) -> ReadColumn:
+    if column.read_as == "category":
+        return ReadColumn(column, words=pa.nulls(n, pa.large_string()))
+    if column.read_as == "date":
+        return ReadColumn(column, np.full(n, np.datetime64("NaT", "us")))
+    return ReadColumn(column, np.full(n, np.nan))
+
+
+def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumns]:
+    """All feature columns side by side as numbers, and what makes them.
+
+    Args:
+        columns: as read, without texts and without a problem; at least one.
+
+    Returns:
+        x [n, features] float64, or of a smaller type that holds all its values: vectors, numbers
+        and booleans as they are, then those with missing values (the median or the more frequent
+        one) and one 0/1 column each that says where, dates as their parts, and categories as one
+        0/1 column a value; and the fitted treatment.
+
+    Raises:
+        DataError: x would not fit into memory.
+
+    Cost: x is held twice while it is made.
+    """
+    columns = sorted(columns, key=_kind_place)  # stable: in a kind, the table's order stays
+    width = sum(map(_most_columns, columns))
+    grid = Grid(columns)
+    check_fits(16.0 * len(grid) * width, f"{width:,} features of {len(grid):,} samples")
+    places = {kind: [j for j, c in enumerate(columns) if _kind(c) == kind] for kind in _KINDS}
+    makers = [(kind, make(), places[kind]) for kind, make in _KINDS.items() if places[kind]]
+    transformer = ColumnTransformer(makers, sparse_threshold=0, verbose_feature_names_out=False)
+    x = np.asarray(transformer.fit_transform(grid))
+    names: list[str] = []
+    treated: list[Column] = []
+    for kind, _, chosen in makers:
+        fitted = transformer.named_transformers_[kind]
+        names += _names(kind, fitted, [columns[j] for j in chosen])
+        treated += [
+            replace(columns[j].column, treatment=_treatment(kind, fitted, place, columns[j]))
+            for place, j in enumerate(chosen)
+        ]
+    forms = {c.column.name: c.date_form for c in columns if c.date_form}
+    return x, FittedColumns(transformer, tuple(treated), forms, tuple(names))
+
+
+def _encoder() -> OneHotEncoder:
+    return OneHotEncoder(
+        max_categories=MAX_CATEGORIES,
+        handle_unknown="infrequent_if_exist",
+        sparse_output=False,
+        dtype=np.uint8,  # pyright: ignore[reportArgumentType]
+        feature_name_combiner=_category_name,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _imputer(strategy: str) -> Callable[[], SimpleImputer]:
+    return lambda: SimpleImputer(strategy=strategy, add_indicator=True)
+
+
+_NUMBERS = {"number", "boolean"}
+_KINDS: dict[str, Callable[[], Any]] = {
+    "vectors": lambda: "passthrough",
+    "numbers": lambda: "passthrough",
+    "numbers with missing": _imputer("median"),
+    "booleans with missing": _imputer("most_frequent"),
+    "dates": DateParts,
+    "categories": _encoder,
+}
+
+
+def _kind(read: ReadColumn) -> str:
+    column = read.column
+    if column.read_as in _NUMBERS:
+        return f"{column.read_as}s with missing" if column.missing else "numbers"
+    return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]
+
+
+def _kind_place(read: ReadColumn) -> int:
+    return list(_KINDS).index(_kind(read))
+
+
+def _most_columns(read: ReadColumn) -> int:
+    if read.words is not None:
+        return min(MAX_CATEGORIES, (read.column.n_values or 0) + 1)
+    if read.values is not None and read.values.ndim == 2:
+        return read.values.shape[1]
+    return len(PARTS) + 1 if read.column.read_as == "date" else 1 + bool(read.column.missing)
+
+
+def _category_name(name: str, category: object) -> str:
+    shown = {None: "missing", _RARE: "infrequent"}.get(category, category)  # type: ignore[arg-type]
+    return f"{name}={shown}"
+
+
+def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
+    names = [read.column.name for read in columns]
+    if kind == "vectors":
+        widths = [read.values.shape[1] for read in columns]  # pyright: ignore[reportOptionalMemberAccess]
+        return [f"{name} {i}" for name, m in zip(names, widths, strict=True) for i in range(m)]
+    if kind.endswith("with missing"):
+        return names + [f"{names[j]} missing" for j in fitted.indicator_.features_]
+    return names if kind == "numbers" else list(fitted.get_feature_names_out(names))
+
+
+def _treatment(kind: str, fitted: Any, place: int, read: ReadColumn) -> str:
+    column = read.column
+    if kind == "vectors":
+        return f"{read.values.shape[1]:,} columns"  # pyright: ignore[reportOptionalMemberAccess]
+    if kind == "numbers":
+        return "as it is" if column.read_as == "number" else "0 or 1"
+    if kind.endswith("with missing"):
+        what = "median" if column.read_as == "number" else "more frequent value"
+        fill = f"{fitted.statistics_[place]:.6g}"
+        return f"where missing the {what}, {fill}, and a column that says where"
+    if kind == "dates":
+        parts = [PARTS[part] for part in fitted.parts_[place][:-1]]
+        first = str(fitted.first_[place]).removesuffix("T00:00:00.000000")
+        also = ["a column that says where it is missing"] * bool(column.missing)
+        return ", ".join([*parts, f"days since {first}", *also])
+    rare, one = fitted.infrequent_categories_[place], "one 0/1 column a value"
+    if rare is not None:
+        most = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
+        one = f"0/1 columns: {most}, one for the {len(rare):,} others"
+    return one + ", one for missing" * bool(column.missing)
+
+
+def refuse(columns: Sequence[ReadColumn], name: str) -> None:
+    """Refuse all columns that cannot be used in one error.
+
+    Args:
+        columns: as read.
+        name: of the table.
+
+    Raises:
+        DataError: one of them has a problem.
+    """
+    bad = [c for c in columns if c.problem]
+    if not bad:
+        return
+    problems = "; ".join(c.problem for c in bad[:SHOWN])
+    if len(bad) > SHOWN:
+        problems += f"; and {len(bad) - SHOWN:,} more: {some([c.column.name for c in bad[SHOWN:]])}"
+    remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
+    counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
+    rows = " Rows count from 0." if "(row" in problems else ""
+    raise DataError(f"{counted}{problems}. {remedies}.{rows}")
