@@ -123,6 +123,7 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
         y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     else:
         y, names = encode_like(source.train.y, like.class_names), like.class_names
+        source = _treated(source, like)
     samples = _samples(source, source.train, y, names)
     if samples.texts is not None:
         raise DataError(
@@ -131,6 +132,15 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
     if like is None:
         _check_differ(samples)
     return samples
+
+
+def _treated(source: Source, like: SampleSet) -> Source:
+    """A table's rows with x as the samples before have it."""
+    fitted, rows = like.preparation, source.train.rows
+    if fitted is None or rows is None:
+        return source
+    part = replace(source.train, x=fitted.transform(rows), texts=None)
+    return replace(source, train=part, feature_names=fitted.feature_names, preparation=fitted)
 
 
 def _divided(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from datassay.data.arrays import read_arrays, to_numpy
 from datassay.data.assemble import one_set
@@ -12,6 +13,7 @@ from datassay.data.files.tables import table_source
 from datassay.data.files.torch_dataset import is_dataset, read_datasets
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source
+from datassay.data.tables.choices import Choices
 from datassay.errors import DataError
 
 
@@ -59,18 +61,24 @@ def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
             ids = table[labels].to_numpy() if ids is None and labels else ids
             return read_arrays((x, targets), ids, source)
         targets = targets[:, 0]
-    if len(y) != len(table):
-        raise DataError(f"y must have one entry a sample; got {len(y)} for {len(table)}.")
-    name = str(getattr(y, "name", None) or "target")
-    name = name if name not in table.column_names else f"{name} (target)"
-    table = table.append_column(name, plain_column(targets, name))
-    read = table_source(table, "data", name, None, None)
-    train = read.train
-    if ids is not None:
-        train = replace(train, ids=to_numpy(ids, "ids"))
-    if source is not None:
-        train = replace(train, source=to_numpy(source, "source"))
-    return replace(read, train=train)
+    return table_source(*_with_roles(table, {"target": targets, "ids": ids, "source": source}))
+
+
+def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, Choices]:
+    """The table with targets, ids and sources as columns of it."""
+    names: dict[str, Any] = {}
+    for role, values in given.items():
+        if values is not None:
+            name = str(getattr(values, "name", None) or role)
+            names[role] = name if name not in table.column_names else f"{name} ({role})"
+            values = values if role == "target" else to_numpy(values, role)
+            if len(values) != len(table):
+                what = "y" if role == "target" else role
+                raise DataError(
+                    f"{what} must have one entry a sample; got {len(values)} for {len(table)}."
+                )
+            table = table.append_column(names[role], plain_column(values, names[role]))
+    return table, "data", Choices(**names)
 
 
 def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSet | None:
@@ -104,7 +112,7 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        return one_set(table_source(table, name, None, None, None), like)
+        return one_set(table_source(table, name, Choices(keep=_columns(table, like))), like)
     source = read_in_memory(value)
     if source is None:
         return None
@@ -113,3 +121,10 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
             f"{name} must be one Dataset; got two. Pass each as an argument of its own."
         )
     return one_set(source, like)
+
+
+def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:
+    """The columns that the samples before used, whatever our rules would say of these."""
+    fitted = None if like is None else like.preparation
+    names = [] if fitted is None else [column.name for column in fitted.columns]
+    return tuple(name for name in names if name in table.column_names)

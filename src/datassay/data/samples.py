@@ -44,6 +44,16 @@ class Column:
 class Preparation(Protocol):
     """The treatment of a table's columns, fitted: what gives x for new rows."""
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those that are used, as they were read."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One a column of x."""
+        ...
+
     def transform(self, frame: Any, /) -> np.ndarray:
         """The model's input for new rows.
 
