@@ -167,8 +167,11 @@ def test_an_outlier_and_a_rare_class_are_told():
 def test_columns_left_out_are_not_compared():
     rows, _ = with_copies(table(300), 30)
     rows = rows.append_column("key", pa.array(np.arange(330)))
-    columns = (Column("key", "left out", note="ids"),)
-    found = data_issues(samples(rows, columns=columns))
+    columns = (Column("key", "left out", note="ids"), Column("tax", "number"))
+    warnings = ("Column 'tax' predicts the target almost alone (99.0% of its variance).",)
+    found = data_issues(samples(rows, columns=columns, warnings=warnings))
+    leaking = kinds(found)["leaking columns"]
+    assert leaking.severity == "act" and "tax" in leaking.sentence
     assert kinds(found)["equal rows"].count == 30
     assert "key" in kinds(found)["columns left out"].sentence
 

@@ -97,6 +97,7 @@ class Table:
         note: a sentence below it; may be empty.
         wraps: whether headings and names wrap; else they stay in a line and the table scrolls.
         in_terminal: whether the command prints it when it is done.
+        prose: whether the last column holds sentences, which wrap.
         sortable: whether a click on a heading sorts the rows and a text chooses among them.
     """
 
@@ -107,6 +108,7 @@ class Table:
     note: str = ""
     wraps: bool = True
     in_terminal: bool = False
+    prose: bool = False
     sortable: bool = False
 
 

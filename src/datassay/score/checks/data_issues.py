@@ -289,14 +289,15 @@ def _classes(train: SampleSet) -> list[DataIssue]:
 
 def _columns(train: SampleSet) -> list[DataIssue]:
     """Columns that say the target, and those that say nothing, as reading the table found them."""
-    leaking = [c.name for c in train.columns if "leak" in c.note]
+    told = " ".join(train.warnings)
+    leaking = [c.name for c in train.columns if f"{c.name!r} predicts the target" in told]
     left = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
     issues = []
-    told: tuple[tuple[str, Severity, list[str], str], ...] = (
+    kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
         ("leaking columns", "act", leaking, "One column says the target almost alone"),
         ("columns left out", "look", left, "Constant, ids, or nothing to learn from"),
     )
-    for kind, severity, names, text in told:
+    for kind, severity, names, text in kinds:
         if names:
             more = f" and {len(names) - NAMED:,} more" * (len(names) > NAMED)
             text = f"{text}: {', '.join(names[:NAMED])}{more}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datassay.commands.run.findings import Findings
 from datassay.report.page import Row, Section, Table
 from datassay.report.wording import count, shortened
-from datassay.score.checks.data_issues import NearPair
+from datassay.score.checks.data_issues import DataIssue, NearPair
 
 MOST_PAIRS, MOST_COLUMNS = 50, 3
 
@@ -22,8 +22,10 @@ def section(findings: Findings) -> tuple[Section, ...]:
     found = findings.data_issues
     if found is None or not found.issues:
         return ()
-    rows = tuple(Row(one.kind, (f"{one.count:,} {one.unit}", one.sentence)) for one in found.issues)
-    blocks = [Table("Issues of the data", ("issue", "count", "what"), rows, in_terminal=True)]
+    rows = tuple(Row(one.kind, (_amount(one), one.sentence)) for one in found.issues)
+    blocks = [
+        Table("Issues of the data", ("issue", "count", "what"), rows, prose=True, in_terminal=True)
+    ]
     if found.pairs:
         shown = found.pairs[:MOST_PAIRS]
         note = f"The first {len(shown)} of {count(len(found.pairs), 'pair')}."
@@ -33,10 +35,16 @@ def section(findings: Findings) -> tuple[Section, ...]:
                 ("near duplicates", "columns that differ"),
                 tuple(Row(_names(pair), (_columns(pair),)) for pair in shown),
                 caption="Near duplicates",
+                prose=True,
                 note=note if len(shown) < len(found.pairs) else "",
             )
         )
     return (Section("data", "Data", "What else is in the data", tuple(blocks)),)
+
+
+def _amount(one: DataIssue) -> str:
+    single = {"classes": "class"}.get(one.unit, one.unit.removesuffix("s"))
+    return count(one.count, single, one.unit)
 
 
 def _names(pair: NearPair) -> str:
