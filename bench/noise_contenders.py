@@ -22,12 +22,12 @@ from torch import nn
 
 from datassay.collect import collect
 from datassay.commands import RunSettings
-from datassay.commands.run.steps.scores import issues_of
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.progress import silent
+from datassay.score import held_out_probabilities, label_issues
 
 FOLDS = 5
+MOST_TREES = 20  # classes of a table that trees judge beside the network, as in `datassay run`
 # Inverse penalties of the logistic regression, the strongest penalty first.
 STRENGTHS = {"text": np.logspace(-2, 3, 11), "row": np.logspace(-5, 2, 15)}
 NEIGHBOURS = (10, 20, 50)
@@ -65,9 +65,10 @@ class Probabilities:
 def ours(cell: SampleSet, seed: int) -> Verdict:
     """The library, asked as `datassay run` asks it."""
     start = time.process_time()
-    settings = RunSettings(seed=seed)
-    lin = collect(build_model(settings.model, cell, seed=seed), cell, seed=seed)
-    found = issues_of(lin, cell, settings, silent)
+    lin = collect(build_model(RunSettings().model, cell, seed=seed), cell, seed=seed)
+    with_trees = cell.kind == "row" and cell.n_classes <= MOST_TREES
+    probabilities = held_out_probabilities(cell, seed=seed) if with_trees else None
+    found = label_issues(lin, pred_probs=probabilities)
     probability = getattr(found, "probability", None)
     return Verdict(found.score, found.is_issue, probability, time.process_time() - start)
 
