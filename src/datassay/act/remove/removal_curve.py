@@ -128,7 +128,7 @@ def removal_curve(
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
     recipe = with_loss(recipe or Recipe(), train)
-    orders = _orders(rankings, parts, len(train), seed)
+    orders = removal_orders(rankings, parts, len(train), seed)
     trained = trained or train_all(models, train, recipe, seed, rest=parts.rest)
     score = np.empty((len(orders), len(fractions), len(models)))
     score[:, 0] = parts.score(trained)
@@ -153,10 +153,20 @@ def removal_curve(
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 
 
-def _orders(
+def removal_orders(
     rankings: Mapping[str, Int[np.ndarray, " n"]], parts: Judging, n: int, seed: int
 ) -> dict[str, list[np.ndarray]]:
-    """Ranking → the order in which each network's own samples are removed."""
+    """Ranking → the order in which each network's own samples are removed.
+
+    Args:
+        rankings: name → [n] positions.
+        parts: what each network learns from.
+        n: samples.
+        seed: of the random order.
+
+    Returns:
+        The same by network, and "random".
+    """
     shuffled, networks = np.random.default_rng(seed), range(len(parts.rest))
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     return orders | {RANDOM: [parts.order(shuffled.permutation(n), s) for s in networks]}

@@ -31,6 +31,7 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.commands.run.steps.groups import by_group
+from datassay.commands.run.steps.own_model import own_facts, with_network
 from datassay.commands.run.steps.projection import chosen_projection
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
@@ -46,7 +47,6 @@ from datassay.commands.run.steps.scores import (
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model
-from datassay.models.names import full_name
 from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
@@ -88,7 +88,7 @@ def run(
     """
     started = time.perf_counter()
     check_settings(settings, len(train))
-    settings = replace(settings, model=full_name(settings.model, train))
+    settings = with_network(settings, train)
     models = starting_networks(train, settings)
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
@@ -171,7 +171,7 @@ def _retrained(
         return RetrainedNetworks()
     store, seed = result_store(settings.store), settings.seed
     return retrain_and_compare(
-        models, train, val, information, issues, replaced, seed, progress, store
+        models, train, val, information, issues, replaced, seed, progress, store, settings.own
     )
 
 
@@ -250,6 +250,7 @@ def _facts(
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in lin.form.options.items()),
         "Scores": _precision(lin),
+        **own_facts(settings),
         **seed_facts(settings.seed),
         **weights_facts(model),
     }

@@ -14,6 +14,7 @@ from datassay.commands.run.job import collected
 from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.own_model import with_network
 from datassay.commands.run.steps.scores import issues_of
 from datassay.data.samples import SampleSet
 from datassay.errors import redacted
@@ -52,6 +53,7 @@ def keep_set(
 ) -> Kept:
     """Everything `datassay summarize` computes, without writing anything."""
     check_settings(settings, len(train))
+    settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     lin = collected(model, train, val, settings, progress)
     issues = issues_of(lin, train, settings, progress) if wanted.drop_suspects else None

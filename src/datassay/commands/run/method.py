@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, isnan
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import OVERLOOKED
@@ -11,7 +11,7 @@ from datassay.report.wording import number
 
 def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
     """Terms and what they mean in this run, as plain text."""
-    issues, curve = findings.issues, findings.learning_curve
+    curve = findings.learning_curve
     return (
         ("Information", _information(findings)),
         (
@@ -28,9 +28,7 @@ def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
         ),
         (
             "Held out",
-            "A sample's held-out output is that of the fit to all the other samples: it has not "
-            f"seen the label it judges. The fit's ridge, {number(issues.ridge)}, was chosen by "
-            "leave-one-out error.",
+            _held_out(findings),
         ),
         ("Effect on a prediction", _effect(findings)),
         *_influence(findings),
@@ -46,6 +44,20 @@ def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
             "Suspected label error",
             _suspected(findings),
         ),
+    )
+
+
+def _held_out(findings: Findings) -> str:
+    issues = findings.issues
+    if isnan(issues.ridge):
+        return (
+            f"A sample's held-out output is that of {issues.judge}: a fit that has not seen the "
+            "label it judges."
+        )
+    return (
+        "A sample's held-out output is that of the fit to all the other samples: it has not "
+        f"seen the label it judges. The fit's ridge, {number(issues.ridge)}, was chosen by "
+        "leave-one-out error."
     )
 
 

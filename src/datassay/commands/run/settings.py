@@ -19,12 +19,17 @@ from datassay.data.settings import Corruption
 from datassay.score.settings import Smoothing, Training
 from datassay.setting import setting
 
+OWN_HELP = (
+    "Or a scikit-learn estimator, sklearn.ensemble:HistGradientBoostingClassifier: it judges the "
+    "labels and is retrained in the comparisons; other scores are those of the auto network."
+)
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """The network, how its linearised training goes, and the memory that may take."""
 
-    model: str = setting(MODEL, MODEL_HELP)
+    model: str = setting(MODEL, f"{MODEL_HELP} {OWN_HELP}")
     weights: Path | None = setting(None, ".safetensors or state dict, trained on OTHER data.")
     allow_trained: bool = setting(
         Collection.allow_trained, "Accept weights that have seen these labels."
@@ -47,6 +52,7 @@ class TrainingSettings:
     )
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
+    own: Any = None  # the scikit-learn model that `model` named; a network then stands beside it
 
     @property
     def dynamics_settings(self) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
 
 from datassay.act.remove.held_out import judging
+from datassay.act.remove.refit import refit_curve
 from datassay.act.remove.removal_curve import (
     RemovalCurve,
     removal_curve,
@@ -69,11 +73,13 @@ def retrain_and_compare(
     seed: int,
     progress: Progress = silent,
     store: ResultStore | None = None,
+    own: Any = None,
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps, and compare the rankings.
 
     Without a validation part each network of the comparison gives up another fifth of the samples,
-    on which it is judged; the rankings then order the rest.
+    on which it is judged; the rankings then order the rest. The user's own model, where there is
+    one, is retrained in the networks' place.
 
     Returns:
         Losses and margins, the removal curve, and who won.
@@ -99,19 +105,21 @@ def retrain_and_compare(
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     whole = trained
-    if val is None:
+    if val is None and own is None:
         whole = train_all(models, train, recipe, seed, progress, store, parts.rest)
-    curve = removal_curve(
-        models, train, val, rankings, fractions=usable_fractions(parts.rest.shape[1]),
-        trained=whole, seed=seed, store=store, progress=progress,
-    )  # fmt: skip
-    contests = _removal_contests(curve)
-    contests += _label_contests(
-        models, train, val, issues, information, rivals, whole, seed, progress, store
+    if own is None:
+        curve_of = partial(removal_curve, models, train, val, trained=whole, store=store)
+    else:
+        curve_of = partial(refit_curve, own, train, val, repeats=len(models))
+    curve = curve_of(
+        rankings, fractions=usable_fractions(parts.rest.shape[1]), seed=seed, progress=progress
     )
+    contests = _removal_contests(curve)
+    contests += _label_contests(curve_of, train, issues, information, rivals, seed, progress)
     if adversarial is not None and adversarial.any() and not adversarial.all():
         contests.append(_adversarial_contest(adversarial, issues, information, rivals, seed))
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
+    updates = updates if own is None else f"{type(own).__name__}, fitted anew"
     facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
     return RetrainedNetworks(rivals, curve, tuple(contests), trained, facts)
 
@@ -127,16 +135,13 @@ def _removal_contests(curve: RemovalCurve) -> list[Contest]:
 
 
 def _label_contests(
-    models,
+    curve_of: Callable[..., RemovalCurve],
     train: SampleSet,
-    val: SampleSet | None,
     issues: LabelIssues,
     information: SampleInformation,
     rivals: Baselines,
-    trained,
     seed: int,
     progress: Progress,
-    store: ResultStore | None,
 ) -> list[Contest]:
     """Label scores against the truth where it is known, else by what removing the suspects does."""
     wrong = wrong_labels(train)
@@ -154,9 +159,8 @@ def _label_contests(
         others[1]: np.argsort(rivals.margin, kind="stable"),
     }
     fraction = n_suspects / len(train)
-    curve = removal_curve(
-        models, train, val, rankings, fractions=[fraction], trained=trained, seed=seed,
-        store=store,
+    curve = curve_of(
+        rankings, fractions=[fraction], seed=seed,
         progress=lambda _, done, total: progress("retrain without suspects", done, total),
     )  # fmt: skip
     measure = f"{curve.metric} after removing the {n_suspects} most suspect labels"

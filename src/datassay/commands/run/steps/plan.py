@@ -13,6 +13,7 @@ from datassay.collect.form import Form
 from datassay.collect.store.location import FEATURES, inside
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.check_settings import check_settings
+from datassay.commands.run.steps.own_model import with_network
 from datassay.commands.run.steps.plan_costs import LOADED_BYTES, PlanStep, plan_steps
 from datassay.commands.run.steps.scores import attribution_of
 from datassay.data.samples import SampleSet
@@ -55,6 +56,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     """What a run would do: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings, len(train))
     program = held_bytes() + LOADED_BYTES
+    settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=kept, **settings.collection_settings)

@@ -6,6 +6,8 @@ single predictions grow with it times the number of queries.
 
 from __future__ import annotations
 
+from math import isnan
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -157,7 +159,12 @@ def trained_features(projection: int | str | None, n_rows: int, n_parameters: in
 def issues_of(
     lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
 ) -> LabelIssues:
-    """Label issues; of a table's classes with boosted trees as a second judge."""
+    """Label issues: by the user's model; of a table's classes with boosted trees beside the fit."""
+    if settings.own is not None:
+        return label_issues(
+            train, model=settings.own, noise=settings.label_noise, seed=settings.seed,
+            progress=progress,
+        )  # fmt: skip
     with_trees = (
         train.kind == "row" and len(train) >= FEWEST_ROWS and 0 < train.n_classes <= MOST_CLASSES
     )
@@ -171,8 +178,10 @@ def influence_of(
     lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
 ) -> SampleInfluence | None:
     """Moments of each sample's influence at the ridge fit that judged the labels, if any."""
+    # Of the user's model there is none: the network's fit has its own.
+    ridge = label_issues(lin, progress=progress).ridge if isnan(issues.ridge) else issues.ridge
     try:
-        return linear_influence(lin, ridge=issues.ridge, seed=seed, progress=progress)
+        return linear_influence(lin, ridge=ridge, seed=seed, progress=progress)
     except DataError:  # too few samples, or fitted without error: nothing depends on it
         return None
 
@@ -180,7 +189,9 @@ def influence_of(
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:
     """Who judged the labels, where not the fit alone; influence over all pairs."""
     facts = {}
-    if issues.other_weight:
+    if isnan(issues.ridge):
+        facts["Labels judged by"] = "; ".join((issues.judge, *issues.warnings))
+    elif issues.other_weight:
         both = "" if issues.other_weight == float("inf") else " and the linearised network's fit"
         facts["Labels judged by"] = f"boosted trees (5 folds){both}"
     if influence is not None:

@@ -1,0 +1,93 @@
+"""`--model` names the user's scikit-learn model: it judges labels and is retrained."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+import datassay as da
+from datassay.act.remove.refit import refit_curve
+from datassay.commands.run.job import run
+from datassay.commands.run.keep import keep_set
+from datassay.commands.run.method import notes
+from datassay.commands.run.settings import KeepSettings, RunSettings
+from datassay.commands.run.steps.plan import plan
+from datassay.data.samples import wrong_labels
+from datassay.errors import ModelError, SettingError
+
+NEIGHBORS = "sklearn.neighbors:KNeighborsClassifier"
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return da.add_label_noise(da.load("iris")[0], 0.2, seed=0)
+
+
+@pytest.fixture(scope="module")
+def found(iris):
+    return run(iris, None, RunSettings(model=NEIGHBORS, curve_seeds=5, attribution="none"))
+
+
+def test_the_users_model_judges_the_labels(iris, found):
+    own = da.label_issues(iris, model=KNeighborsClassifier())
+    np.testing.assert_array_equal(found.issues.score, own.score)
+    assert found.facts["Labels judged by"].startswith("KNeighborsClassifier, 5-fold")
+    assert "information, effects) are of mlp" in found.facts["Your model"]
+    assert found.facts["Model"].startswith("mlp")
+    assert found.influence is not None and np.isfinite(found.influence.variance).all()
+    assert found.information.information.max() > 0
+
+
+def test_the_users_model_is_retrained(iris, found):
+    """The definition at one point: fitted to what is kept of each fifth's rest."""
+    ranking = "lowest information first"
+    order = np.argsort(found.information.information, kind="stable")
+    again = refit_curve(KNeighborsClassifier(), iris, None, {ranking: order}, repeats=5)
+    np.testing.assert_array_equal(found.removal_curve.at(ranking, 0.5), again.at(ranking, 0.5))
+    whole = found.removal_curve.score[:, 0]
+    assert (whole == whole[0]).all()
+    assert "KNeighborsClassifier, fitted anew" in found.facts["Retraining"]
+
+
+def test_the_page_tells_who_judged(found):
+    told = dict(notes(found))["Held out"]
+    assert "KNeighborsClassifier, 5-fold cross-validation: a fit that has not seen" in told
+
+
+def test_a_curve_of_one_fit_by_hand(iris):
+    train, val = iris.subset(np.arange(0, 60)), iris.subset(np.arange(60, 120))
+    order = np.arange(60)[::-1]
+    curve = refit_curve(
+        KNeighborsClassifier(3), train, val, {"back": order}, repeats=1, fractions=[0.5]
+    )
+    kept = KNeighborsClassifier(3).fit(train.x[:30], train.y[:30])
+    assert curve.at("back", 0.5)[0] == (kept.predict(val.x) == val.y).mean()
+    assert curve.rankings == ("back", "random") and curve.metric == "accuracy"
+
+
+def test_summaries_and_plans_take_it_too(iris):
+    settings = RunSettings(model=NEIGHBORS, curve_seeds=0)
+    keep = keep_set(iris, None, settings, KeepSettings(fraction=0.7, drop_suspects=True)).keep
+    suspects = da.label_issues(iris, model=KNeighborsClassifier()).is_issue
+    assert suspects[keep.removed].sum() > suspects[keep.keep].sum()
+    assert wrong_labels(iris)[keep.removed].sum() > wrong_labels(iris)[keep.keep].sum()
+    assert plan(iris, None, settings).form.n_parameters > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"model": "sklearn.linear_model:Ridge"}, ModelError, "must be a classifier"),
+        ({"model": "sklearn.linear_model:nothing"}, ModelError, "that can be imported"),
+        (
+            {"model": NEIGHBORS, "weights": Path("w.safetensors")},
+            SettingError,
+            "weights are of a net",
+        ),
+        ({"model": "sklearn.preprocessing:StandardScaler"}, ModelError, "model"),
+    ],
+)
+def test_what_is_no_model_for_this_is_one_line(iris, settings, error, message):
+    with pytest.raises(error, match=message):
+        run(iris, None, RunSettings(**settings))
