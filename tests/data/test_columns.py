@@ -180,7 +180,7 @@ def test_bad_utf8_is_one_line(tmp_path, suffix):
     words = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xfe")])
     table = pa.table({"w": words, "y": ["a", "b"]})
     parquet.write_table(table, tmp_path / "t.parquet")
-    (tmp_path / "t.csv").write_bytes(b"w,y\n\xff,a\n\xfe,b\n")
+    (tmp_path / "t.csv").write_bytes("w,y\nüß,a\nöä,b\n".encode() + b"\xff\xfe,b\n")
     with pytest.raises(DataError, match="UTF-8"):
         da.load(tmp_path / f"t.{suffix}")
 

@@ -13,7 +13,7 @@ from datassay.data.files.frames import check_index, frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
-from datassay.data.files.tables import read_table, table_source
+from datassay.data.files.tables import SUFFIXES, read_table, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
@@ -22,7 +22,6 @@ from datassay.data.tables.choices import Choices, names_of
 from datassay.errors import DataError
 
 NAMING = "target, ids, source, drop, keep, categorical and text"
-_TABLES = (".csv", ".tsv", ".parquet")
 
 
 @checks_arguments
@@ -53,9 +52,10 @@ def load(
     Args:
         data: one of: digits, breast_cancer, wine, iris, diabetes, moons, and the mixtures sd2,
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
-            and x_val, y_val, ids, class_names, source, source_val if there), .csv, .tsv or
-            .parquet; a folder of IDX files, or of class-named folders of images; a data frame of
-            pandas, polars or Arrow; (x, y) or (x, y, x_val, y_val) arrays; a torch Dataset of
+            and x_val, y_val, ids, class_names, source, source_val if there), .csv or .tsv (either
+            may be gzipped), .parquet, .jsonl, .ndjson, .feather or .arrow; a folder of IDX files,
+            or of class-named folders of images; a data frame of pandas, polars or Arrow; (x, y)
+            or (x, y, x_val, y_val) arrays, where x of a pair may be a frame; a torch Dataset of
             (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
@@ -131,10 +131,10 @@ def _read(data: Any, chosen: Choices) -> Source:
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:
     path = _expanded(data)
-    is_table = str(data) not in BUILTINS and path.suffix.lower() in _TABLES
+    is_table = str(data) not in BUILTINS and path.name.lower().endswith(SUFFIXES)
     if not is_table and (chosen.any or not (chosen.ids is None and chosen.source is None)):
         raise DataError(
-            f"{NAMING} name columns of a table ({', '.join(_TABLES)}); {data} is none. Leave them "
+            f"{NAMING} name columns of a table ({', '.join(SUFFIXES)}); {data} is none. Leave them "
             "out."
         )
     if isinstance(data, str) and data in BUILTINS:
@@ -151,7 +151,7 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
     if path.suffix.lower() == ".npz":
         return read_npz(path)
     raise DataError(
-        f"a file must end in .npz, {', '.join(_TABLES)}; got {path}. Convert it, or pass its "
+        f"a file must end in .npz, {', '.join(SUFFIXES)}; got {path}. Convert it, or pass its "
         "arrays as (x, y)."
     )
 

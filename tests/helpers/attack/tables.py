@@ -52,7 +52,11 @@ def _judged(ended: Attempt, kept: Path, path: Path) -> str | None:
     if ended.status or path.suffix != ".csv":
         return None
     sets = pickle.loads(kept.read_bytes())  # our own, of a moment ago
-    text = path.read_bytes().decode("utf-8-sig")
+    text = path.read_bytes()
+    try:
+        text = text.decode("utf-16" if text[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = text.decode("cp1252")
     lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
     header, rows = lines[0], lines[1:]
     names, read = sets[0]["names"], sets[0]["read"]

@@ -1,8 +1,7 @@
-"""CSV and TSV files as Arrow tables: UTF-8, one header line, no quote left open."""
+"""CSV and TSV files as Arrow tables: one header line, no quote left open."""
 
 from __future__ import annotations
 
-import mmap
 import re
 from pathlib import Path
 
@@ -10,82 +9,70 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
+from datassay.data.files.plain_text import PlainText, read_text
 from datassay.data.number_words import CODE, NUMBER
-from datassay.data.source import check_fits
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
 _INTEGER = r"^(0|-?[1-9]\d{0,17})$"
-_LEADING_ZERO = re.compile(rb"[,\t\r\n\"]\s*0\d")
+NOTE = b"note"  # of a table's metadata
+_LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
 
 
 def read_delimited(path: Path, ids: str | None) -> pa.Table:
     """The table in a file, columns typed by what they hold.
 
     Args:
-        path: .csv or .tsv, with a header line; tabs separate the latter.
+        path: .csv or .tsv, with a header line, gzipped or not; tabs separate the latter.
         ids: the column of ids, which stay strings unless all are plain whole numbers.
 
     Returns:
         The table; columns that hold digits with leading zeros are strings.
 
     Raises:
-        DataError: no UTF-8, no header line, or a quote that is never closed.
+        DataError: no text, no header line, or a quote that is never closed.
     """
-    check_fits(path.stat().st_size, f"the text in {path}")
-    table = _utf8(path, ids)
+    text = read_text(path)
+    table = _typed(text, ids)
     if table.num_rows and _header_is_data(table):
         raise DataError(
             f"{path} must start with a line of column names; its first line looks like a sample: "
             f"{', '.join(table.column_names[:5])}. Add a header line."
         )
-    _check_quotes(path, table)
+    _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1 and _all_match(table[ids].drop_null(), _INTEGER):
         place = table.column_names.index(ids)
-        return table.set_column(place, ids, table[ids].cast(pa.int64()))
-    return table
+        table = table.set_column(place, ids, table[ids].cast(pa.int64()))
+    return table.replace_schema_metadata({NOTE: text.note}) if text.note else table
 
 
-def _utf8(path: Path, ids: str | None) -> pa.Table:
+def _typed(text: PlainText, ids: str | None) -> pa.Table:
     as_words = {} if ids is None else {ids: pa.string()}  # "00123" would no longer join
-    try:
-        table = _parsed(path, as_words)
-        columns = list(zip(table.column_names, table.schema.types, strict=True))
-        if len({name for name, _ in columns}) < len(columns):
-            return table  # which is refused for it: no column can be named
-        is_text = not any(pa.types.is_binary(kind) for _, kind in columns)
-        numbers = [name for name, kind in columns if _is_number(kind)]
-        if is_text and numbers and _has_leading_zero(path):
-            codes = _codes(_parsed(path, as_words | dict.fromkeys(numbers, pa.string())), numbers)
-            table = _parsed(path, as_words | dict.fromkeys(codes, pa.string())) if codes else table
-    except ValueError as error:  # names are decoded by Python when they are read, ids by Arrow
-        if not isinstance(error, UnicodeDecodeError) and "UTF8" not in str(error):
-            raise
-        is_text = False
-    if not is_text:
-        raise DataError(
-            f"{path} must be UTF-8 text; it holds bytes that are none, as Latin-1 or Excel's plain "
-            "CSV does. Save it as UTF-8."
-        )
+    table = _parsed(text, as_words)
+    columns = list(zip(table.column_names, table.schema.types, strict=True))
+    if len({name for name, _ in columns}) < len(columns):
+        return table  # which is refused for it: no column can be named
+    numbers = [name for name, kind in columns if _is_number(kind)]
+    if numbers and _LEADING_ZERO.search(memoryview(text.content)):
+        codes = _codes(_parsed(text, as_words | dict.fromkeys(numbers, pa.string())), numbers)
+        table = _parsed(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
     return table
 
 
-def _parsed(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
-    size, block = path.stat().st_size, BLOCK
+def _parsed(text: PlainText, types: dict[str, pa.DataType]) -> pa.Table:
+    size, block = text.content.size, BLOCK
     while True:
         try:
             return csv.read_csv(
-                path,
+                pa.BufferReader(text.content),
                 read_options=csv.ReadOptions(block_size=block),
-                parse_options=csv.ParseOptions(
-                    delimiter="\t" if path.suffix.lower() == ".tsv" else ",",
-                    newlines_in_values=True,
-                ),
+                parse_options=csv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
                     column_types=types,
+                    decimal_point=text.decimal,
                 ),
             )
         except pa.ArrowInvalid as error:  # a row longer than a block
@@ -96,12 +83,6 @@ def _parsed(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
 
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-
-
-def _has_leading_zero(path: Path) -> bool:
-    """Whether some value starts with a zero and another digit, which a number would lose."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return _LEADING_ZERO.search(content) is not None
 
 
 def _codes(words: pa.Table, names: list[str]) -> list[str]:
@@ -129,13 +110,14 @@ def _header_is_data(table: pa.Table) -> bool:
     return len(numbers) == len(names) or bool(occurs)
 
 
-def _check_quotes(path: Path, table: pa.Table) -> None:
+def _check_quotes(path: Path, text: PlainText, table: pa.Table) -> None:
     """Refuse a quote that is opened and never closed: it swallows rows."""
     # Quotes come in pairs, also those inside a quoted value, which are doubled. An odd one that is
     # no more than a mark (5" pipe) does no harm while every value stands in one line.
-    with path.open("rb") as file:
-        if sum(part.count(b'"') for part in iter(lambda: file.read(BLOCK), b"")) % 2 == 0:
-            return
+    view = memoryview(text.content)
+    parts = (bytes(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK))
+    if sum(part.count(b'"') for part in parts) % 2 == 0:
+        return
     for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         if not pa.types.is_string(column.type):
             continue

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datassay.data.files.delimited import read_delimited
+from datassay.data.files.arrow import read_arrow
+from datassay.data.files.delimited import NOTE, read_delimited
 from datassay.data.files.frames import row_ids, row_labels
+from datassay.data.files.json_lines import read_json_lines
 from datassay.data.files.parquet import read_parquet
 from datassay.data.samples import Column
 from datassay.data.source import Part, Source, reading
@@ -23,6 +25,14 @@ from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import ReadColumn, rows_of
 from datassay.errors import DataError
 
+READERS = {
+    ".parquet": read_parquet,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".feather": read_arrow,
+    ".arrow": read_arrow,
+}
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *READERS)
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
@@ -42,11 +52,11 @@ def read_table(path: Path, chosen: Choices) -> Source:
             text.
     """
     with reading(path):
-        is_parquet = path.suffix.lower() == ".parquet"
+        kind = path.suffix.lower()
         # No name for the table here: what `table_source` has read of it can then be let go.
         return table_source(
-            read_parquet(path)
-            if is_parquet
+            READERS[kind](path)
+            if kind in READERS
             else read_delimited(path, chosen.ids if isinstance(chosen.ids, str) else None),
             str(path),
             chosen,
@@ -69,6 +79,7 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     Raises:
         DataError: as `read_table`.
     """
+    note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     table, labelled = row_ids(table)
     if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
         chosen = replace(chosen, ids=labelled)
@@ -99,7 +110,7 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     return replace(
         source,
         columns=_in_order(names, source.columns, labels, n_missing),
-        warnings=warnings + source.warnings,
+        warnings=(note,) * bool(note) + warnings + source.warnings,
     )
 
 

@@ -1,0 +1,162 @@
+"""What each column is, by its values; what the user says of it wins."""
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import datassay as da
+from datassay.errors import DataError
+
+N = 60
+RNG = np.random.default_rng(0)
+Y = ["yes", "no"] * (N // 2)
+U = [float(v) for v in RNG.normal(size=N)]
+
+
+def loaded(**columns):
+    options = {k: columns.pop(k) for k in ("drop", "keep", "categorical", "text") if k in columns}
+    return da.load(pa.table({"u": U} | columns | {"y": Y}), target="y", **options)[0]
+
+
+def kind(values, **options):
+    return next(c for c in loaded(c=values, **options).columns if c.name == "c")
+
+
+@pytest.mark.parametrize(
+    ("values", "read_as", "note"),
+    [
+        (range(N), "left out", "it numbers the rows"),
+        (RNG.permutation(N) + 1.0, "left out", "it numbers the rows"),
+        (range(1950, 1950 + N), "number", ""),
+        (range(0, 7 * N, 7), "number", ""),
+        ([*range(1, N), N - 1], "number", ""),
+        (RNG.choice(10**6, N, replace=False), "number", ""),
+        ([5] * N, "left out", "all values are 5"),
+        ([5] * (N - 1) + [None], "number", ""),
+        ([None] * N, "left out", "all values are missing"),
+        ([f"k{i}" for i in range(N)], "left out", "nearly every value differs (60 of 60)"),
+        ([f"k{i % 30}" for i in range(N)], "category", ""),
+        ([f"it was late {i}" for i in range(N)], "text", ""),
+        (["it was very late"] * (N - 5) + ["it was not late"] * 5, "category", ""),
+        ([True, None] * (N // 2), "boolean", ""),
+        (["7", "?", "NA", "-", " ", "none"] + ["8"] * (N - 6), "number", "'?', 'NA', 'none' read"),
+    ],
+)
+def test_rules(values, read_as, note):
+    found = kind(list(values))
+    assert found.read_as == read_as and note in found.note
+
+
+def test_the_rules_do_not_depend_on_the_order_of_the_rows():
+    table = pa.table({"u": U, "c": [f"k{i % 9}" for i in range(N)], "k": range(N), "y": Y})
+    table = table.append_column("id", pa.array([f"r{i}" for i in range(N)]))
+    first, _ = da.load(table, target="y", ids="id")
+    order = RNG.permutation(N)
+    second, _ = da.load(table.take(pa.array(order)), target="y", ids="id")
+    assert [c.read_as for c in first.columns] == [c.read_as for c in second.columns]
+    assert np.array_equal(first.x[order], second.x)
+
+
+def test_what_the_user_says_wins():
+    assert kind(range(N), keep="c").read_as == "number"
+    assert kind([7 * i for i in range(N)], drop=["c"]).note == "dropped, as asked"
+    assert "c" not in loaded(c=list(range(N)), drop=["c"]).rows.column_names
+    assert "c=3" in loaded(c=[float(i % 4) for i in range(N)], categorical=["c"]).feature_names
+    assert kind([f"k{i % 5} a" for i in range(N)], text="c").read_as == "text"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"drop": ["d"]}, "drop must name columns of data; it has no d. Its columns are u, c, y"),
+        ({"keep": ["y"]}, "column 'y' cannot be target and keep at once"),
+        ({"drop": "c", "text": "c"}, "column 'c' cannot be drop and text at once"),
+        ({"drop": 3}, "drop must name columns of a table, as strings; got 3"),
+        ({"drop": ["u", "c"]}, "all of its columns were left out"),
+    ],
+)
+def test_choices_that_no_column_can_follow(options, message):
+    with pytest.raises(DataError, match=message):
+        loaded(c=U, **options)
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y", "%m/%d/%Y %I:%M %p", "%d %b %Y", "%B %d, %Y"],
+)
+def test_dates_of_many_forms(write):
+    days = [datetime.datetime(2020, 1, 1) + datetime.timedelta(days=11 * i) for i in range(N)]
+    words = [day.strftime(write) for day in days]
+    samples = loaded(c=["?", *words[1:]])
+    names = ("u", "c year", "c month", "c weekday", "c days", "c missing")
+    assert samples.feature_names == names
+    expected = [[d.year, d.month, d.weekday(), (d - days[1]).days, 0] for d in days[1:]]
+    assert np.array_equal(samples.x[1:, 1:], expected)
+    assert np.array_equal(samples.x[0, 1:], [*np.median(expected, axis=0)[:-1], 1])
+    typed = loaded(c=[None, *days[1:]])
+    assert np.array_equal(typed.x, samples.x)
+
+
+def test_a_day_that_is_none_is_named():
+    words = [f"2020-01-{i % 28 + 1:02}" for i in range(N - 1)] + ["2020-02-31"]
+    with pytest.raises(DataError, match=r"'c' is one of dates .* 1 is none: '2020-02-31' \(row 59"):
+        loaded(c=words)
+
+
+def test_numbers_with_gaps_have_their_median_and_say_where():
+    samples = loaded(c=[None, 1.0, 5.0, 6.0] * (N // 4))
+    assert samples.feature_names == ("u", "c", "c missing")
+    assert samples.x[0, 1:].tolist() == [5, 1] and samples.x[1, 1:].tolist() == [1, 0]
+    column = samples.columns[1]
+    assert (column.missing, column.treatment[:30]) == (15, "where missing the median, 5, a")
+
+
+def test_rare_categories_share_a_column():
+    words = [f"k{i % 40}" for i in range(N)] + [f"z{i}" for i in range(N)]
+    table = pa.table({"c": words, "u": U + U, "y": Y + Y})
+    samples = da.load(table, target="y")[0]
+    assert "c=infrequent" in samples.feature_names and len(samples.feature_names) == 51
+
+
+def test_rows_without_a_target_are_left_out_and_named():
+    samples = da.load(pa.table({"u": U, "y": [None, *Y[1:5], None, *Y[6:]]}))[0]
+    assert len(samples) == N - 2 and samples.ids[:5].tolist() == [1, 2, 3, 4, 6]
+    assert samples.rows.num_rows == N - 2 and samples.columns[-1].missing == 2
+    assert samples.warnings[0].startswith(
+        "2 of 60 rows have no target ('y') and are left out: rows 0"
+    )
+
+
+def test_a_column_that_tells_the_target_is_a_warning():
+    leak = [{"yes": "a", "no": "b"}[y] for y in Y]
+    (warning,) = loaded(c=leak).warnings
+    assert "'c' predicts the target almost alone (100.0% of its variance)" in warning
+    table = pa.table({"u": U, "v": [u**3 for u in U], "w": U[::-1]})
+    (warning,) = da.load(table, target="u")[0].warnings
+    assert "'v'" in warning
+
+
+def test_new_rows_are_treated_as_the_fitted_ones():
+    samples = loaded(
+        c=[None, 1.0, 2.0, 4.0] * (N // 4),
+        d=[datetime.date(2020, 1, 1 + i % 28) for i in range(N)],
+        k=[("red", "blue", None)[i % 3] for i in range(N)],
+    )
+    fitted = samples.preparation
+    assert np.array_equal(fitted.transform(samples.rows), samples.x)
+    new = pa.table({"u": [1.0], "c": [None], "d": ["2020-02-01"], "k": ["green"], "more": [1]})
+    row = dict(zip(fitted.feature_names, fitted.transform(new)[0], strict=True))
+    assert (row["c"], row["c missing"], row["d days"]) == (2, 1, 31)
+    assert (row["k=red"], row["k=blue"], row["k=missing"]) == (0, 0, 0)
+    for change, message in [
+        ({"u": [None]}, "'u' must have no missing values, as it had none"),
+        ({"u": ["x"]}, "'u' must hold what it held, number; got category"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            fitted.transform(
+                pa.table({"u": [1.0], "c": [1.0], "d": ["2020-02-01"], "k": ["red"]} | change)
+            )
+    with pytest.raises(DataError, match="it has no c, d, k"):
+        fitted.transform(pa.table({"u": [1.0]}))
