@@ -127,7 +127,7 @@ class FittedColumns:
         if read.problem:
             return read
         if read.column.read_as == "left out":
-            return replace(_all_missing(column, len(values)), column=read.column)
+            read = _all_missing(column, len(values))
         found = read.column
         if found.read_as != column.read_as and not {found.read_as, column.read_as} <= _NUMBERS:
             problem = (
@@ -144,6 +144,7 @@ class FittedColumns:
 
 
 def _all_missing(column: Column, n: int) -> ReadColumn:
+    column = replace(column, missing=n)
     if column.read_as == "category":
         return ReadColumn(column, words=pa.nulls(n, pa.large_string()))
     if column.read_as == "date":
