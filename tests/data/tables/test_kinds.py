@@ -129,6 +129,11 @@ def test_rows_without_a_target_are_left_out_and_named():
     )
 
 
+def test_row_numbers_are_told_before_rows_are_left_out():
+    table = pa.table({"k": range(N), "u": U, "y": [None] * 20 + Y[20:]})
+    assert da.load(table)[0].feature_names == ("u",)
+
+
 def test_a_column_that_tells_the_target_is_a_warning():
     leak = [{"yes": "a", "no": "b"}[y] for y in Y]
     (warning,) = loaded(c=leak).warnings

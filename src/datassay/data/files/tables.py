@@ -102,7 +102,10 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
     if (is_missing := read[target].is_missing) is not None:
         places, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
         warnings = (_target_warning(target, is_missing),)
-        read = _read(table.select(used).take(pa.array(places)), name, chosen)
+        again = _read(table.select(used).take(pa.array(places)), name, chosen)
+        # What numbered all rows numbers these, though with gaps.
+        is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
+        read = again | is_out
     table = table.select([n for n in used if n not in chosen.roles and n not in chosen.drop])
     rows = table if places is None else table.take(pa.array(places))
     del table
