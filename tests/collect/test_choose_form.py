@@ -7,9 +7,10 @@ from dataclasses import fields
 
 import pytest
 
-from datassay.collect.choose_form import choose_form
+from datassay.collect.choose_form import MOST_SECONDS, choose_form
 from datassay.collect.form import within_memory
 from datassay.collect.jacobian.per_sample import Layers
+from datassay.collect.predicted import nominal_seconds
 from datassay.errors import SettingError
 
 
@@ -29,7 +30,7 @@ def chosen(layers, sizes, **settings):
         ((1000, 1000, 1), 1024, ("kernel", "joint", None)),
         ((20_000, 500, 10), 8, ("features", "joint", None)),
         ((1437, 360, 10), 512, ("kernel", "averaged", None)),
-        ((60_000, 10_000, 10), 512, ("features", "averaged", 1787)),
+        ((60_000, 10_000, 10), 512, ("features", "averaged", None)),
     ],
     ids=["small", "binary", "few parameters", "digits", "huge"],
 )
@@ -38,7 +39,26 @@ def test_auto(sizes, width, expected):
 
 
 def test_one_output_is_joint_by_name():
-    assert chosen(mlp_layers(64, 512, 1), (9000, 10, 1))[:2] == ("kernel", "joint")
+    assert chosen(mlp_layers(64, 512, 1), (3000, 10, 1))[:2] == ("kernel", "joint")
+    assert chosen(mlp_layers(64, 512, 1), (9000, 10, 1))[:2] == ("features", "joint")
+
+
+@pytest.mark.parametrize(("n_in", "k"), [(11, 2), (64, 10), (784, 10)])
+def test_predicted_seconds_choose_the_form(n_in, k):
+    sizes = (500, 2000, 3900, 4100, 8000, 12_000, 30_000, 60_000, 200_000)
+    layers = mlp_layers(n_in, 512, k)
+    forms = [choose_form(layers, (n, 0, k), memory=1e12) for n in sizes]
+    seconds = [nominal_seconds(form, 0) for form in forms]
+    assert forms[0].representation == "kernel" and not forms[0].instead_of
+    assert max(seconds[:6]) <= MOST_SECONDS and max(seconds[:-1]) < seconds[-1]
+    assert [form.landmarks for form in forms[-2:]] == [1024, 1024]
+    assert "landmarks, 60000 x 1024" in forms[-2].summary
+    told = forms[5].instead_of
+    assert "exact" in told and "s on two cores; --projection none --outputs" in told
+    assert forms[5].options["outputs"] == "landmarks"
+    again = choose_form(layers, (12_000, 0, k), memory=1e12, **forms[5].options)
+    assert (again.landmarks, again.n_features) == (forms[5].landmarks, forms[5].n_features)
+    assert not again.instead_of
 
 
 def test_explicit_settings_are_honoured():
@@ -54,7 +74,7 @@ def test_explicit_settings_are_honoured():
 def test_the_memory_is_respected():
     """A convolution whose exact Jacobian is 40 MB a sample is sampled where it does not fit."""
     layers, sizes = Layers({}, {"conv.weight": 500_000}, 10), (2000, 500, 10)
-    assert chosen(layers, sizes, memory=400e9)[2] is None
+    assert chosen(layers, sizes, memory=400e9, projection=None)[2] is None
     assert chosen(layers, sizes, memory=2e9) == ("kernel", "averaged", 2000)
     assert chosen(layers, sizes, memory=7e8) == ("features", "averaged", 1024)
     for outputs in ("auto", "joint", "averaged"):
@@ -103,7 +123,10 @@ def test_float32_for_large_work():
         ({"projection": -3}, "projection must be at least 1 feature a tensor; got -3"),
         ({"projection": "all"}, "projection must be 'auto', None or a whole number; got 'all'"),
         ({"projection": True}, "projection must be 'auto', None or a whole number; got True"),
-        ({"outputs": "mean"}, "outputs must be one of auto, joint, averaged, mixed; got 'mean'"),
+        (
+            {"outputs": "mean"},
+            "outputs must be one of auto, joint, averaged, mixed, landmarks; got 'mean'",
+        ),
         (
             {"projection_kind": "gaussian"},
             "projection_kind must be one of coordinates, sparse_sign; got 'gaussian'",
@@ -190,7 +213,7 @@ def test_what_the_memory_decided_is_said_and_its_options_give_it_again(layers, s
     for memory in (1e6, 1e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10, 1e11, 1e13):
         form = choose_form(layers, sizes, memory=memory, projection_kind=kind)
         again = choose_form(layers, sizes, memory=1e13, projection_kind=kind, **form.options)
-        same = ("reason", "passed_over", "products")
+        same = ("reason", "passed_over", "instead_of", "products")
         names = [f.name for f in fields(form) if f.name not in same]
         assert [getattr(form, n) for n in names] == [getattr(again, n) for n in names]
         assert again.passed_over == ""

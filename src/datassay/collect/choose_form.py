@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from datassay.collect.form import (
+    EIGEN_MATRICES,
     LARGEST_EIGENPROBLEM,
     Form,
     ProductPrecision,
@@ -17,6 +18,7 @@ from datassay.collect.form import (
 from datassay.collect.jacobian.kernel import Outputs
 from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
+from datassay.collect.predicted import EIGEN_WORK, nominal_seconds
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 
@@ -26,6 +28,12 @@ S1_COORDINATES = 2000
 WORKING_BYTES = 2**28
 # Of the memory, what a form may take.
 SHARE = 0.8
+# Seconds at the nominal rate within which a form is chosen by itself, the best first.
+MOST_SECONDS = 20.0
+_ANY = float("inf")
+# Landmarks that are tried, and what their Jacobians may take.
+LANDMARKS = (2048, 1024)
+LANDMARK_BYTES = 2e9
 # Beyond this many multiplications a product over all rows is done in float32.
 FLOAT64_PRODUCTS = 2e11
 # Below this many multiplications float64 Jacobians cost less than a second.
@@ -48,21 +56,24 @@ def choose_form(
     Args:
         layers: the model's collected tensors.
         sizes: (n, m, k): training samples, validation samples, outputs.
-        projection: "auto", None (exact) or features a tensor.
-        outputs: "auto", "joint", "averaged", or "mixed": averaged, over projected features also
-            where n is small.
+        projection: "auto", None (exact) or features a tensor; of "landmarks" their number.
+        outputs: "auto", "joint", "averaged", "mixed": averaged, over projected features also where
+            n is small; or "landmarks": averaged, as seen from some of the samples.
         projection_kind: of projection.
         memory: bytes to stay within; None takes what is available.
         products: "auto", "float64", "float32" or "bfloat16".
         device: where to compute; not checked here.
 
     Returns:
-        The form. "auto" takes the first that fits of: exact and joint (n k or d ≤ 4096), exact and
-        averaged (n ≤ 12288), averaged over 2000 coordinates a tensor (as far as n ≤ 12288 too),
-        averaged over about 4096 coordinates in all, then over 4, 16 and 64 times fewer; outputs
-        that must be joint over at most 4096 and so on. A projected or joint form is a kernel or
-        features, whichever is smaller; "mixed" is a kernel only where that is smaller. Where the
-        memory decided, the form's `passed_over` says what it would have been.
+        The form. "auto" takes the first that fits the memory and `MOST_SECONDS` at a nominal rate
+        of: exact and joint, exact and averaged (to about n k or n = 4000), averaged by 2048 or 1024
+        landmarks (1024 also where they take less than what follows), averaged over 2000
+        coordinates a tensor; then, whatever it takes, over about 4096 coordinates in all, or over
+        4, 16 and 64 times fewer; outputs that must be joint over at most 4096 and so on. A
+        projected or joint form is a kernel or features, whichever is smaller; "mixed" is a kernel
+        only where that is smaller.
+        Where time decided, the form's `instead_of` says what the exact one is; where the memory
+        did, `passed_over` says what it would have been.
 
     Raises:
         SettingError: projection or memory is not positive, or outputs, projection_kind or
@@ -74,12 +85,14 @@ def choose_form(
         (_form(layers, sizes, candidate, cast(ProjectionKind, projection_kind)), candidate)
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
-    allowed = [f for f, of in forms if f.eigenproblem <= of.limit and f.n_rows <= of.rows]
+    allowed = _allowed(forms, layers, sizes)
     # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
     best, last = next(iter(allowed), forms[-1][0]), forms[-1][0]
     form = next((form for form in allowed if form.peak_bytes <= SHARE * free), last)
     if form is not best:
         form = replace(form, passed_over=_passed_over(best, free))
+    if projection == "auto" and (best.landmarks or best.projection is not None):
+        form = replace(form, instead_of=_instead_of([f for f, _ in forms], sizes[1]))
     if products == "auto":
         work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
@@ -89,6 +102,30 @@ def choose_form(
 def _passed_over(best: Form, free: float) -> str:
     need, share = best.peak_bytes / 1e9, SHARE * free / 1e9
     return f"{best.summary}, which needs {need:.3g} GB of {share:.3g} GB that may be taken"
+
+
+def _allowed(forms: list[tuple[Form, _Candidate]], layers: Layers, sizes) -> list[Form]:
+    """Those within their seconds; fewest landmarks also where coordinates would take longer."""
+    seconds = [nominal_seconds(form, sizes[1]) for form, _ in forms]
+    others = [s for (_, of), s in zip(forms, seconds, strict=True) if of.seconds == _ANY]
+    slowest, allowed = max(others, default=0.0), []
+    for (form, of), predicted in zip(forms, seconds, strict=True):
+        most = max(of.seconds, slowest) if form.landmarks == LANDMARKS[-1] else of.seconds
+        holds = 8.0 * form.landmarks * _factors(layers, sizes[2]) <= LANDMARK_BYTES
+        if predicted <= most and (holds or of.seconds == _ANY):
+            allowed.append(form)
+    return allowed
+
+
+def _instead_of(forms: list[Form], n_queries: int) -> str:
+    """The cheapest exact form, and its seconds; empty where there is none."""
+    exact = [f for f in forms if f.projection is None and not f.landmarks]
+    if not exact:
+        return ""
+    best = min(exact, key=lambda form: nominal_seconds(form, n_queries))
+    given = " ".join(f"--{name} {value or 'none'}" for name, value in best.options.items())
+    seconds = nominal_seconds(best, n_queries)
+    return f"{best.summary}, which takes about {seconds:,.0f} s on two cores; {given} gives it"
 
 
 def _check_settings(projection, outputs, projection_kind, memory, products) -> None:
@@ -104,16 +141,17 @@ def _check_settings(projection, outputs, projection_kind, memory, products) -> N
     if memory is not None and not memory > 0:
         raise SettingError(f"memory must be a positive number of bytes; got {memory}.")
     for name, value, allowed in (
-        ("outputs", outputs, ("auto", "joint", "averaged", "mixed")),
+        ("outputs", outputs, ("auto", "joint", "averaged", "mixed", "landmarks")),
         ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
         ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
         if value not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-    if outputs == "mixed" and projection is None:
+    if outputs in {"mixed", "landmarks"} and projection is None:
+        needs = "projected features" if outputs == "mixed" else "a number of landmarks"
         raise SettingError(
-            "outputs 'mixed' needs projected features; got projection None. Set the projection to "
-            "a number, or outputs to 'averaged'."
+            f"outputs {outputs!r} needs {needs}; got projection None. Set the projection to a "
+            "number, or outputs to 'averaged'."
         )
 
 
@@ -121,9 +159,9 @@ def _check_settings(projection, outputs, projection_kind, memory, products) -> N
 class _Candidate:
     outputs: Outputs
     projection: int | None
-    limit: int | float  # largest eigenproblem for which this candidate is taken
+    seconds: float  # at the nominal rate, for which this candidate is taken
     reason: str
-    rows: int | float = float("inf")  # and the most rows
+    landmarks: int = 0
     small: bool = False  # for want of memory or because of n: features wherever they are smaller
 
 
@@ -132,44 +170,52 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
     few = max(1, LARGEST_EIGENPROBLEM // len(tensors))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
-        return [_Candidate("averaged", projection, float("inf"), "projection was set", small=True)]
-    exact = auto or projection is None
-    small, medium, large = LARGEST_EIGENPROBLEM, 3 * LARGEST_EIGENPROBLEM, float("inf")
+        return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
+    exact, budget = auto or projection is None, MOST_SECONDS if auto else _ANY
+    joint = MOST_SECONDS if auto or outputs == "auto" else _ANY
+    if outputs == "landmarks" and not auto:
+        return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
     candidates = []
     if outputs in {"auto", "joint"} and exact:
-        candidates.append(_Candidate("joint", None, small, "n·k or the model is small"))
+        candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
     if outputs in {"auto", "averaged"} and exact:
         shared = "n·k is large, so the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", None, medium, shared))
+        candidates.append(_Candidate("averaged", None, budget, shared))
+    if outputs in {"auto", "averaged", "landmarks"} and auto:
+        seen = "n is large, so the kernel is seen from some of the samples"
+        candidates += [_Candidate("averaged", None, budget, seen, m) for m in LANDMARKS]
+    if outputs == "landmarks":
+        return [*candidates, _Candidate("averaged", None, _ANY, seen, LANDMARKS[-1])]
     if outputs in {"auto", "averaged"} and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", S1_COORDINATES, medium, too_big, rows=medium))
+        candidates.append(_Candidate("averaged", S1_COORDINATES, budget, too_big))
     if auto:
         last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
         start = few if last == "joint" else _each_for(LARGEST_EIGENPROBLEM, tensors)
         too_large = "n is too large for a kernel"
         too_large += "" if last == "joint" else ", and the k outputs share one row of features"
-        candidates.append(_Candidate(last, start, large, too_large, small=True))
+        candidates.append(_Candidate(last, start, _ANY, too_large, small=True))
         less = "more coordinates would exceed the memory"
         fewer = [max(1, start // by) for by in (4, 16, 64)]
-        candidates += [_Candidate(last, each, large, less, small=True) for each in fewer]
+        candidates += [_Candidate(last, each, _ANY, less, small=True) for each in fewer]
     if not auto:
         last = "averaged" if outputs == "averaged" else "joint"
-        candidates.append(_Candidate(last, projection, large, "projection was set"))
+        candidates.append(_Candidate(last, projection, _ANY, "projection was set"))
     return candidates
 
 
 def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) -> Form:
     n, m, k = sizes
+    if candidate.landmarks:
+        return _landmark_form(layers, sizes, candidate)
     outputs: Outputs = "joint" if k == 1 else candidate.outputs
-    projection = candidate.projection
-    b = k if outputs == "joint" else 1
+    projection, b = candidate.projection, k if outputs == "joint" else 1
     n_features = sum(t if projection is None else min(t, projection) for t in _tensors(layers))
     shared = outputs == "averaged"
     # A mean over output blocks has no features of its own; those that stand in for it err more than
     # projecting alone, so they wait until the kernel's decomposition is the dearer.
-    mean = shared and (projection is None or (n <= LARGEST_EIGENPROBLEM and not candidate.small))
-    dual = mean or n * b <= n_features
+    few = n <= LARGEST_EIGENPROBLEM and not candidate.small
+    dual = (shared and (projection is None or few)) or n * b <= n_features
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     item = 8 if work <= FLOAT64_WORK else 4
     factored = dual and projection is None
@@ -177,8 +223,8 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
     a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
-    jacobians, result = item * (n + m) * held, _result_size(dual, n * b, m * b, n_features, item)
-    calls = item * chunk * a_sample
+    jacobians, calls = item * (n + m) * held, item * chunk * a_sample
+    result = _result_size(dual, n * b, m * b, n_features, item)
     products = _kernel_working(n, b, item, held) if dual else 0.0
     multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
     return Form(
@@ -198,6 +244,36 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
         reason=candidate.reason,
         collect_bytes=float(jacobians + max(calls, result + products if dual else 0.0)),
         jacobian_flops=work,
+    )
+
+
+def _landmark_form(layers: Layers, sizes, candidate: _Candidate) -> Form:
+    n, m, k = sizes
+    p, rows, held = min(n, candidate.landmarks), n + m, _factors(layers, k)
+    own = 8.0 * p * held  # of the landmarks, in float64
+    work = 2.0 * rows * (1 + k) * layers.n_parameters
+    item = 8 if work <= FLOAT64_WORK else 4
+    chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * held))))
+    result = float(item) * rows * p
+    working = 2 * own + 8.0 * max(EIGEN_MATRICES * p**2, 3 * chunk * p) + item * chunk * 4.0 * held
+    return Form(
+        representation="features",
+        outputs="joint" if k == 1 else "averaged",
+        projection=None,
+        kind="coordinates",
+        precision="float64" if item == 8 else "float32",
+        n_rows=n,
+        n_features=p,
+        n_outputs=k,
+        n_parameters=layers.n_parameters,
+        chunk=chunk,
+        jacobian_bytes=result,
+        result_bytes=result,
+        flops=work + 2.0 * rows * p * (_products(layers, k, 1, None) + p) + EIGEN_WORK * p**3,
+        reason=candidate.reason,
+        collect_bytes=result + working,
+        jacobian_flops=work,
+        landmarks=p,
     )
 
 

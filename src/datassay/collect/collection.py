@@ -20,11 +20,18 @@ from datassay.collect.form import Form, within_memory
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.kernel import kernel
+from datassay.collect.jacobian.landmarks import landmark_positions
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, probability_warning
 from datassay.collect.jacobian.trained import check_initial_fit
-from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass, network_inputs
+from datassay.collect.jacobian_pass import (
+    OUTPUTS,
+    PROJECTED,
+    JacobianPass,
+    network_inputs,
+    seen_from_landmarks,
+)
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
@@ -65,10 +72,12 @@ def collect(
         train: n samples, at least 2: a SampleSet, (x, y) arrays or a Dataset. k must be
             the number of classes (or 1 for two classes), or of regression targets.
         val: m samples whose predictions the information is about; may be None.
-        projection: "auto": exact where it fits, None: exact, int: features a parameter tensor.
+        projection: "auto": exact where it fits and takes seconds, None: exact, int: features a
+            parameter tensor, or the number of landmarks.
         outputs: "joint" keeps all n k rows; "averaged" shares one [n, n] kernel or one row of
             features a sample among the k outputs (exact at infinite width); "mixed" is that row of
-            features also where n is small; "auto" takes joint where n k is small.
+            features also where n is small; "landmarks" is that kernel as `projection` of the
+            samples see it (Nyström); "auto" takes joint where n k is small.
         projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
         products: precision of the products over all rows of features that scoring does: "float64",
@@ -109,8 +118,7 @@ def collect(
     notes = _form_warning(form) + _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
-    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
-    work = JacobianPass(frozen, layers, sets, form, to)
+    work = _work(frozen, layers, sets, form, seed)
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     n = len(train)
     with within_memory(form):
@@ -141,6 +149,16 @@ def collect(
         val_targets=val_targets,
         engine=by,
     )
+
+
+def _work(
+    frozen: nn.Module, layers: Layers, sets: dict[str, SampleSet], form: Form, seed: int
+) -> JacobianPass:
+    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    work = JacobianPass(frozen, layers, sets, form, to)
+    if not form.landmarks:
+        return work
+    return seen_from_landmarks(work, landmark_positions(sets["train"].ids, form.landmarks, seed))
 
 
 def plan_collection(

@@ -66,6 +66,10 @@ class Form:
         collect_bytes: most memory that collecting holds at once, results included.
         jacobian_flops: the part of flops done in the Jacobians' precision.
         products: how it is computed and scored; no part of what a store keeps.
+        landmarks: samples from which the averaged kernel is seen (Nyström); 0: it is not, and Φ are
+            the Jacobian's own columns.
+        instead_of: what more time would have given: the exact form and its seconds at a nominal
+            rate; empty where time decided nothing.
         passed_over: the form that more memory would have given, and its needs; empty where the
             memory decided nothing.
     """
@@ -88,17 +92,22 @@ class Form:
     jacobian_flops: float = 0.0
     products: ProductSettings = ProductSettings()
     passed_over: str = ""
+    landmarks: int = 0
+    instead_of: str = ""
 
     @property
     def options(self) -> dict[str, int | str | None]:
         """The settings `projection` and `outputs` that give this form whatever the memory."""
+        if self.landmarks:
+            return {"projection": self.landmarks, "outputs": "landmarks"}
         mixed = self.mixes_outputs and self.n_rows <= LARGEST_EIGENPROBLEM
         return {"projection": self.projection, "outputs": "mixed" if mixed else self.outputs}
 
     @property
     def mixes_outputs(self) -> bool:
         """Whether a sample's k outputs are collected as one row of features."""
-        return self.representation == "features" and self.outputs == "averaged"
+        is_row = self.representation == "features" and self.outputs == "averaged"
+        return is_row and not self.landmarks
 
     @property
     def kernel_flops(self) -> float:
@@ -118,6 +127,10 @@ class Form:
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
+        if self.landmarks:
+            shape = f"{self.n_rows} x {self.n_features}"
+            seen = f"averaged kernel by {self.landmarks:,} landmarks"
+            return f"{seen}, {shape}, {self.precision} Jacobians"
         exact = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
         width = self.eigenproblem if self.representation == "kernel" else self.n_features
         shape = f"{self.n_rows} x {width}"

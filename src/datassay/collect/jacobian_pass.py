@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.backends import cudnn
 
 from datassay.collect.form import Form
-from datassay.collect.jacobian.blocks import Block, DenseFactors, named_tensors, values
+from datassay.collect.jacobian.blocks import Block, DenseFactors, allocate, named_tensors, values
+from datassay.collect.jacobian.landmarks import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
 from datassay.collect.jacobian.projection import Projector, project
 from datassay.collect.store.chunks import Chunk, chunks_of
@@ -32,6 +34,7 @@ class JacobianPass:
         sets: part → samples.
         form: what to collect.
         to: the projections of its tensors.
+        landmarks: samples that the others are seen from; None: none.
     """
 
     frozen: nn.Module
@@ -39,6 +42,7 @@ class JacobianPass:
     sets: Mapping[str, SampleSet]
     form: Form
     to: Projector
+    landmarks: Landmarks | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -58,7 +62,7 @@ class JacobianPass:
             return torch.empty(0, *shape, dtype=dtype)
 
         if not self._as_factors:
-            rows = 1 if self.form.mixes_outputs else k
+            rows = 1 if self.form.mixes_outputs or self.form.landmarks else k
             return empty(k), {PROJECTED: empty(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: empty(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
@@ -89,6 +93,9 @@ class JacobianPass:
         return {name: values.cpu() for name, values in arrays.items()}
 
     def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
+        if self.landmarks is not None:
+            f0, blocks = jacobian(self.frozen, self.layers, x)
+            return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}
         if self._as_factors:
             return jacobian(self.frozen, self.layers, x)
         f0, factors = factored_jacobian(self.frozen, self.layers, x)
@@ -97,6 +104,32 @@ class JacobianPass:
     @property
     def _as_factors(self) -> bool:
         return self.form.representation == "kernel" and self.form.projection is None
+
+
+def seen_from_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
+    """The same pass, whose samples are seen from some of the training samples.
+
+    Args:
+        work: a pass whose form has landmarks.
+        positions: of the landmarks among the training samples, ascending.
+
+    Returns:
+        The pass, the landmarks' own Jacobians collected.
+
+    Raises:
+        ModelError: they are not finite.
+    """
+    train, form = work.sets["train"], work.form
+    alone = replace(form, representation="kernel", landmarks=0)
+    own = replace(work, form=alone, sets={"train": train.subset(positions)})
+    template = own.template()[1]
+    held = {name: allocate(block, len(positions)) for name, block in template.items()}
+    into = named_tensors(held)
+    for chunk in own.chunks:
+        arrays = own.arrays(chunk)
+        for name, tensor in into.items():
+            tensor[chunk.samples] = arrays[name]
+    return replace(work, landmarks=landmarks(held, device=form.products.device))
 
 
 def network_inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:

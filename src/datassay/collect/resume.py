@@ -201,6 +201,7 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
 def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, object]:
     form, layers = work.form, work.layers
     names = ("representation", "outputs", "projection", "kind", "precision")
+    names += ("landmarks",) if form.landmarks else ()
     return {
         **model_fingerprint(model),
         **machine_fingerprint(work.frozen),

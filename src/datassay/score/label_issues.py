@@ -34,7 +34,7 @@ from datassay.score.labels.stacked import (
 )
 
 # Above this many samples features replace the [n, n] kernel.
-LARGEST_KERNEL = 3 * LARGEST_EIGENPROBLEM
+LARGEST_KERNEL = LARGEST_EIGENPROBLEM
 # Of fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
 # By how many nats two judges must explain the labels better than the fit alone.

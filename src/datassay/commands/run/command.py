@@ -129,7 +129,7 @@ SCORE = _Run(
       datassay score digits --smoothing sgd --batch-size 64 --lr 0.0005 --weight-decay 0.01
     """,
     settings=ScoreSettings,
-    inputs=(NoiseInputs, AdversarialInputs, DataInputs),
+    inputs=(NoiseInputs, AdversarialInputs, DataInputs, PlanInputs),
     home="datassay.commands.run",
     out="scores",
     order=11,

@@ -32,7 +32,7 @@ from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.commands.run.steps.groups import by_group
 from datassay.commands.run.steps.own_model import own_facts, with_network
-from datassay.commands.run.steps.projection import chosen_projection
+from datassay.commands.run.steps.projection import approximation_facts, chosen_projection
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
     attribution_of,
@@ -93,8 +93,8 @@ def run(
     chosen = chosen_projection(models[0], train, val, settings, progress)
     settings = chosen.settings
     lin = collected(models[0], train, val, settings, progress)
-    n_queries = len(train if val is None else val)
-    attributed = attribution_of(settings, lin.form, len(train), n_queries, train.is_classification)
+    sizes = len(train), len(train if val is None else val)
+    attributed = attribution_of(settings, lin.form, *sizes, train.is_classification)
     asked = replace(settings, attribution=attributed)
     removed, information, issues, influence = _scored(lin, train, asked, progress)
     loo = removed.leave_one_out
@@ -249,6 +249,7 @@ def _facts(
         f"{run_.step * loo.largest_eigenvalue:.3g}",
         "Jacobian": f"{lin.form.summary}, rank {loo.rank:,}; {lin.form.reason}",
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in lin.form.options.items()),
+        **approximation_facts(lin.form),
         "Scores": _precision(lin),
         **own_facts(settings),
         **seed_facts(settings.seed),

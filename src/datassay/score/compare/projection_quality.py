@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from datassay.collect.choose_form import choose_form, coordinates_for
 from datassay.collect.collection import collect, plan_collection, sample_layers
-from datassay.collect.form import Form
+from datassay.collect.form import LARGEST_EIGENPROBLEM, Form
 from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy
 from datassay.collect.jacobian.projection import projector
@@ -31,9 +31,11 @@ from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence.linear import linear_influence
-from datassay.score.label_issues import LARGEST_KERNEL, label_issues
+from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 
+# Rows of the exact kernel that is compared with.
+MOST_ROWS = 3 * LARGEST_EIGENPROBLEM
 # Total numbers of features to try.
 N_FEATURES = (512, 1024, 2048, 4096, 8192)
 SCORES = ("information", "label_issues", "influence_mean")
@@ -178,7 +180,7 @@ def _some(
     train: SampleSet, val: SampleSet | None, wanted: int | None, rows: int, seed: int
 ) -> tuple[SampleSet, SampleSet | None]:
     """The samples to score and the queries, drawn once."""
-    most = min(len(train), LARGEST_KERNEL // rows)
+    most = min(len(train), MOST_ROWS // rows)
     n = min(N_SAMPLES, most) if wanted is None else wanted
     if not FEWEST_SAMPLES <= n <= most:
         raise SettingError(

@@ -13,12 +13,13 @@ from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
+from datassay.collect.predicted import EIGEN_WORK, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
 from datassay.data.samples import SampleSet
 from datassay.score.attribution import CHUNK_VALUES
-from datassay.score.compare.projection_quality import DRAWS, N_FEATURES, N_SAMPLES
+from datassay.score.compare.projection_quality import DRAWS, MOST_ROWS, N_FEATURES, N_SAMPLES
 from datassay.score.information.average import FRACTIONS
 from datassay.score.label_issues import LARGEST_KERNEL
 from datassay.score.labels.ridge import RIDGES
@@ -27,8 +28,6 @@ from datassay.train.retrain import BATCH_BYTES
 
 # All constants here were measured on two cores. `python bench/plan.py` plans and runs several
 # sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
-# Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
-EIGEN_WORK = 15.0
 # Share of the matrix-product rate that each kind of work reached. Every network of a batch has
 # convolution kernels of its own: many small convolutions instead of one.
 JACOBIAN_SHARE = 0.25
@@ -57,8 +56,6 @@ ENGINE_SECONDS = {"in_process": 0.0, "processes": 1.0, "ray": 5.0}
 # Loading Zarr, making a store and closing it.
 STORE_SECONDS = 1.0
 RANKINGS = 6
-# Of a symmetric product by blocks: half of it, and half of the blocks on the diagonal.
-SYMMETRIC_WORK = 1.1
 # Columns a block of modes that stand for all outputs.
 MODE_RANK = 3
 
@@ -172,7 +169,7 @@ def _comparison_step(
     """Choosing the projection: exact scores of some samples, and theirs from each projection."""
     if settings.rank_correlation is None:
         return []
-    n = min(N_SAMPLES, len(train), LARGEST_KERNEL // form.n_outputs)
+    n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
     few = train.subset(np.arange(n))
     few_val = None if val is None else val.subset(np.arange(min(n, len(val))))
     m = 0 if few_val is None else len(few_val)
@@ -183,7 +180,7 @@ def _comparison_step(
         *_score_steps(exact, n, m, rate, alone, train.n_classes),
     ]
     seconds = sum(step.seconds for step in steps)
-    if form.projection is not None:
+    if form.projection is not None or form.landmarks:
         # Rows an output are decomposed anew each time; one row a sample costs its collection.
         again = seconds if form.outputs == "joint" else 0.0
         for p in N_FEATURES:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from datassay.collect.collection import plan_collection
+from datassay.collect.form import Form
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
@@ -17,7 +18,11 @@ from datassay.score.compare.projection_quality import (
     projection_quality,
 )
 
-CHOICE, REACHED = PROJECTION_FACTS = ("Projection", "Rank correlation with exact scores")
+CHOICE, REACHED, APPROXIMATED = PROJECTION_FACTS = (
+    "Projection",
+    "Rank correlation with exact scores",
+    "Approximated",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +61,19 @@ def chosen_projection(
     if target is None:
         return ChosenProjection(settings)
     form = plan_collection(model, train, val, **settings.collection_settings)
+    is_exact = form.projection is None and not form.landmarks
     quality = projection_quality(
         model,
         train,
         val,
-        n_features=() if form.projection is None else N_FEATURES,
+        n_features=() if is_exact else N_FEATURES,
         outputs=form.outputs,
         memory=settings.memory,
         seed=settings.seed,
         progress=progress,
         **settings.dynamics_settings,
     )
-    if form.projection is None:
+    if is_exact:
         facts = {CHOICE: f"none, {form.outputs} outputs", REACHED: _correlations(quality, None)}
         missed = _missed(target, quality.unprojected["information"], "unprojected scores reach")
         return ChosenProjection(settings, facts, missed, quality)
@@ -82,6 +88,13 @@ def chosen_projection(
     }
     chosen = replace(settings, projection=limit, outputs=form.outputs)
     return ChosenProjection(chosen, facts, missed, quality)
+
+
+def approximation_facts(form: Form) -> dict[str, str]:
+    """What was collected instead of the exact form because that takes long, and how to get it."""
+    if not form.instead_of:
+        return {}
+    return {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
 
 
 def _missed(target: float, reached: float, what: str) -> tuple[str, ...]:
