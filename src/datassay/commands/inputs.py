@@ -58,6 +58,9 @@ class DataInputs:
         Loading.categorical, "Columns to read as categories, between commas."
     )
     text: str | None = setting(Loading.text, "Columns to read as texts, between commas.")
+    log_target: bool = setting(
+        Loading.log_target, "Predict the logarithm of the target, for one that is skewed."
+    )
     task: str | None = setting(Loading.task, "classification or regression (default: by y).")
     val_fraction: float | None = setting(
         Loading.val_fraction,
@@ -110,6 +113,7 @@ def load_sets(
         keep=_names(inputs.keep),
         categorical=_names(inputs.categorical),
         text=_names(inputs.text),
+        log_target=inputs.log_target,
         encode=encode,
     )
 

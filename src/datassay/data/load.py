@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.data.tables.choices import Choices, names_of
+from datassay.data.tables.skewed import skew_warning, with_log_target
 from datassay.errors import DataError
 
 NAMING = "target, ids, source, drop, keep, categorical and text"
@@ -38,6 +40,7 @@ def load(
     keep: Any = Loading.keep,
     categorical: Any = Loading.categorical,
     text: Any = Loading.text,
+    log_target: bool = Loading.log_target,
     encode: Encode | None = None,
 ) -> tuple[SampleSet, SampleSet | Any]:
     """Load the training and the validation samples, and check them.
@@ -74,6 +77,8 @@ def load(
         keep: columns that are features though they number or name the rows, or never vary.
         categorical: columns read as categories, whatever they hold: one 0/1 column a value.
         text: columns read as texts.
+        log_target: whether to predict the natural logarithm of a target that is a number, ln y, or
+            ln(1 + y) where some are 0; targets and residuals are then in that unit.
         encode: makes numbers of images and texts, such as Backbone("lite0"); None: pixels of
             images, which then need one size, and word weights of texts.
 
@@ -101,9 +106,15 @@ def load(
     read = _read(data, Choices(target, ids, source, known, **named))
     if val_fraction is None:
         val_fraction = 0.0 if read.is_table else HELD_OUT
-    return sample_sets(
+    if log_target:
+        read, known = with_log_target(read), "regression"
+    train, val = sample_sets(
         read, task=known, val_fraction=val_fraction, seed=seed, encode=encode or plain
     )
+    if not read.is_table or train.is_classification or log_target:
+        return train, val
+    warnings = train.warnings + skew_warning(train.y)
+    return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
 
 
 def _read(data: Any, chosen: Choices) -> Source:

@@ -29,6 +29,7 @@ class Loading:
         keep: columns that stay, though our rules would leave them out.
         categorical: columns read as categories.
         text: columns read as texts.
+        log_target: whether the logarithm of the target is predicted.
     """
 
     target: str | None = None
@@ -41,6 +42,7 @@ class Loading:
     keep: str | None = None
     categorical: str | None = None
     text: str | None = None
+    log_target: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 import datassay as da
 from datassay.errors import DataError
@@ -165,3 +166,25 @@ def test_new_rows_are_treated_as_the_fitted_ones():
             )
     with pytest.raises(DataError, match="it has no c, d, k"):
         fitted.transform(pa.table({"u": [1.0]}))
+
+
+def test_a_skewed_target_is_told_and_its_logarithm_predicted():
+    price = np.exp(3 * RNG.normal(size=N))
+    table = pa.table({"u": U, "price": price})
+    samples = da.load(table)[0]
+    assert "The target is skewed" in samples.warnings[-1]
+    logged = da.load(table, log_target=True)[0]
+    assert np.allclose(logged.y, np.log(price)) and not logged.warnings
+    assert logged.columns[-1].treatment == "ln(target) is predicted"
+    assert not da.load(pa.table({"u": U, "price": np.log(price)}))[0].warnings
+    zero = da.load((np.array(U)[:, None], np.floor(price)), log_target=True)
+    assert np.allclose(zero[0].y, np.log1p(np.floor(price)[zero[0].ids]))
+    with pytest.raises(DataError, match="log_target needs targets that are numbers of at least 0"):
+        loaded_y = pa.table({"u": price, "y": U})
+        da.load(loaded_y, log_target=True)
+
+
+def test_sparse_matrices_are_made_full():
+    x = sparse.random(N, 5, 0.5, random_state=0, format="csr")
+    train, _ = da.load((x, Y))
+    assert np.array_equal(train.x, x.toarray()[train.ids])
