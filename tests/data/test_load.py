@@ -5,8 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import sparse
 from PIL import Image
+from scipy import sparse
 
 import datassay as da
 from datassay.data.targets import guess_task
