@@ -28,6 +28,8 @@ def columns_line(columns: Sequence[Column]) -> str:
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
     parts += [_named(c) for c in columns if c.read_as in roles[:3]]
+    missing = [c for c in columns if c.missing]
+    parts += [f"{count(len(missing), 'column')} with missing values"] * bool(missing)
     noted = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
     more = [f"{len(noted) - SHOWN:,} more with a note"] * (len(noted) > SHOWN)
     return ". ".join([", ".join(parts)] * bool(parts) + noted[:SHOWN] + more)
@@ -45,9 +47,13 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     if not columns:
         return ()
     shown = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
-    rows = tuple(Row(c.name, (_read_as(c), c.note)) for c in shown[:MOST_ROWS])
+    rows = tuple(
+        Row(c.name, (_read_as(c), c.treatment, f"{c.missing:,}" if c.missing else "", c.note))
+        for c in shown[:MOST_ROWS]
+    )
     note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
-    table = Table("How each column was read", ("column", "read as", "note"), rows, note=note)
+    head = ("column", "kind", "treatment", "missing", "why, or what is odd")
+    table = Table("How each column was read", head, rows, note=note)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)
 
 
