@@ -123,14 +123,14 @@ def test_a_store_of_other_images_is_refused(tmp_path):
 
 def test_texts_keep_their_columns_and_tell_what_was_cut(caplog):
     notes = [f"{i} " + "word " * (i % 7) for i in range(30)]
-    table = pa.table({"age": np.arange(30.0), "note": notes, "y": ["yes", "no"] * 15})
+    table = pa.table({"age": np.arange(30.0) ** 2, "note": notes, "y": ["yes", "no"] * 15})
     train, val = da.load(table, target="y", encode=Backbone("words"))
     assert (
         val is None
         and train.x.shape == (30, 1 + WIDTH)
         and train.feature_names[:2] == ("age", "words 0")
     )
-    assert np.array_equal(train.x[:, 0], train.ids) and train.kind == "text"
+    assert np.array_equal(train.x[:, 0], train.ids**2) and train.kind == "text"
     n_cut = sum(len(t.split()) > LIMIT for t in train.texts)
     assert 0 < n_cut < 30
     assert train.encoding.note == f"{n_cut} of 30 texts were cut at {LIMIT} tokens"

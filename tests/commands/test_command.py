@@ -92,5 +92,7 @@ def test_bad_input_is_one_line_and_status_2(call, args, message):
 
 def test_score_has_no_option_that_needs_trained_networks():
     text = CliRunner().invoke(datassay_app, ["score", "--help"]).output
-    assert not [o for o in ("--check", "--curve-seeds", "--attribution-at", "--plan") if o in text]
+    assert not [
+        o for o in ("--check", "--curve-seeds", "--attribution-at", "--budget") if o in text
+    ]
     assert "--attribution" in text and "--adversarial" in text

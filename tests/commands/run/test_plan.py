@@ -9,8 +9,8 @@ import torch
 import datassay as da
 from datassay.collect.form import ProductSettings, step_bytes
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
-from datassay.commands.run.steps.plan_costs import forward_work
 from datassay.errors import ModelError, SettingError
 from datassay.machine import matrix_rate
 
@@ -201,3 +201,19 @@ def test_steps_hold_what_is_counted_by_hand():
         ]
         == held["label issues"] - 1e9
     )
+
+
+def test_a_budget_trains_fewer_networks_and_says_so():
+    train, _ = da.load("digits")
+    work = forward_work(da.build_model("mlp", train), train)
+    counts = {}
+    for budget in (0, 10, 40, float("inf")):
+        settings = RunSettings(budget=budget)
+        seeds = affordable_networks(work, train, settings)
+        counts[budget] = seeds
+        told = budget_fact(work, train, settings, seeds).get("Retraining budget", "")
+        assert ("--budget" in told) == (seeds < settings.curve_seeds)
+    assert counts[0] == 0 and counts[float("inf")] == 5
+    assert sorted(counts.values()) == list(counts.values())
+    needed = RunSettings(budget=0, attribution_at="trained")
+    assert affordable_networks(work, train, needed) == 1

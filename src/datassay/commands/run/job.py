@@ -28,6 +28,7 @@ from datassay.commands.facts import (
 )
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
 from datassay.commands.run.steps.groups import by_group
@@ -169,10 +170,17 @@ def _retrained(
 ) -> RetrainedNetworks:
     if not settings.curve_seeds:
         return RetrainedNetworks()
+    work = forward_work(models[0], train)
+    seeds = affordable_networks(work, train, settings)
+    left_out = budget_fact(work, train, settings, seeds)
+    if not seeds:
+        return RetrainedNetworks(facts=left_out)
     store, seed = result_store(settings.store), settings.seed
-    return retrain_and_compare(
-        models, train, val, information, issues, replaced, seed, progress, store, settings.own
-    )
+    found = retrain_and_compare(
+        models[:seeds], train, val, information, issues, replaced, seed, progress, store,
+        settings.own,
+    )  # fmt: skip
+    return replace(found, facts=found.facts | left_out)
 
 
 def with_adversarial(

@@ -23,6 +23,7 @@ from datassay.commands.run.files import FILES
 from datassay.commands.run.findings import RANDOM, Findings
 from datassay.commands.run.labels import OVERLOOKED, confusions, expected_sentence, noise_sentence
 from datassay.commands.run.method import notes
+from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
 from datassay.report.wording import count, number, percent
@@ -70,7 +71,7 @@ def page(findings: Findings) -> Page:
         answer=(
             f"{labels.headline}. {expected_sentence(findings)}",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
-            *(f"{name}: {facts[name]}" for name in PROJECTION_FACTS if name in facts),
+            *(f"{name}: {facts[name]}" for name in (*PROJECTION_FACTS, BUDGET) if name in facts),
         ),
     )
 

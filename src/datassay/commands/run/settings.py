@@ -105,6 +105,9 @@ class RunSettings(TrainingSettings):
         Collection.device, "Where Jacobians and products are computed: cpu, cuda or cuda:1."
     )
     curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
+    budget: float = setting(
+        60.0, "Seconds for retraining, predicted for two cores: fewer networks a point, then none."
+    )
     check: int = setting(0, "Samples to really retrain without, to check the scores by; 0 is none.")
     store: str | None = setting(
         Computing.store, "Folder or URL that keeps finished work: the same command then goes on."
@@ -137,6 +140,7 @@ class ScoreSettings(RunSettings):
     """A run that trains no network: what needs trained ones is fixed and no option."""
 
     curve_seeds: int = 0
+    budget: float = 60.0
     check: int = 0
     attribution_at: str = "start"
 

@@ -85,6 +85,8 @@ def _check_retraining(settings: RunSettings) -> None:
         raise SettingError(
             f"curve_seeds must be at least 0; got {settings.curve_seeds}. 0 retrains nothing."
         )
+    if not settings.budget >= 0:
+        raise SettingError(f"budget must be at least 0 seconds, or inf; got {settings.budget}.")
     if settings.curve_seeds > MOST_NETWORKS:
         raise SettingError(
             f"curve_seeds must be at most {MOST_NETWORKS:,} networks a point; got "

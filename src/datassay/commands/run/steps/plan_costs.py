@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from datassay.act.remove.removal_curve import task_recipe, usable_fractions
+from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import EIGEN_WORK, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.budget import (
+    RANKINGS,
+    TRAINING_CONVOLUTION_SHARE,
+    ForwardWork,
+    affordable_networks,
+    forward_work,
+    retraining,
+)
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
 from datassay.data.samples import SampleSet
@@ -28,14 +33,12 @@ from datassay.train.retrain import BATCH_BYTES
 
 # All constants here were measured on two cores. `python bench/plan.py` plans and runs several
 # sizes, `python bench/plan.py fit` says by how much each step's seconds then were off.
-# Share of the matrix-product rate that each kind of work reached. Every network of a batch has
-# convolution kernels of its own: many small convolutions instead of one.
+# Share of the matrix-product rate that each kind of work reached.
 JACOBIAN_SHARE = 0.25
-TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
 CHECK_SHARE, SEVERAL_SHARE = 0.6, 0.4
 SCORING_SHARE, BLOCK_SHARE, LABEL_SHARE = 0.5, 0.05, 0.15
-# The first call of torch.func in a process, and what an update costs however small the networks.
-FIRST_CALL_SECONDS, UPDATE_SECONDS = 1.0, 1.1e-3
+# The first call of torch.func in a process.
+FIRST_CALL_SECONDS = 1.0
 # Of one projected value of one output, gathered from two factors and added up.
 GATHER_SECONDS = 3.5e-9
 # The search for the label noise: evaluations of a likelihood, and what each takes, however few
@@ -55,7 +58,6 @@ STORE_RATE = 3e8
 ENGINE_SECONDS = {"in_process": 0.0, "processes": 1.0, "ray": 5.0}
 # Loading Zarr, making a store and closing it.
 STORE_SECONDS = 1.0
-RANKINGS = 6
 # Columns a block of modes that stand for all outputs.
 MODE_RANK = 3
 
@@ -109,38 +111,6 @@ def plan_steps(
         *_check_step(form, work, n, settings, rates["float32"]),
         _page_step(n),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardWork:
-    """Additions and multiplications of one sample's way through the network.
-
-    Attributes:
-        convolutions: in convolutions.
-        products: in everything else that torch counts, matrix products mostly.
-        last: of these in a dense layer that gives the outputs, whose derivative is its weight.
-    """
-
-    convolutions: int
-    products: int
-    last: int = 0
-
-    def seconds(self, products_rate: float, convolutions_rate: float) -> float:
-        """Of one way through, at the rates that the two kinds reach."""
-        return self.products / products_rate + self.convolutions / convolutions_rate
-
-
-def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
-    """Count the first sample's way through the network, which is left untouched."""
-    frozen = frozen_copy(model, torch.float32)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        frozen(torch.tensor(samples.x[:1]).float())
-    counts = counter.get_flop_counts().get("Global", {})
-    convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
-    layers = inspect_layers(frozen, torch.tensor(samples.x[:1]).float())
-    n_in, n_out, _ = layers.dense.get(layers.last, (0, 0, False))
-    products = int(counter.get_total_flops()) - convolutions
-    return ForwardWork(convolutions, products, 2 * n_in * n_out)
 
 
 def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:
@@ -327,20 +297,15 @@ def _subset_step(
 def _training_step(
     form: Form, work: ForwardWork, train: SampleSet, settings: RunSettings, rate: float
 ) -> list[PlanStep]:
-    if not settings.curve_seeds:
+    seeds = affordable_networks(work, train, settings)
+    if not seeds:
         return []
+    cost = retraining(work, train, seeds, rate)
     recipe = task_recipe(train)
     batch = min(recipe.batch_size or len(train), len(train))
-    at_once = RANKINGS * settings.curve_seeds
-    # All samples, then every fraction; without known truth one more round judges the suspects.
-    rounds = len(usable_fractions(len(train))) + (train.true_y is None)
-    networks = settings.curve_seeds + at_once * (rounds - 1)
-    passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
-    one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
-    seconds = passes * one + rounds * recipe.steps * UPDATE_SECONDS
-    flops = passes * (work.products + work.convolutions)
-    detail = f"{networks} networks, {recipe.steps} updates of {batch} samples each"
-    return [PlanStep("retrain", detail, 16.0 * form.n_parameters * at_once, flops, seconds)]
+    detail = f"{cost.networks} networks, {recipe.steps} updates of {batch} samples each"
+    held = 16.0 * form.n_parameters * RANKINGS * seeds
+    return [PlanStep("retrain", detail, held, cost.flops, cost.seconds)]
 
 
 def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[PlanStep]:
