@@ -27,7 +27,8 @@ from datassay.models import build_model
 from datassay.score import held_out_probabilities, label_issues
 
 FOLDS = 5
-MOST_TREES = 20  # classes of a table that trees judge beside the network, as in `datassay run`
+# Rows and classes of a table that trees judge beside the network, as in `datassay run`.
+FEWEST_ROWS, MOST_TREES = 1000, 20
 # Inverse penalties of the logistic regression, the strongest penalty first.
 STRENGTHS = {"text": np.logspace(-2, 3, 11), "row": np.logspace(-5, 2, 15)}
 NEIGHBOURS = (10, 20, 50)
@@ -66,7 +67,7 @@ def ours(cell: SampleSet, seed: int) -> Verdict:
     """The library, asked as `datassay run` asks it."""
     start = time.process_time()
     lin = collect(build_model(RunSettings().model, cell, seed=seed), cell, seed=seed)
-    with_trees = cell.kind == "row" and cell.n_classes <= MOST_TREES
+    with_trees = cell.kind == "row" and len(cell) >= FEWEST_ROWS and cell.n_classes <= MOST_TREES
     probabilities = held_out_probabilities(cell, seed=seed) if with_trees else None
     found = label_issues(lin, pred_probs=probabilities)
     probability = getattr(found, "probability", None)

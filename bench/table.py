@@ -33,6 +33,7 @@ def sections() -> dict[str, list[Row]]:
         "Leave-one-out": rows_of.leave_one_out(r),
         "Against networks that were really retrained": rows_of.retrained(r),
         "Label errors": rows_of.labels(r),
+        "Tables as they come": rows_of.tables(r),
         "A smaller training set": rows_of.removal(r),
         "Mixed data": rows_of.mixed(r),
         "Weights and new points": rows_of.weighted(r),

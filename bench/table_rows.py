@@ -163,6 +163,71 @@ def _case(name: str, line: dict) -> Row:
     )
 
 
+def tables(r: dict[str, dict]) -> list[Row]:
+    """Tables as their packages ship them; empty until they were measured."""
+    of = {
+        part: {
+            name.partition(" ")[2]: line
+            for name, line in r.items()
+            if name.startswith(f"tables/{part} ")
+        }
+        for part in ("shipped", "copies", "outliers", "half", "seconds")
+    }
+    rows = []
+    if shipped := of["shipped"]:
+        well = [line for line in shipped.values() if line["status"] == 0]
+        scored = sum(x["scored"] for x in well) / sum(x["rows"] for x in well)
+        rare = {n: x for n, x in shipped.items() if "trees_rarest_flagged" in x}
+        rivals = ("logistic_rarest_flagged", "trees_rarest_flagged")
+        over = [
+            f"{name} {100 * x['rarest_flagged']:.1f} ({100 * min(x[k] for k in rivals):.1f})"
+            for name, x in rare.items()
+            if x["rarest_flagged"] > 0
+        ]
+        rows += [
+            Row(
+                f"Tables as their packages ship them, `datassay run` with --target alone: "
+                f"{len(shipped)} tried, ended well; rows with a label that got scores; slowest",
+                f"{len(well)}; {100 * scored:.0f} %; "
+                f"{max(x['cpu_seconds'] for x in well):.0f} s of processor time",
+                "tables.py",
+                headline=True,
+            ),
+            Row(
+                "% of the rarest class flagged in them, no noise added (the more cautious of "
+                f"confident learning's two); 0 in the other {len(rare) - len(over)}",
+                ", ".join(over),
+                "tables.py",
+            ),
+        ]
+    for kind, what in (("exact", "copies"), ("near", "copies with one number changed by 3 %")):
+        found = [x for name, x in of["copies"].items() if name.endswith(kind)]
+        if found:
+            least = [min(x[share] for x in found) for share in ("precision", "recall")]
+            what = f"300 {what} in 3000 rows of {len(found)} tables, worst precision and recall"
+            rows += [Row(what, f"{least[0]:.2f}, {least[1]:.2f}", "tables.py")]
+    if of["outliers"]:
+        each = [f"{n} {sum(x['auroc']) / len(x['auroc']):.3f}" for n, x in of["outliers"].items()]
+        what = "1 % of the targets ten times too large or small: AUROC"
+        rows += [Row(what, ", ".join(each), "tables.py")]
+    for name, x in of["half"].items():
+        mean = {key: sum(x[key]) / len(x[key]) for key in ("all", "random", "kept")}
+        mean["suspects"] = sum(x["without_suspects"]) / len(x["without_suspects"])
+        rows += [
+            Row(
+                f"Half of {name} kept, boosted trees retrained: balanced accuracy, without "
+                "suspects (all rows, a random half)",
+                "{kept:.3f}, {suspects:.3f} ({all:.3f}, {random:.3f})".format(**mean),
+                "tables.py",
+            )
+        ]
+    for name, x in of["seconds"].items():
+        command, n = name.split()
+        what = f"`datassay {command}`, {n} rows of 11 columns, one thread"
+        rows += [Row(what, f"{x['cpu_seconds']:.0f} s of processor time", "tables.py")]
+    return rows
+
+
 def removal(r: dict[str, dict]) -> list[Row]:
     cases = (
         ("", "0%", "lowest information first"),

@@ -367,9 +367,9 @@ def test_settings_that_only_the_kernel_can_judge_pass_the_first_check():
 def test_trees_judge_a_table_where_they_see_more():
     """The class is the sign of a product, of which a linear fit sees nothing."""
     draw = np.random.default_rng(0)
-    x = draw.uniform(-1, 1, (400, 3)).astype(np.float32)
+    x = draw.uniform(-1, 1, (1000, 3)).astype(np.float32)
     y = (np.sign(x).prod(1) > 0).astype(np.int64)
-    table = SampleSet(x, y, np.arange(400), ("no", "yes"))
+    table = SampleSet(x, y, np.arange(1000), ("no", "yes"))
     found = run(table, None, RunSettings(model="linear", curve_seeds=0))
     assert found.issues.other_weight > 0
     assert found.facts["Labels judged by"].startswith("boosted trees")
