@@ -225,17 +225,23 @@ def _decoded(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
 
 def _array(held: dict[str, Any], table: pa.Table) -> np.ndarray:
     dtype, shape = np.dtype(held["dtype"]), tuple(held["shape"])
-    if dtype.kind not in PLAIN + WORDS:
+    column = table[held["column"]].combine_chunks() if "column" in held else None
+    has_words = "words" in held if column is None else _holds_words(column.type)
+    if dtype.kind not in PLAIN + WORDS or has_words != (dtype.kind in WORDS):
         raise ValueError(f"an array of {dtype}")
     if "bytes" in held:
         flat = np.frombuffer(base64.b64decode(held["bytes"], validate=True), dtype)
-    elif "words" in held:
+    elif column is None:
         flat = np.array(held["words"], dtype)
     else:
-        column = table[held["column"]].combine_chunks()
         column = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
         flat = column.to_numpy(zero_copy_only=False).astype(dtype)
     return flat.reshape(shape).copy()
+
+
+def _holds_words(kind: pa.DataType) -> bool:
+    inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+    return pa.types.is_string(inner) or pa.types.is_large_string(inner)
 
 
 def _classes(cls: type) -> dict[str, type]:
