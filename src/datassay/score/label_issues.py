@@ -21,17 +21,17 @@ from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.labels.cross_validated import FOLDS, held_out_of
-from datassay.score.labels.likelihood import SCALE
-from datassay.score.labels.noise import Explained, Judge, check_noise, explain
-from datassay.score.labels.outliers import outliers
-from datassay.score.labels.ridge import RidgeFit, ridge_fit
-from datassay.score.labels.stacked import (
+from datassay.score.labels.judges import (
     check_judges,
     checked_probabilities,
     judge_warnings,
     judge_weight,
     log_probabilities,
 )
+from datassay.score.labels.likelihood import SCALE
+from datassay.score.labels.noise import Explained, Judge, check_noise, explain
+from datassay.score.labels.outliers import outliers
+from datassay.score.labels.ridge import RidgeFit, ridge_fit
 
 # Above this many samples features replace the [n, n] kernel.
 LARGEST_KERNEL = LARGEST_EIGENPROBLEM

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from datassay.score.labels.stacked import LEAST_PROBABILITY, judge_weight, log_probabilities
+from datassay.score.labels.judges import LEAST_PROBABILITY, judge_weight, log_probabilities
 
 
 def judges(n=300, k=3, seed=0, second=1.0):
