@@ -132,7 +132,8 @@ def test_pairs_across_the_split_come_first_and_name_the_column():
     held_out = replace(samples(val), ids=np.array([f"v{i}" for i in range(102)]))
     found = data_issues(samples(train), held_out)
     assert kinds(found)["equal rows across the split"].count == 1
-    assert kinds(found)["near duplicates across the split"].severity == "act"
+    across = kinds(found)["near duplicates across the split"]
+    assert across.severity == "act" and "; 1 differs in one column" in across.sentence
     (pair,) = found.pairs[:1]
     values = (str(copy["visits"]), str(copy["visits"] + 5))
     assert pair.columns == (("visits", *values),)

@@ -171,6 +171,14 @@ class SampleSet:
         """The shape of one sample's input."""
         return self.x.shape[1:]
 
+    @property
+    def used_rows(self) -> pa.Table | None:
+        """The rows without the columns left out when the table was read; None of what is none."""
+        if self.rows is None:
+            return None
+        out = {column.name for column in self.columns if column.read_as == "left out"}
+        return self.rows.select([name for name in self.rows.column_names if name not in out])
+
     def subset(self, indices: np.ndarray) -> SampleSet:
         """The samples at `indices` ([m] integers or an [n] mask), with their ids."""
         return replace(

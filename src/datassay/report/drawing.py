@@ -107,8 +107,9 @@ def _text(text: str) -> Drawing:
 
 
 def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
-    if samples.rows is not None and samples.rows.num_columns:
-        return _own_rows(samples.rows, positions)
+    rows = samples.used_rows
+    if rows is not None and rows.num_columns:
+        return _own_rows(rows, positions)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
     spread = x.std(axis=0)
     z = (x[positions] - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)  # [m, d]

@@ -149,10 +149,8 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
 def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
     sets = [train] if val is None else [train, val]
     tables = [samples.rows for samples in sets if samples.rows is not None]
-    if len(tables) == len(sets):
-        dropped = {c.name for c in train.columns if c.read_as == "left out"}
-        names = [n for n in tables[0].column_names if n not in dropped]
-        names = [n for n in names if all(n in table.column_names for table in tables)]
+    if len(tables) == len(sets) and (used := train.used_rows) is not None:
+        names = [n for n in used.column_names if all(n in t.column_names for t in tables)]
         if names:
             return row_codes(*(table.select(names) for table in tables))
     x = np.concatenate([samples.x.reshape(len(samples), -1) for samples in sets])
@@ -249,7 +247,9 @@ def _near(pairs: tuple[NearPair, ...]) -> list[DataIssue]:
 
 
 def _apart(one: int) -> str:
-    return f"{one:,} differ in one column only." if one else "they lie close in all values."
+    if not one:
+        return "they lie close in all values."
+    return f"{one:,} {'differs' if one == 1 else 'differ'} in one column only."
 
 
 def _robust_score(loneliness: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -14,7 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.report.html import SUSPECTS
 from datassay.report.page import Row, Section, Table
 from datassay.report.wording import label_text, number, percent, value_text
-from datassay.score.checks.row_codes import telling_columns
+from datassay.score.checks.telling_columns import telling_columns
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
@@ -53,11 +53,8 @@ def section(findings: Findings) -> tuple[Section, ...]:
 
 def columns_first(samples: SampleSet) -> list[str]:
     """The user's columns, those that tell most of the target first, without those left out."""
-    if samples.rows is None:
-        return []
-    dropped = {c.name for c in samples.columns if c.read_as == "left out"}
-    names = [name for name in samples.rows.column_names if name not in dropped]
-    return telling_columns(samples.rows.select(names), samples.y)
+    rows = samples.used_rows
+    return [] if rows is None else telling_columns(rows, samples.y)
 
 
 def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:
