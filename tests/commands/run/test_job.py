@@ -12,7 +12,7 @@ from datassay.act.remove.removal_curve import train_all
 from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
-from datassay.commands.run.job import run, starting_networks
+from datassay.commands.run.job import run, starting_network
 from datassay.commands.run.keep import keep_set
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import KeepSettings, RunSettings
@@ -111,7 +111,7 @@ def test_classes_and_sources_are_left_out_as_one(noisy, findings):
     whole, sums = findings[0].whole_groups["class"], findings[0].groups["class"]
     assert whole.names.tolist() == sums.names.tolist()
     assert (whole.information > sums.total).all()
-    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    lin = da.collect(starting_network(train, SETTINGS), train, val, outputs="averaged")
     names = np.array(train.class_names)[train.y]
     expected = group_information(lin, names).information
     np.testing.assert_allclose(whole.information, expected, rtol=1e-9)
@@ -125,7 +125,7 @@ def test_classes_and_sources_are_left_out_as_one(noisy, findings):
 def test_each_sample_is_asked_about_with_its_likest(noisy, findings):
     train, val = noisy
     pairs = findings[0].pairs
-    lin = da.collect(starting_networks(train, SETTINGS)[0], train, val, outputs="averaged")
+    lin = da.collect(starting_network(train, SETTINGS), train, val, outputs="averaged")
     assert np.array_equal(pairs.pairs, nearest_pairs(lin))
     known = findings[0].information.information
     np.testing.assert_allclose(pairs.single, known[pairs.pairs], rtol=1e-6)
@@ -148,7 +148,7 @@ def test_trained_networks_can_be_explained_instead(noisy, findings):
     np.testing.assert_allclose(found.query_outputs.sum(1), 1)
     assert np.array_equal(found.prediction_change, findings[0].prediction_change)
     # By hand: the same networks again, the effects of each, and their mean.
-    models = starting_networks(train, SETTINGS)
+    models = [starting_network(train, SETTINGS, place) for place in range(2)]
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
         da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
@@ -169,7 +169,7 @@ def test_a_check_retrains_the_real_network(noisy):
     check = found.check
     assert len(set(check.removed.tolist())) == 6
     assert np.array_equal(check.linearised, found.prediction_change[check.removed])
-    (model,) = starting_networks(train, settings)
+    model = starting_network(train, settings)
     lin = da.collect(model, train, val, outputs="averaged")
     step = da.leave_one_out(lin, steps=50).run.step
     real = retrain(
@@ -186,7 +186,7 @@ def test_information_beside_subsets_is_the_librarys_own_and_has_columns(noisy):
     train, val = noisy
     settings = replace(SETTINGS, curve_seeds=0, subsets=8, seed=3, sigma=2.0, steps=50)
     found = run(train, val, settings)
-    (model,) = starting_networks(train, settings)
+    model = starting_network(train, settings)
     lin = da.collect(model, train, val, outputs="averaged", seed=3)
     known = average_information(lin, draws=8, seed=3, sigma=2.0, steps=50)
     np.testing.assert_allclose(found.average.information, known.information, rtol=1e-9)
@@ -262,7 +262,6 @@ def test_without_retraining_there_is_no_curve(noisy):
     found = run(*noisy, replace(SETTINGS, curve_seeds=0))
     assert (found.removal_curve, found.baselines, found.contests) == (None, None, ())
     assert "Retraining" not in found.facts
-    assert len(starting_networks(noisy[0], replace(SETTINGS, curve_seeds=0))) == 1
 
 
 @pytest.mark.parametrize(("n", "largest", "n_contests"), [(2, 0.0, 0), (4, 0.5, 1), (8, 0.75, 1)])
@@ -300,7 +299,7 @@ def test_all_samples_are_scored_where_none_is_held_out(noisy):
     own = attribution_table(found).to_pylist()
     assert len({row["query"] for row in own}) == 200
     assert all(row["id"] != row["query_id"] for row in own)
-    lin = da.collect(starting_networks(train, SETTINGS)[0], train, outputs="averaged")
+    lin = da.collect(starting_network(train, SETTINGS), train, outputs="averaged")
     loo = da.leave_one_out(lin)
     assert loo.on_training_inputs
     np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-9)

@@ -7,12 +7,16 @@ import pytest
 import torch
 
 import datassay as da
+from datassay.act.remove import removal_curve
 from datassay.collect.form import ProductSettings, step_bytes
+from datassay.commands.run import job
+from datassay.commands.run.job import run
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.plan import plan
 from datassay.errors import ModelError, SettingError
 from datassay.machine import matrix_rate
+from datassay.train.training import train_networks
 
 DIGITS = da.load("digits")
 SETTINGS = RunSettings()
@@ -204,16 +208,46 @@ def test_steps_hold_what_is_counted_by_hand():
 
 
 def test_a_budget_trains_fewer_networks_and_says_so():
-    train, _ = da.load("digits")
+    train, val = da.load("digits")
     work = forward_work(da.build_model("mlp", train), train)
     counts = {}
     for budget in (0, 10, 40, float("inf")):
         settings = RunSettings(budget=budget)
-        seeds = affordable_networks(work, train, settings)
+        seeds = affordable_networks(work, train, val, settings)
         counts[budget] = seeds
-        told = budget_fact(work, train, settings, seeds).get("Retraining budget", "")
+        told = budget_fact(work, train, val, settings, seeds).get("Retraining budget", "")
         assert ("--budget" in told) == (seeds < settings.curve_seeds)
     assert counts[0] == 0 and counts[float("inf")] == 5
     assert sorted(counts.values()) == list(counts.values())
     needed = RunSettings(budget=0, attribution_at="trained")
-    assert affordable_networks(work, train, needed) == 1
+    assert affordable_networks(work, train, val, needed) == 1
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_every_network_that_is_trained_is_counted(held_out, monkeypatch):
+    train, val = da.load("digits")
+    train = da.add_label_noise(train.subset(np.arange(200)), 0.15)
+    val = val if held_out else None
+    settings, made = replace(SETTINGS, model="logistic", curve_seeds=2), []
+
+    def counted(models, *rest, **more):
+        made.extend(models)
+        return train_networks(models, *rest, **more)
+
+    monkeypatch.setattr(removal_curve, "train_networks", counted)
+    assert run(train, val, settings).issues.is_issue.any()
+    (step,) = (s for s in plan(train, val, settings).steps if s.name == "retrain")
+    assert step.detail.startswith(f"{len(made)} networks, ")
+
+
+def test_networks_that_the_budget_leaves_out_are_not_built(monkeypatch):
+    train, val = da.load("iris")
+    seeds, settings = [], replace(SETTINGS, model="logistic", budget=0)
+
+    def built(*given, seed, **more):
+        seeds.append(seed)
+        return da.build_model(*given, seed=seed, **more)
+
+    monkeypatch.setattr(job, "build_model", built)
+    assert run(train, val, settings).removal_curve is None
+    assert seeds == [0]

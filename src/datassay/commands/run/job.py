@@ -90,19 +90,19 @@ def run(
     started = time.perf_counter()
     check_settings(settings, len(train))
     settings = with_network(settings, train)
-    models = starting_networks(train, settings)
-    chosen = chosen_projection(models[0], train, val, settings, progress)
+    model = starting_network(train, settings)
+    chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
-    lin = collected(models[0], train, val, settings, progress)
+    lin = collected(model, train, val, settings, progress)
     sizes = len(train), len(train if val is None else val)
     attributed = attribution_of(settings, lin.form, *sizes, train.is_classification)
     asked = replace(settings, attribution=attributed)
     removed, information, issues, influence = _scored(lin, train, asked, progress)
     loo = removed.leave_one_out
     replaced = None if adversarial is None else adversarial.replaced
-    retrained = _retrained(models, train, val, information, issues, replaced, settings, progress)
-    checked = check_of(models[0], train, val, loo, settings, progress)
-    facts = _facts(train, val, settings, lin, loo, models[0]) | _spoiled_facts(train, adversarial)
+    retrained = _retrained(model, train, val, information, issues, replaced, settings, progress)
+    checked = check_of(model, train, val, loo, settings, progress)
+    facts = _facts(train, val, settings, lin, loo, model) | _spoiled_facts(train, adversarial)
     facts |= chosen.facts | score_facts(issues, influence) | _left_out(settings, attributed)
     facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return Findings(
@@ -114,7 +114,7 @@ def run(
         issues=issues,
         learning_curve=learning_curve(lin, loo.run),
         attribution_at=settings.attribution_at,
-        **_explained(removed, retrained.networks, models[0], train, val, asked, progress),
+        **_explained(removed, retrained.networks, model, train, val, asked, progress),
         influence=influence,
         data_issues=data_issues(train, val),
         **by_group(lin, train, information, settings, progress),
@@ -159,7 +159,7 @@ def _explained(
 
 
 def _retrained(
-    models: list,
+    model: nn.Module,
     train: SampleSet,
     val: SampleSet | None,
     information: SampleInformation,
@@ -170,14 +170,15 @@ def _retrained(
 ) -> RetrainedNetworks:
     if not settings.curve_seeds:
         return RetrainedNetworks()
-    work = forward_work(models[0], train)
-    seeds = affordable_networks(work, train, settings)
-    left_out = budget_fact(work, train, settings, seeds)
+    work = forward_work(model, train)
+    seeds = affordable_networks(work, train, val, settings)
+    left_out = budget_fact(work, train, val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
     store, seed = result_store(settings.store), settings.seed
+    models = [model, *(starting_network(train, settings, place) for place in range(1, seeds))]
     found = retrain_and_compare(
-        models[:seeds], train, val, information, issues, replaced, seed, progress, store,
+        models, train, val, information, issues, replaced, seed, progress, store,
         settings.own,
     )  # fmt: skip
     return replace(found, facts=found.facts | left_out)
@@ -192,7 +193,7 @@ def with_adversarial(
 ) -> AdversarialSamples:
     """Train one network of the run's kind, then fool it on a fraction of the samples."""
     check_adversarial(train, fraction, epsilon)
-    (model,) = starting_networks(train, replace(settings, curve_seeds=1))
+    model = starting_network(train, settings)
     networks = train_all([model], train, seed=settings.seed, progress=progress)
     model = taken_network(model, networks)
     return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
@@ -222,16 +223,18 @@ def result_store(location: str | None) -> ResultStore | None:
     return ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
 
 
-def starting_networks(train: SampleSet, settings: RunSettings) -> list:
-    """One network a seed, at least one; the first is linearised.
+def starting_network(train: SampleSet, settings: RunSettings, place: int = 0) -> nn.Module:
+    """One of the networks of a run, which differ in their seed; the first is linearised.
+
+    Args:
+        train: the training samples.
+        settings: of the run.
+        place: of the network among those of a point.
 
     Returns:
-        With weights given they differ only in their batch order.
+        The network. With weights given they differ only in their batch order.
     """
-    return [
-        build_model(settings.model, train, weights=settings.weights, seed=settings.seed + s)
-        for s in range(max(1, settings.curve_seeds))
-    ]
+    return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + place)
 
 
 def _facts(

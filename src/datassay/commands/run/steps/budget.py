@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import NOMINAL_RATE
@@ -70,20 +71,26 @@ class Retraining:
     seconds: float
 
 
-def retraining(work: ForwardWork, train: SampleSet, seeds: int, rate: float) -> Retraining:
+def retraining(
+    work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int, rate: float
+) -> Retraining:
     """The cost of `seeds` networks a point, at `rate` float32 operations a second."""
-    recipe = task_recipe(train)
+    recipe, n_rest = task_recipe(train), judging(train, val, 1).rest.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
-    # All samples, then every fraction; without known truth one more round judges the suspects.
-    rounds = len(usable_fractions(len(train))) + (train.true_y is None)
-    networks = seeds + RANKINGS * seeds * (rounds - 1)
+    # Every fraction; without known truth one more round judges the suspects.
+    points = len(usable_fractions(n_rest)) - 1 + (train.true_y is None)
+    # On all samples; without a validation part also on all but the fifth that each is judged on.
+    whole = 1 + (val is None)
+    networks = seeds * (whole + RANKINGS * points)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
     one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
-    seconds = passes * one + rounds * recipe.steps * UPDATE_SECONDS
+    seconds = passes * one + (whole + points) * recipe.steps * UPDATE_SECONDS
     return Retraining(networks, passes * (work.products + work.convolutions), seconds)
 
 
-def affordable_networks(work: ForwardWork, train: SampleSet, settings: RunSettings) -> int:
+def affordable_networks(
+    work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings
+) -> int:
     """Networks a point that the budget pays for, at a fixed rate: the same on every machine.
 
     Returns:
@@ -94,18 +101,22 @@ def affordable_networks(work: ForwardWork, train: SampleSet, settings: RunSettin
         return settings.curve_seeds
     seeds, least = settings.curve_seeds, int(settings.attribution_at == "trained")
     rate = 2 * NOMINAL_RATE
-    while seeds > least and retraining(work, train, seeds, rate).seconds > settings.budget:
+    while seeds > least and retraining(work, train, val, seeds, rate).seconds > settings.budget:
         seeds -= 1
     return seeds
 
 
 def budget_fact(
-    work: ForwardWork, train: SampleSet, settings: RunSettings, seeds: int
+    work: ForwardWork,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: RunSettings,
+    seeds: int,
 ) -> dict[str, str]:
     """What the budget left out and how to get it; empty where it left out nothing."""
     if seeds == settings.curve_seeds:
         return {}
-    seconds = retraining(work, train, settings.curve_seeds, 2 * NOMINAL_RATE).seconds
+    seconds = retraining(work, train, val, settings.curve_seeds, 2 * NOMINAL_RATE).seconds
     made = f"{seeds} of {settings.curve_seeds} networks a point" if seeds else "left out"
     return {
         BUDGET: f"{made}: all would take about {seconds:,.0f} s on two cores, more "

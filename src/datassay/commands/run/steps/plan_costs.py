@@ -23,6 +23,7 @@ from datassay.commands.run.steps.budget import (
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.commands.run.steps.scores import trained_features
 from datassay.data.samples import SampleSet
+from datassay.report.wording import count
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.compare.projection_quality import DRAWS, MOST_ROWS, N_FEATURES, N_SAMPLES
 from datassay.score.information.average import FRACTIONS
@@ -98,6 +99,7 @@ def plan_steps(
     n, m, work = len(train), 0 if val is None else len(val), forward_work(model, train)
     trained = settings.attribution_at == "trained"
     at_start = replace(settings, attribution="none") if trained else settings
+    seeds = affordable_networks(work, train, val, settings)
     return [
         *_comparison_step(form, model, train, val, work, rates, settings),
         _collect_step(form, work, n + m, rates),
@@ -106,8 +108,8 @@ def plan_steps(
         *_score_steps(form, n, m, rates, at_start, train.n_classes),
         *_several_step(form, train, m, rates["float64"]),
         *_subset_step(form, n, m, rates, settings),
-        *_training_step(form, work, train, settings, rates["float32"]),
-        *_trained_effects_step(form, n, m or n, settings, rates["float64"]),
+        *_training_step(form, work, train, val, seeds, rates["float32"]),
+        *_trained_effects_step(form, n, m or n, seeds, settings, rates["float64"]),
         *_check_step(form, work, n, settings, rates["float32"]),
         _page_step(n),
     ]
@@ -295,12 +297,16 @@ def _subset_step(
 
 
 def _training_step(
-    form: Form, work: ForwardWork, train: SampleSet, settings: RunSettings, rate: float
+    form: Form,
+    work: ForwardWork,
+    train: SampleSet,
+    val: SampleSet | None,
+    seeds: int,
+    rate: float,
 ) -> list[PlanStep]:
-    seeds = affordable_networks(work, train, settings)
     if not seeds:
         return []
-    cost = retraining(work, train, seeds, rate)
+    cost = retraining(work, train, val, seeds, rate)
     recipe = task_recipe(train)
     batch = min(recipe.batch_size or len(train), len(train))
     detail = f"{cost.networks} networks, {recipe.steps} updates of {batch} samples each"
@@ -319,17 +325,17 @@ def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[Pla
 
 
 def _trained_effects_step(
-    form: Form, n: int, m: int, settings: RunSettings, rate: float
+    form: Form, n: int, m: int, seeds: int, settings: RunSettings, rate: float
 ) -> list[PlanStep]:
     if settings.attribution_at != "trained" or settings.attribution == "none":
         return []
-    k, networks = form.n_outputs, settings.curve_seeds
+    k = form.n_outputs
     features = trained_features(settings.projection, n * k, form.n_parameters)
     p = features or min(n * k, form.n_parameters)
     # H, two triangular solves, its factor, and the effects.
-    flops = networks * (4.0 * (n + m) * k * p**2 + p**3 / 3 + 2.0 * n * m * k * p)
-    values = 4.0 * (n + m) * k * p + networks * (n * p + m * k * p + p**2)
-    detail = f"{networks} networks, {p} features an output"
+    flops = seeds * (4.0 * (n + m) * k * p**2 + p**3 / 3 + 2.0 * n * m * k * p)
+    values = 4.0 * (n + m) * k * p + seeds * (n * p + m * k * p + p**2)
+    detail = f"{count(seeds, 'network')}, {p} features an output"
     return [PlanStep("trained effects", detail, 8.0 * values, flops, flops / rate)]
 
 
