@@ -37,6 +37,12 @@ def test_many_columns_stay_one_short_line():
     assert table.rows[0].name == "c0"  # those with a note first
 
 
+def test_what_became_of_a_column_stands_beside_why():
+    column = Column("zip", "category", 3, treatment="three 0/1 columns", note="digits are a code")
+    (section,) = columns_section((column,))
+    assert section.blocks[0].rows[0].cells[-1] == "three 0/1 columns; digits are a code"
+
+
 def test_page_terminal_and_summary_carry_them():
     shown = page(COLUMNS)
     assert "How the columns were read" in render(shown)

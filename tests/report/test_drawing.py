@@ -14,3 +14,11 @@ def test_cards_leave_out_the_columns_that_were_left_out():
     samples = SampleSet(x, x[:, 0], np.arange(5), rows=rows, columns=columns)
     (card,) = draw(samples, np.array([4]))
     assert card.values == (("size", "90"),)
+
+
+def test_a_missing_value_is_said_to_be_missing():
+    rows = pa.table({"a": pa.array([1.0, None, 2.0, 3.0])})
+    y = np.arange(4.0)
+    samples = SampleSet(y[:, None], y, np.arange(4), rows=rows)
+    (card,) = draw(samples, np.array([1]))
+    assert card.values == (("a", "missing"),)

@@ -48,12 +48,12 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
         return ()
     shown = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
     rows = tuple(
-        Row(c.name, (_read_as(c), c.treatment, f"{c.missing:,}" if c.missing else "", c.note))
+        Row(c.name, (_read_as(c), f"{c.missing:,}" if c.missing else "", _became(c)))
         for c in shown[:MOST_ROWS]
     )
     note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
-    head = ("column", "kind", "treatment", "missing", "why, or what is odd")
-    table = Table("How each column was read", head, rows, note=note)
+    head = ("column", "kind", "missing", "what became of it, and why")
+    table = Table("How each column was read", head, rows, note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)
 
 
@@ -68,6 +68,10 @@ def _read_as(column: Column) -> str:
         return f"target, {_classes(column)}"
     values = f" with {count(column.n_values, 'value')}" if column.n_values else ""
     return column.read_as + values
+
+
+def _became(column: Column) -> str:
+    return "; ".join(part for part in (column.treatment, column.note) if part)
 
 
 def _classes(column: Column) -> str:

@@ -135,7 +135,9 @@ def _own_rows(rows: pa.Table, positions: np.ndarray) -> tuple[Drawing, ...]:
     drawn = []
     for i, columns in zip(positions, top, strict=True):
         values = [(coded.names[c], rows[int(c)][int(i)].as_py()) for c in columns]
-        drawn.append(Drawing(values=tuple((name, value_text(value)) for name, value in values)))
+        drawn.append(
+            Drawing(values=tuple((name, value_text(value) or "missing") for name, value in values))
+        )
     return tuple(drawn)
 
 

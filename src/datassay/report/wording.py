@@ -18,6 +18,11 @@ def number(value: float) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
+def p_value(value: float) -> str:
+    """A p value with its sign, no smaller than anybody cares: "p = 0.0120", "p < 0.001"."""
+    return f"p = {number(value)}" if value >= 1e-3 else "p < 0.001"
+
+
 def count(amount: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: "1 sample", "1,437 samples"; `plural` where an s is not enough."""
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
@@ -26,6 +31,8 @@ def count(amount: int, noun: str, plural: str | None = None) -> str:
 def percent(share: float) -> str:
     """A share as a percentage: "10 %", with one decimal where it is not whole: "0.4 %"."""
     hundredths = 100 * share
+    if 0 < hundredths < 0.05:
+        return "under 0.1 %"
     whole = abs(hundredths - round(hundredths)) < 1e-9
     return f"{hundredths:.0f} %" if whole else f"{hundredths:.1f} %"
 

@@ -8,10 +8,11 @@ from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import label_advice
 from datassay.commands.run.redundancy import Redundancy, redundancy
 from datassay.report.advice import Advice
-from datassay.report.wording import count, number, percent, score_change
+from datassay.report.wording import count, number, p_value, percent, score_change
 
 MAX_P = 0.01
 MIN_RATIO = 1.5
+NAMED = 5  # classes in a sentence, beside the first
 
 
 def advice(findings: Findings) -> tuple[Advice, ...]:
@@ -89,7 +90,7 @@ def class_advice(findings: Findings) -> tuple[Advice, ...]:
     """Classes whose samples carry unusually much information.
 
     Returns:
-        One piece a class, or one that says there is none; empty for regression.
+        One piece that names them, or that says there is none; empty for regression.
 
     Source: one-sided Mann–Whitney U test, class against the rest, Bonferroni over classes.
     """
@@ -101,21 +102,31 @@ def class_advice(findings: Findings) -> tuple[Advice, ...]:
         p, ratio = _excess(findings.information.information, samples.y == index)
         p = min(1.0, p * samples.n_classes)
         if p < MAX_P and ratio >= MIN_RATIO:
-            sentence = (
-                f"The median sample of class {name} carries {_times(ratio)} (one-sided "
-                f"Mann–Whitney test, p = {number(p)} after Bonferroni correction). A rare or "
-                "varied class, or wrong labels in it, look like this: see its most informative "
-                "samples, and collect more if it is rare."
-            )
-            headline = f"Class {name} carries unusually much information"
-            unusual.append((ratio, Advice("classes", "look", headline, sentence)))
+            unusual.append((ratio, p, name))
     if unusual:
-        return tuple(a for _, a in sorted(unusual, key=lambda pair: -pair[0]))
+        return (_unusual_classes(sorted(unusual, key=lambda one: -one[0])),)
     sentence = (
         f"No class has both a median at least {MIN_RATIO} times that of the rest and "
         f"p < {MAX_P} (one-sided Mann–Whitney test, Bonferroni correction)."
     )
     return (Advice("classes", "fine", "No class stands out in information", sentence),)
+
+
+def _unusual_classes(unusual: list[tuple[float, float, str]]) -> Advice:
+    """One or several classes: (ratio of medians, p value, name), the most informative first."""
+    (ratio, _, name), *others = unusual
+    more = [f"{number(r)} of {other}" for r, _, other in others if np.isfinite(r)]
+    more = [*more[:NAMED], *["…"] * (len(more) > NAMED)]
+    also = f" (times: {', '.join(more)})" if more else ""
+    p = p_value(max(p for _, p, _ in unusual))
+    sentence = (
+        f"The median sample of class {name} carries {_times(ratio)}{also}, {p} (one-sided "
+        f"Mann–Whitney test, Bonferroni correction{', the largest' * bool(others)}). A rare or "
+        "varied class, or wrong labels in it, look like this: see its most informative samples, "
+        "and collect more if it is rare."
+    )
+    which = f"{len(unusual)} classes carry" if others else f"Class {name} carries"
+    return Advice("classes", "look", f"{which} unusually much information", sentence)
 
 
 def _times(ratio: float) -> str:

@@ -24,6 +24,7 @@ FILES = {
     "attribution.parquet": "effects on each validation sample",
     "summary.json": "the figures above",
 }
+NO_EFFECTS = {"attribution.parquet": "no rows: effects on single predictions were left out"}
 MOST_PAIRS = 100
 CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "weights")
 

@@ -19,7 +19,7 @@ from datassay.commands.run.figures.training import (
     removal_figure,
     spectrum_figure,
 )
-from datassay.commands.run.files import FILES
+from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import RANDOM, Findings
 from datassay.commands.run.labels import OVERLOOKED, confusions, expected_sentence, noise_sentence
 from datassay.commands.run.method import notes
@@ -65,7 +65,7 @@ def page(findings: Findings) -> Page:
             *_projection(findings),
         ),
         method=notes(findings),
-        files=FILES,
+        files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
         columns=findings.samples.columns,
         internals=INTERNALS,
         answer=(

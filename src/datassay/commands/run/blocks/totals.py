@@ -11,7 +11,7 @@ from datassay.commands.run.figures.samples import (
 )
 from datassay.commands.run.findings import Findings
 from datassay.report.page import Block, Figure, Row, Section, Table, Text
-from datassay.report.wording import number, percent
+from datassay.report.wording import number, p_value, percent
 from datassay.score.compare.aggregate import Aggregate
 from datassay.score.information.groups import GroupInformation
 
@@ -89,7 +89,7 @@ def _row(
 def group_verdict(by: str, totals: Aggregate) -> str:
     """Whether the groups differ, which leads, and how sure that is."""
     test = "Mann–Whitney" if len(totals.names) == 2 else "Kruskal–Wallis"
-    p = f"{test} test by ranks, p = {number(totals.p_value)}"
+    p = f"{test} test by ranks, {p_value(totals.p_value)}"
     if totals.p_value >= MAX_P:
         return f"The samples of one {by} inform no more than those of another ({p})."
     best = int(totals.superiority.argmax())
