@@ -1,5 +1,6 @@
 """Token ids to logits, a Trainer with weights, and the example, on a tiny BERT made on the spot."""
 
+import copy
 import importlib.util
 import os
 import warnings
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import datassay as da
 from datassay.act.weigh.reweight import reweight
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -183,6 +185,24 @@ def test_token_logits_without_transformers():
     found = reweight(TokenLogits(Encoder()), some, some, n_neighbors=5, solver="exact")
     assert found.layer == "model.classifier" and found.n_features == 4
     assert found.after > found.before
+
+
+def test_encoders_are_collected_with_their_mask(transformers, bert, samples):
+    train, model = samples(8, 0), bert().eval()
+    assert (train.x[:, 1] == 0).any()
+    lin = da.collect(TokenLogits(model), train, projection=None, outputs="joint")
+    exact = copy.deepcopy(model).double()
+    rows = []
+    for ids, mask, types in torch.tensor(train.x)[:, :, None]:
+        logits = exact(input_ids=ids, attention_mask=mask, token_type_ids=types).logits[0]
+        for one in logits:
+            grads = torch.autograd.grad(one, list(exact.parameters()), retain_graph=True)
+            rows.append(torch.cat([g.flatten() for g in grads]))
+    j = torch.stack(rows)
+    torch.testing.assert_close(lin.kernel, j @ j.T, rtol=1e-10, atol=1e-10)
+    # The masks of transformers are its own again.
+    masks = transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
+    assert masks["sdpa"] is transformers.masking_utils.sdpa_mask
 
 
 def test_last_layer_of_an_encoder_is_retrained_and_put_back(bert, samples):

@@ -19,6 +19,7 @@ from datassay.collect.engine.choose import engine_named
 from datassay.collect.form import Form, within_memory
 from datassay.collect.jacobian.blocks import Block, allocate, named_tensors, take
 from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.landmarks import landmark_positions
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers
@@ -29,7 +30,6 @@ from datassay.collect.jacobian_pass import (
     OUTPUTS,
     PROJECTED,
     JacobianPass,
-    network_inputs,
     seen_from_landmarks,
 )
 from datassay.collect.linearization import Linearization

@@ -13,6 +13,7 @@ from torch.backends import cudnn
 
 from datassay.collect.form import Form
 from datassay.collect.jacobian.blocks import Block, DenseFactors, allocate, named_tensors, values
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.landmarks import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import Layers, factored_jacobian, jacobian
 from datassay.collect.jacobian.projection import Projector, project
@@ -84,7 +85,9 @@ class JacobianPass:
         """
         samples = self.sets[chunk.part]
         dtype = getattr(torch, self.form.precision)
-        x = network_inputs(samples.x[chunk.samples], self.frozen, dtype)
+        x = network_inputs(
+            samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.integers
+        )
         # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
             f0, blocks = self._blocks(x)
@@ -130,21 +133,6 @@ def seen_from_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) ->
         for name, tensor in into.items():
             tensor[chunk.samples] = arrays[name]
     return replace(work, landmarks=landmarks(held, device=form.products.device))
-
-
-def network_inputs(x: np.ndarray, model: nn.Module, dtype: torch.dtype) -> Tensor:
-    """Samples as a network takes them: a copy, for networks that work in place.
-
-    Args:
-        x: [n, *input_shape].
-        model: says which device.
-        dtype: precision.
-
-    Returns:
-        [n, *input_shape].
-    """
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    return torch.tensor(x, dtype=dtype, device=device)
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:

@@ -50,9 +50,9 @@ def token_array(encoding: Mapping[str, Any]) -> Int[np.ndarray, "n fields length
 class TokenLogits(nn.Module):
     """A model that takes token ids by name, as a module from `token_array`'s x to its logits.
 
-    For what needs outputs and features alone, such as `reweight`. `collect` differentiates sample
-    by sample, which encoders that look at the values of their mask do not allow: give it the last
-    layer on `Head.features`.
+    For all that takes a network: `collect`, `influence`, `retrain`, `reweight`. `collect` holds k
+    values a word of the vocabulary and sample for an embedding that trains; of a large encoder set
+    requires_grad off for it, or give `collect` the last layer on `Head.features`.
 
     Attributes:
         model: called with the fields by name; what it returns has `.logits`, [n, k].

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from datassay.errors import SettingError
@@ -37,12 +37,13 @@ class Batch:
 
 
 def batches(
-    x: Float[Tensor, "n ..."],
+    x: Num[Tensor, "n ..."],
     y: Tensor,
     subsets: Int[Tensor, "S kept"],
     steps: int,
     batch_size: int | None,
     seed: int,
+    dtype: torch.dtype,
 ) -> Iterator[Batch]:
     """The batches of S networks, network s drawing from subsets[s].
 
@@ -53,6 +54,7 @@ def batches(
         steps: updates.
         batch_size: samples an update, reshuffled every epoch; None is all of a subset.
         seed: of the order; network s uses the stream (seed, s).
+        dtype: of the weights.
 
     Yields:
         One batch an update; the losses are to be weighted by its weights and summed.
@@ -61,12 +63,12 @@ def batches(
     subsets hold most samples (then S n instead of S kept samples pass through the networks).
     """
     if batch_size is None:
-        whole = _full_batch(x, y, subsets)
+        whole = _full_batch(x, y, subsets, dtype)
         for _ in range(steps):
             yield whole
         return
     size = min(batch_size, subsets.shape[1])
-    weights = torch.full((len(subsets), size), 1 / size, dtype=x.dtype)
+    weights = torch.full((len(subsets), size), 1 / size, dtype=dtype)
     for chosen in _shuffled(subsets, steps, size, seed):
         yield Batch(_rows(x, chosen), _rows(y, chosen), weights, False, chosen)
 
@@ -135,13 +137,13 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
     return t.index_select(0, positions.flatten()).unflatten(0, positions.shape)
 
 
-def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"]) -> Batch:
+def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
     n_networks, kept = subsets.shape
     if kept < SHARED_FROM * len(x):
-        weights = torch.full((n_networks, kept), 1 / kept, dtype=x.dtype)
+        weights = torch.full((n_networks, kept), 1 / kept, dtype=dtype)
         return Batch(x[subsets], y[subsets], weights, False, subsets)
-    weights = torch.zeros(n_networks, len(x), dtype=x.dtype)
-    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / kept, dtype=x.dtype))
+    weights = torch.zeros(n_networks, len(x), dtype=dtype)
+    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / kept, dtype=dtype))
     return Batch(x, y, weights, True, torch.arange(len(x)).expand(n_networks, -1))
 
 

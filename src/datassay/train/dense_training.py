@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from datassay.models.networks import Affine
@@ -37,7 +37,7 @@ class DenseStack:
     activations: tuple[str, ...]
 
 
-def dense_stack(models: Sequence[nn.Module], x: Float[Tensor, "n ..."]) -> DenseStack | None:
+def dense_stack(models: Sequence[nn.Module], x: Num[Tensor, "n ..."]) -> DenseStack | None:
     """Recognise networks that are nothing but a stack of dense layers, ReLU and tanh.
 
     Args:

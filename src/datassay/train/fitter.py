@@ -131,10 +131,7 @@ class NetworkFitter:
             projection=self.projection,
             seed=self.seed,
         )
-        others = tuple(
-            networks.outputs(torch.as_tensor(s.x).to(getattr(torch, self.recipe.precision)))[0]
-            for s in self.others
-        )
+        others = tuple(networks.outputs(s.x)[0] for s in self.others)
         temperature = (
             best_temperature(geometry.outputs[aside], geometry.targets[aside]) if n_aside else 1.0
         )

@@ -9,10 +9,12 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.collect.jacobian.inputs import network_inputs, takes_integers
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -65,12 +67,13 @@ class Head:
         if chunk < 1:
             raise SettingError(f"chunk must be at least 1; got {chunk}.")
         frozen = copy.deepcopy(self.model).eval()
+        integers = takes_integers(frozen, samples.x[:1])
         seen: list[Tensor] = []
         frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: seen.append(i[0]))
         parts: list[Tensor] = []
         for start in range(0, len(samples), chunk):
             with torch.no_grad():
-                frozen(_inputs(samples, slice(start, start + chunk), frozen))
+                frozen(_inputs(samples.x[start : start + chunk], frozen, integers))
             parts.append(seen.pop().detach().cpu().clone())
             progress("collect features", min(start + chunk, len(samples)), len(samples))
         features = torch.cat(parts)
@@ -132,8 +135,8 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     """
     unwrapped(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
+    x = _inputs(train.x[:2], frozen)
     calls = _linear_calls(frozen)
-    x = _inputs(train, slice(0, 2), frozen)
     with (
         user_code(
             lambda error: (
@@ -218,14 +221,10 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.equal(a, b)
 
 
-def _inputs(samples: SampleSet, part: slice, model: nn.Module) -> Tensor:
+def _inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) -> Tensor:
     """On the model's device and in its precision; whole numbers to look up stay whole."""
     parameter = next(model.parameters(), torch.zeros(()))
-    x = torch.tensor(samples.x[part])  # a copy: some networks work in place
-    looked_up = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
-    if looked_up and not x.is_floating_point():
-        return x.to(parameter.device)
-    return x.to(parameter)
+    return network_inputs(x, model, parameter.dtype, integers=integers)
 
 
 def _check_finite(features: Tensor, samples: SampleSet) -> None:

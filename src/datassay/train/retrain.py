@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
 from datassay.collect.store.fingerprint import (
@@ -236,8 +237,7 @@ def _without(
 
 
 def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m k"]:
-    dtype = next(iter(networks.state.values())).dtype
-    return networks.outputs(torch.as_tensor(x).to(dtype)).double().numpy()
+    return networks.outputs(x).double().numpy()
 
 
 def _flat(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
@@ -259,12 +259,13 @@ def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
     frozen = frozen_copy(model, torch.float32)
     if any(isinstance(m, CONVOLUTIONS) for m in frozen.modules()):
         return 1
+    x = network_inputs(train.x[:1], frozen, torch.float32)
     sizes: list[int] = []
     for module in frozen.modules():
         if not list(module.children()):
             module.register_forward_hook(lambda _module, _input, out: sizes.append(out.numel()))
     with torch.no_grad():
-        one_output(frozen, torch.tensor(train.x[:1]).float())
+        one_output(frozen, x)
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output, vectorized
 from datassay.data.arguments import checks_arguments
@@ -63,8 +65,10 @@ class TrainedNetworks:
     template: nn.Module
     state: dict[str, Tensor]
 
-    def outputs(self, x: Float[Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """Outputs of every network on the same inputs."""
+    def outputs(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
+        """Outputs of every network on the same inputs, in the networks' precision."""
+        precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
+        x = network_inputs(x, self.template, precision)
         with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
@@ -120,7 +124,7 @@ def train_networks(
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
     start, fixed = _stacked(copies)
-    x = torch.as_tensor(train.x).to(dtype)
+    x = network_inputs(train.x, template, dtype)
     n_outputs = _n_outputs(template, x[:1])
     check_n_outputs(train, n_outputs)
     y = _train_targets(train, recipe, n_outputs, dtype)
@@ -129,7 +133,7 @@ def train_networks(
     if stack is not None:
         link, y = _residual(y, n_outputs, recipe)
         x = stack.before(x)
-    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed)
+    draw = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed, dtype)
     if sample_weight is not None:
         draw = weighted(draw, subsets, sample_weight)
     if stack is not None:

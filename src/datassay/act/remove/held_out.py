@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from datassay.collect.curvature.output_loss import output_score
@@ -61,7 +60,7 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
     Returns:
         [S]; accuracy in [0, 1], or R² averaged over targets.
     """
-    outputs = networks.outputs(torch.as_tensor(val.x).float())
+    outputs = networks.outputs(val.x)
     return np.array([output_score(one.double(), val) for one in outputs])
 
 

@@ -175,8 +175,7 @@ def network_gain(
             starts, train, everyone, recipe,
             seed=seed, sample_weight=torch.as_tensor(weight), progress=report,
         )  # fmt: skip
-    x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
-    outputs = torch.stack([network.outputs(x).double() for network in networks.values()], 1)
+    outputs = torch.stack([network.outputs(val.x).double() for network in networks.values()], 1)
     return _gain(names, outputs, val), networks
 
 

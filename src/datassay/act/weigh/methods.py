@@ -110,10 +110,9 @@ def rival_of(method: str, train: SampleSet) -> str | None:
 
 
 def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
-    weight = next(model.parameters())
     network = TrainedNetworks(model, {n: p.detach()[None] for n, p in model.state_dict().items()})
-    x = torch.as_tensor(train.x).to(weight)
-    outputs = torch.cat([network.outputs(part) for part in x.split(CHUNK)], 1)
+    parts = [train.x[start : start + CHUNK] for start in range(0, len(train), CHUNK)]
+    outputs = torch.cat([network.outputs(part) for part in parts], 1)
     return sample_losses(outputs.double(), train, Recipe())[0].numpy()
 
 

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
@@ -14,6 +14,7 @@ from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_features import DenseFeatures, OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import Layers, frozen_copy, inspect_layers, jacobian
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
 from datassay.collect.settings import Collection
@@ -111,7 +112,7 @@ def output_geometry(
     loss = task_loss(train, loss)
     frozen = frozen_copy(model, torch.float64)
     like = next(frozen.parameters())
-    x = torch.tensor(train.x, dtype=like.dtype, device=like.device)
+    x = network_inputs(train.x, frozen, like.dtype)
     layers = inspect_layers(frozen, x[:1])
     targets = network_targets(train, layers.n_outputs)
     shared = _shared_features(frozen, layers, x, progress)
@@ -133,12 +134,13 @@ def output_geometry(
 
 
 def _shared_features(
-    frozen: nn.Module, layers: Layers, x: Float[Tensor, "n ..."], progress: Progress
+    frozen: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], progress: Progress
 ) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
     """Inputs, outputs and weights of the one dense layer that trains, where it ends the model."""
     if layers.direct or len(layers.dense) != 1:
         return None
-    identity = torch.eye(layers.n_outputs, dtype=x.dtype, device=x.device)
+    like = next(frozen.parameters())
+    identity = torch.eye(layers.n_outputs, dtype=like.dtype, device=x.device)
     inputs, outputs = [], []
     for part in x.split(CHUNK_SAMPLES):
         f, blocks = jacobian(frozen, layers, part)
@@ -164,7 +166,7 @@ def _shared_features(
 def _dense_features(
     frozen: nn.Module,
     layers: Layers,
-    x: Float[Tensor, "n ..."],
+    x: Num[Tensor, "n ..."],
     projection: int | None,
     kind: ProjectionKind,
     seed: int,

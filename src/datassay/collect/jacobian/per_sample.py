@@ -13,12 +13,12 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vjp, vmap
 from torch.nn.functional import unfold
@@ -58,6 +58,7 @@ class Layers:
             the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
         last: the one of `dense` whose output is the network's, whose gradient is the identity;
             empty where there is none.
+        integers: whether the network takes whole numbers as integers.
     """
 
     dense: dict[str, tuple[int, int, bool]]
@@ -65,6 +66,7 @@ class Layers:
     n_outputs: int
     convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     last: str = ""
+    integers: bool = False
 
     @property
     def n_parameters(self) -> int:
@@ -91,12 +93,12 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         return copy.deepcopy(model).to(dtype).eval()
 
 
-def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
+def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
     """Find the dense layers whose Jacobian factors: weights used once, on one vector a sample.
 
     Args:
         model: the network, in evaluation mode.
-        x: one sample, in the model's precision.
+        x: one sample, from `network_inputs`.
 
     Returns:
         The layers, in the model's own order.
@@ -128,7 +130,7 @@ def inspect_layers(model: nn.Module, x: Float[Tensor, "1 ..."]) -> Layers:
             "Take torch.no_grad and detach out of its forward."
         )
     in_order = {n: calls[n] for n in factored if n in calls}
-    return _split_parameters(model, in_order, output)
+    return replace(_split_parameters(model, in_order, output), integers=not x.is_floating_point())
 
 
 def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
@@ -180,14 +182,14 @@ def _uses(output: Tensor) -> Counter[int]:
 
 
 def jacobian(
-    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
+    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Outputs and parameter Jacobian of each sample, at the model's present weights.
 
     Args:
         model: the network from `frozen_copy`.
         layers: from `inspect_layers`.
-        x: inputs in the model's precision.
+        x: inputs, from `network_inputs`.
 
     Returns:
         f₀, and per dense layer its factors, per other parameter its Jacobian [n, k, size].
@@ -207,14 +209,14 @@ def jacobian(
 
 
 def factored_jacobian(
-    model: nn.Module, layers: Layers, x: Float[Tensor, "n ..."]
+    model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."]
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
     """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from.
 
     Args:
         model: the network from `frozen_copy`.
         layers: from `inspect_layers`.
-        x: inputs in the model's precision.
+        x: inputs, from `network_inputs`.
 
     Returns:
         f₀, and per dense layer and weight of a convolution its factors, per other parameter its
@@ -232,7 +234,8 @@ def factored_jacobian(
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
     # With the batch axis of the one sample: nothing is left to add up over it.
-    taps = {n: x.new_zeros(1, *shape) for n, shape in shapes.items()}
+    like = next(iter(parameters.values()))
+    taps = {n: like.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
 
     def outputs_and_inputs(direct, taps, sample):
@@ -248,7 +251,7 @@ def factored_jacobian(
         through: Any = partial(outputs_and_inputs, sample=sample)
         _, back, aux = cast("tuple", vjp(through, direct, taps, has_aux=True))
         by_direct, by_tap = vmap(back)(parameters[parameter_name(layers.last, "weight")])
-        by_tap[layers.last] = torch.eye(layers.n_outputs).to(x)[:, None]
+        by_tap[layers.last] = torch.eye(layers.n_outputs).to(like)[:, None]
         return (by_direct, by_tap), aux
 
     with user_code(partial(_not_vectorised, running)), plain_attention():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar, cast
@@ -79,14 +80,33 @@ def plain_attention() -> Iterator[None]:
     """Attention as products of tensors, as long as this lasts.
 
     torch's fused kernels know neither many networks or samples at once nor forward derivatives.
+    Transformers' masks are made whole, also where nothing is masked: whether that is so would have
+    to be read from values, which one sample of many at once has not.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), _whole_masks():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def _whole_masks() -> Iterator[None]:
+    masking = sys.modules.get("transformers.masking_utils")  # loaded by a network that needs it
+    masks = getattr(masking, "ALL_MASK_ATTENTION_FUNCTIONS", {})
+    before = {name: masks[name] for name in ("sdpa", "eager") if name in masks}
+    masks.update({name: partial(_whole_mask, mask) for name, mask in before.items()})
+    try:
+        yield
+    finally:
+        masks.update(before)
+
+
+def _whole_mask(mask: Callable[..., object], *given: object, **settings: object) -> object:
+    skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return mask(*given, **(settings | skips))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from datassay.act.purify.loop import STEP
 from datassay.act.purify.loop import purify as remove
 from datassay.act.purify.result import Purification
 from datassay.collect.curvature.output_loss import predicted_class
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
 from datassay.commands.purify.findings import PurifyFindings, majority_source
 from datassay.commands.purify.settings import PurifySettings
@@ -99,7 +100,7 @@ def _predicted(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarr
     """Label or target by the model, and the probability that it gives the given label."""
     weight = next(model.parameters())
     with torch.no_grad():
-        x = torch.as_tensor(train.x).to(weight)
+        x = network_inputs(train.x, model, weight.dtype)
         outputs = torch.cat([model(part) for part in x.split(1024)]).double()
     if not train.is_classification:
         return outputs.numpy().reshape(train.y.shape), np.full(len(train), np.nan)

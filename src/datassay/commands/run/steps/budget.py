@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import NOMINAL_RATE
 from datassay.commands.run.settings import RunSettings
@@ -46,11 +47,12 @@ class ForwardWork:
 def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
     """Count the first sample's way through the network, which is left untouched."""
     frozen = frozen_copy(model, torch.float32)
+    x = network_inputs(samples.x[:1], frozen, torch.float32)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        frozen(torch.tensor(samples.x[:1]).float())
+        frozen(x.clone())
     counts = counter.get_flop_counts().get("Global", {})
     convolutions = sum(int(n) for op, n in counts.items() if "convolution" in str(op))
-    layers = inspect_layers(frozen, torch.tensor(samples.x[:1]).float())
+    layers = inspect_layers(frozen, x)
     n_in, n_out, _ = layers.dense.get(layers.last, (0, 0, False))
     products = int(counter.get_total_flops()) - convolutions
     return ForwardWork(convolutions, products, 2 * n_in * n_out)

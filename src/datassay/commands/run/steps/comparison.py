@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool
 
 from datassay.act.remove.held_out import judging
@@ -89,7 +88,7 @@ def retrain_and_compare(
         return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
     recipe = task_recipe(train)
     trained = train_all(models, train, recipe, seed, progress, store)
-    outputs = trained.outputs(torch.as_tensor(train.x).float())
+    outputs = trained.outputs(train.x)
     losses = sample_losses(outputs, train, recipe)
     rivals = baselines(
         outputs.numpy(), losses.double().numpy(), train.y, train.ids,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import nn
 
@@ -97,7 +96,7 @@ def trained_effects(
         mean outputs, or those of targets.
     """
     queries = train if val is None else val
-    each = networks.outputs(torch.as_tensor(queries.x).float()).double()
+    each = networks.outputs(queries.x).double()
     trained = [taken_network(model, networks, s) for s in range(len(each))]
     outputs = each.mean(0)
     n_parameters = sum(p.numel() for p in model.parameters())

@@ -1,0 +1,81 @@
+"""Samples as a network takes them: in its precision, or as whole numbers where it looks them up."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from jaxtyping import Num, Shaped
+from torch import Tensor, nn
+
+from datassay.errors import ModelError
+from datassay.models.user_code import user_code
+
+# What torch says where it was given floating-point numbers and looks up rows.
+LOOKED_UP = ("indices", "index", "long", "int64")
+
+
+def network_inputs(
+    x: Shaped[np.ndarray | Tensor, "n ..."],
+    model: nn.Module,
+    dtype: torch.dtype,
+    *,
+    integers: bool | None = None,
+) -> Num[Tensor, "n ..."]:
+    """Samples as a network takes them: a copy, for networks that work in place.
+
+    Args:
+        x: [n, *input_shape].
+        model: says which device.
+        dtype: precision.
+        integers: whether the network takes whole numbers, as `takes_integers` says; None: ask it.
+
+    Returns:
+        [n, *input_shape], int64 where the network takes integers, else in that precision.
+    """
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    if integers is None:
+        integers = takes_integers(model, x[:1])
+    # Straight from the values given: a detour by float32 would round large numbers.
+    return torch.as_tensor(x).to(device, torch.int64 if integers else dtype, copy=True)
+
+
+def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:
+    """Whether a network wants whole numbers as integers, such as the ids of tokens.
+
+    It does where it runs on int64 and fails on floating-point numbers: the first layers decide, and
+    the type in which the samples are kept does not matter.
+
+    Args:
+        model: the network; left untouched.
+        x: a sample or some.
+
+    Returns:
+        False also where it fails on both, unless it then asks for integers.
+
+    Cost: one pass of the samples through the network; two where it takes integers.
+    """
+    if model.training:  # which would move the statistics of batch norm
+        model = copy.deepcopy(model).eval()
+    given = torch.as_tensor(x)
+    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
+    error = _failure(model, given.to(like.device, like.dtype, copy=True))
+    if not error or not _is_whole(given):
+        return False
+    asks = any(word in error.lower() for word in LOOKED_UP)
+    return asks or not _failure(model, given.to(like.device, torch.int64, copy=True))
+
+
+def _is_whole(x: Tensor) -> bool:
+    return not x.is_floating_point() or bool((x == x.floor()).all())
+
+
+def _failure(model: nn.Module, x: Tensor) -> str:
+    """What the network says to these inputs; empty where it takes them."""
+    try:
+        with user_code(str), torch.no_grad():
+            model(x)
+    except ModelError as error:
+        return str(error)
+    return ""
