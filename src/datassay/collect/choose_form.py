@@ -15,7 +15,7 @@ from datassay.collect.form import (
     ProductPrecision,
     ProductSettings,
 )
-from datassay.collect.jacobian.kernel import Outputs
+from datassay.collect.jacobian.kernel import PART_BYTES, Outputs
 from datassay.collect.jacobian.per_sample import Layers, parameter_name
 from datassay.collect.jacobian.projection import ProjectionKind
 from datassay.collect.predicted import EIGEN_WORK, nominal_seconds
@@ -48,6 +48,7 @@ def choose_form(
     outputs: str = "auto",
     projection_kind: str = "coordinates",
     memory: float | None = None,
+    precision: str = "auto",
     products: str = "auto",
     device: str = "cpu",
 ) -> Form:
@@ -61,6 +62,7 @@ def choose_form(
             n is small; or "landmarks": averaged, as seen from some of the samples.
         projection_kind: of projection.
         memory: bytes to stay within; None takes what is available.
+        precision: of the Jacobians, "float64", "float32", or "auto", float64 where that is quick.
         products: "auto", "float64", "float32" or "bfloat16".
         device: where to compute; not checked here.
 
@@ -76,13 +78,16 @@ def choose_form(
         did, `passed_over` says what it would have been.
 
     Raises:
-        SettingError: projection or memory is not positive, or outputs, projection_kind or
-            products is unknown, or mixed outputs are to be exact.
+        SettingError: projection or memory is not positive, or outputs, projection_kind,
+            precision or products is unknown, or mixed outputs are to be exact.
     """
-    _check_settings(projection, outputs, projection_kind, memory, products)
+    _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free = available_memory() if memory is None else memory
     forms = [
-        (_form(layers, sizes, candidate, cast(ProjectionKind, projection_kind)), candidate)
+        (
+            _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
+            candidate,
+        )
         for candidate in _candidates(layers, sizes[2], projection, outputs)
     ]
     allowed = _allowed(forms, layers, sizes)
@@ -128,7 +133,7 @@ def _instead_of(forms: list[Form], n_queries: int) -> str:
     return f"{best.summary}, which takes about {seconds:,.0f} s on two cores; {given} gives it"
 
 
-def _check_settings(projection, outputs, projection_kind, memory, products) -> None:
+def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
     if projection is not None and projection != "auto":
         if not isinstance(projection, int) or isinstance(projection, bool):
             raise SettingError(
@@ -143,6 +148,7 @@ def _check_settings(projection, outputs, projection_kind, memory, products) -> N
     for name, value, allowed in (
         ("outputs", outputs, ("auto", "joint", "averaged", "mixed", "landmarks")),
         ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
+        ("precision", precision, ("auto", "float64", "float32")),
         ("products", products, ("auto", "float64", "float32", "bfloat16")),
     ):
         if value not in allowed:
@@ -204,10 +210,12 @@ def _candidates(layers: Layers, k: int, projection, outputs) -> list[_Candidate]
     return candidates
 
 
-def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) -> Form:
+def _form(
+    layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
+) -> Form:
     n, m, k = sizes
     if candidate.landmarks:
-        return _landmark_form(layers, sizes, candidate)
+        return _landmark_form(layers, sizes, candidate, precision)
     outputs: Outputs = "joint" if k == 1 else candidate.outputs
     projection, b = candidate.projection, k if outputs == "joint" else 1
     n_features = sum(t if projection is None else min(t, projection) for t in _tensors(layers))
@@ -217,7 +225,7 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     few = n <= LARGEST_EIGENPROBLEM and not candidate.small
     dual = (shared and (projection is None or few)) or n * b <= n_features
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
-    item = 8 if work <= FLOAT64_WORK else 4
+    item = _item(layers, sizes, precision)
     factored = dual and projection is None
     held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
     a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
@@ -225,7 +233,8 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
     jacobians, calls = item * (n + m) * held, item * chunk * a_sample
     result = _result_size(dual, n * b, m * b, n_features, item)
-    products = _kernel_working(n, b, item, held) if dual else 0.0
+    products = _kernel_working(n, b, item, _largest_dense(layers, k) if factored else 0)
+    products = products if dual else 0.0
     multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
     return Form(
         representation="kernel" if dual else "features",
@@ -247,12 +256,23 @@ def _form(layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind) ->
     )
 
 
-def _landmark_form(layers: Layers, sizes, candidate: _Candidate) -> Form:
+def _item(layers: Layers, sizes, precision: str) -> int:
+    """Bytes of a number of the Jacobians."""
+    n, m, k = sizes
+    if precision == "auto":
+        a_sample = layers.n_parameters  # multiplications; a convolution's at every position
+        for name, (_, height, width) in layers.convolutions.items():
+            a_sample += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
+        precision = "float64" if 2.0 * (n + m) * (1 + k) * a_sample <= FLOAT64_WORK else "float32"
+    return 8 if precision == "float64" else 4
+
+
+def _landmark_form(layers: Layers, sizes, candidate: _Candidate, precision: str) -> Form:
     n, m, k = sizes
     p, rows, held = min(n, candidate.landmarks), n + m, _factors(layers, k)
     own = 8.0 * p * held  # of the landmarks, in float64
     work = 2.0 * rows * (1 + k) * layers.n_parameters
-    item = 8 if work <= FLOAT64_WORK else 4
+    item = _item(layers, sizes, precision)
     chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * held))))
     result = float(item) * rows * p
     working = 2 * own + 8.0 * max(EIGEN_MATRICES * p**2, 3 * chunk * p) + item * chunk * 4.0 * held
@@ -339,10 +359,15 @@ def _products(layers: Layers, k: int, b: int, n_features: int | None) -> int:
     return dense + b * k * sum(layers.direct.values())
 
 
-def _kernel_working(n: int, b: int, item: int, held: int) -> float:
-    """Two panels, and one tensor in float64 where it is not so already."""
+def _largest_dense(layers: Layers, k: int) -> int:
+    """Values a sample of the dense layer whose factors are most."""
+    return max((n_in + k * n_out for n_in, n_out, _ in layers.dense.values()), default=0)
+
+
+def _kernel_working(n: int, b: int, item: int, dense: int) -> float:
+    """Two panels, and where Jacobians are no float64 what is so for a product."""
     panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
-    return panel * (1 + 1 / b**2) + (0 if item == 8 else 8 * n * held)
+    return panel * (1 + 1 / b**2) + (0 if item == 8 else 8 * n * dense + 2 * PART_BYTES)
 
 
 def _result_size(dual: bool, rows: int, val_rows: int, features: int, item: int) -> float:

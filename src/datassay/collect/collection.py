@@ -56,6 +56,7 @@ def collect(
     outputs: str = Collection.outputs,
     projection_kind: str = "coordinates",
     memory: float | None = Collection.memory,
+    precision: str = Collection.precision,
     products: str = Collection.products,
     device: str = Collection.device,
     allow_trained: bool = Collection.allow_trained,
@@ -80,6 +81,9 @@ def collect(
             samples see it (Nyström); "auto" takes joint where n k is small.
         projection_kind: of projection, "coordinates" or "sparse_sign".
         memory: bytes to stay within; None: what the machine has free.
+        precision: of the Jacobians, "float64", "float32", or "auto", float64 where they take about
+            a second. Kernels, decompositions and sums are float64 all the same; scores differ by
+            some 1e-5 of themselves, and ranks hardly.
         products: precision of the products over all rows of features that scoring does: "float64",
             "float32", "bfloat16" or "auto", float32 where float64 would take minutes.
         device: where Jacobians and these products are computed: "cpu", "cuda" or "cuda:1".
@@ -103,9 +107,9 @@ def collect(
         ModelError: outputs do not fit the targets, are not finite or depend on the other samples,
             a layer cannot be vectorised, the weights were trained on these labels and allow_trained
             is False, or the model's code is not that which the store was made with.
-        SettingError: an unknown or impossible projection, outputs, projection_kind, device or
-            engine, a store of another model, other samples or settings, each difference named, or
-            the memory does not hold the form.
+        SettingError: an unknown or impossible projection, outputs, projection_kind, precision,
+            device or engine, a store of another model, other samples or settings, each difference
+            named, or the memory does not hold the form.
 
     Cost: form.flops operations and form.peak_bytes memory, scoring included.
     Source: S1 §5 and METHODS §2. Exact unless projected; "averaged" deviates from eq. 11 by the
@@ -113,6 +117,7 @@ def collect(
     """
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
+    settings |= {"precision": precision}
     by = engine_named(engine) if isinstance(engine, str) else engine
     layers, targets, form = _plan(model, train, val, settings, store)
     notes = _form_warning(form) + _memory_warning(form, memory)
@@ -176,8 +181,8 @@ def plan_collection(
         train: as for `collect`.
         val: as for `collect`.
         store: as for `collect`; is not changed.
-        settings: projection, outputs, projection_kind, memory, products and device, as for
-            `collect`.
+        settings: projection, outputs, projection_kind, memory, precision, products and device,
+            as for `collect`.
 
     Returns:
         The form with its sizes, bytes and flops.
@@ -185,8 +190,8 @@ def plan_collection(
     Raises:
         DataError: as `collect` would raise.
         ModelError: the outputs do not fit the targets, or the model fails on a sample.
-        SettingError: an unknown or impossible projection, outputs, projection_kind, memory or
-            device.
+        SettingError: an unknown or impossible projection, outputs, projection_kind, memory,
+            precision or device.
     """
     return _plan(model, train, val, settings, store)[2]
 

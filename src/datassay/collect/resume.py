@@ -177,7 +177,7 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
 
     Args:
         location: path or fsspec URL.
-        settings: projection, outputs and projection_kind, as for `collect`.
+        settings: projection, outputs, projection_kind and precision, as for `collect`.
 
     Returns:
         The form; None where there is no store, or it holds what the settings rule out.
@@ -194,6 +194,8 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
     fixed = form.options
     kind = settings.get("projection_kind", form.kind)
     if any(v not in {"auto", fixed[name]} for name, v in given.items()) or kind != form.kind:
+        return None
+    if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
     return form if "auto" in given.values() else replace(form, passed_over="")
 

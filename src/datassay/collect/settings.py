@@ -13,6 +13,7 @@ class Collection:
         projection: "auto": exact where it fits; None: exact; int: features a parameter tensor.
         outputs: "joint", "averaged", "mixed" or "auto".
         memory: bytes to stay within; None: what is free.
+        precision: of the Jacobians: "auto", "float64" or "float32".
         products: precision of products over all rows: "auto", "float64", "float32" or "bfloat16".
         device: of Jacobians and those products, "cpu", "cuda" or "cuda:1".
         allow_trained: linearise even at weights that have seen these labels, with a warning.
@@ -22,6 +23,7 @@ class Collection:
     projection: int | str | None = "auto"
     outputs: str = "auto"
     memory: float | None = None
+    precision: str = "auto"
     products: str = "auto"
     device: str = "cpu"
     allow_trained: bool = False

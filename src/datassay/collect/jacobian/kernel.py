@@ -11,6 +11,8 @@ from torch import Tensor
 from datassay.collect.jacobian.blocks import Block, DenseFactors, take
 
 Outputs = Literal["joint", "averaged"]
+# Of some columns of the Jacobians in float64: more of them, and writing them takes longer.
+PART_BYTES = 2**25
 
 
 def kernel(
@@ -37,7 +39,8 @@ def kernel(
         The kernel, output unit squared over weight unit squared.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
-    "averaged"; two panels of max_bytes and one tensor's blocks in float64 beyond the result.
+    "averaged"; beyond the result two panels of max_bytes and, in float64, the factors of one dense
+    layer or a part of other Jacobians.
     Source: METHODS §2, last bullet. Exact.
     """
     n, k = _gradients(next(iter(left.values()))).shape[:2]
@@ -47,6 +50,10 @@ def kernel(
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
         other = right[name]
+        if not isinstance(block, DenseFactors):
+            assert not isinstance(other, DenseFactors)
+            _add_product(result, block, other, panel, max_bytes, device)
+            continue
         last = _common_product(block, other, width, device)
         if last is None:
             other = _double(other, device)
@@ -59,14 +66,31 @@ def kernel(
     return result.reshape(n * width, m * width)
 
 
+def _add_product(
+    into: Tensor, left: Tensor, right: Tensor, panel: int, max_bytes: int, device: str
+) -> None:
+    """Add products of full Jacobians to `into`, [n, width, m, width], some columns at a time."""
+    k, width = left.shape[1], into.shape[1]
+    flat = [t.reshape(len(t), width, -1) for t in (left, right)]
+    columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(left), len(right)))
+    step = max(1, int(columns))
+    for start in range(0, flat[0].shape[2], step):
+        one, other = (t[..., start : start + step].to(device).double() for t in flat)
+        other = other.flatten(0, 1).T
+        for first in range(0, len(left), panel):
+            rows = slice(first, first + panel)
+            product = (one[rows].flatten(0, 1) @ other).view(into[rows].shape)
+            into[rows].add_(product.to(into.device), alpha=width / k)
+
+
 def _add_panel(into: Tensor, left: Block, right: Block) -> None:
-    """Add one tensor's Jacobian products to `into`, [rows, width, m, width], in place."""
+    """Add one dense layer's Jacobian products to `into`, [rows, width, m, width], in place."""
     k, width = _gradients(left).shape[1], into.shape[1]
     gradient, other = (_gradients(b).reshape(len(_gradients(b)) * width, -1) for b in (left, right))
     product = (gradient @ other.T).view(into.shape)
-    if isinstance(left, DenseFactors) and isinstance(right, DenseFactors):
-        inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
-        product *= inputs[:, None, :, None]
+    assert isinstance(left, DenseFactors) and isinstance(right, DenseFactors)
+    inputs = (left.inputs @ right.inputs.T).add_(float(left.bias))
+    product *= inputs[:, None, :, None]
     into.add_(product.to(into.device), alpha=width / k)
 
 

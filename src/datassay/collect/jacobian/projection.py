@@ -20,6 +20,8 @@ from datassay.collect.jacobian.per_sample import Layers
 ProjectionKind = Literal["coordinates", "sparse_sign"]
 # Signs draw from seeds of their own, so that they say nothing about which coordinates are kept.
 MIXING_SEED = 2**40
+# Of a convolution's weight all entries are formed where times this a row's are as many.
+WHOLE_FROM = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ def project(
 
     Cost: sampled coordinates of a dense layer are products of gathered entries of Δ and A: n k p
     multiplications and no full gradient; those of a convolution as many at every position, and up
-    to that of the row with most of them. Other kinds form the full gradient of one chunk.
+    to that of the row with most of them, or the full gradient where that row has half of them.
+    Other kinds form the full gradient of one chunk.
     """
     parts = []
     for name, block in blocks.items():
@@ -177,7 +180,10 @@ def _project_convolution(block: ConvolutionFactors, name: str, projector: Projec
     if to.kind != "coordinates":
         return _project_full(block.product, name, projector)
     n, _, n_out, _ = block.gradients.shape
-    table, kept = _columns_by_row(*_places(to, block.patches.shape[1]), n_out)
+    n_in = block.patches.shape[1]
+    table, kept = _columns_by_row(*_places(to, n_in), n_out)
+    if WHOLE_FROM * table.shape[1] >= n_in:  # one product of all, whose patches are not copied
+        return _project_full(block.product, name, projector)
     patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
     patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
     entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
