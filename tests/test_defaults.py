@@ -34,6 +34,7 @@ OTHERS = {
     ("search_weights", "n_neighbors"),
     ("search_weights", "max_ratio"),
     ("lissa", "batch_size"),
+    ("loss_at", "precision"),
     ("tracin", "lr"),
     ("l2_activation", "degree"),
     ("minimax_activation", "degree"),

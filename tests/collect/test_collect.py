@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch import nn
 
 from datassay.collect.collection import collect, plan_collection
@@ -14,6 +15,8 @@ from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
+from datassay.score.label_issues import label_issues
+from datassay.score.leave_one_out import leave_one_out
 from datassay.train.training import Recipe, train_networks
 from helpers.collecting import classes, network, regression
 from helpers.jacobians import oracle
@@ -156,14 +159,37 @@ def test_chunks_do_not_matter(monkeypatch):
     torch.testing.assert_close(pieces.outputs, whole.outputs, rtol=1e-12, atol=1e-14)
 
 
-def test_float32_is_reported_and_close(monkeypatch):
+def test_float32_is_reported_and_close():
     double = collect(network(), classes(), projection=6)
-    monkeypatch.setattr(sys.modules["datassay.collect.choose_form"], "FLOAT64_WORK", 0.0)
-    single = collect(network(), classes(), projection=6)
+    single = collect(network(), classes(), projection=6, precision="float32")
     assert double.form.precision == "float64" and single.form.precision == "float32"
     assert "float32 Jacobians" in single.form.summary
     assert kernel_of(single).dtype in {torch.float32, torch.float64}
     torch.testing.assert_close(kernel_of(single).double(), kernel_of(double), rtol=1e-4, atol=1e-5)
+
+
+def test_scores_of_float32_jacobians_have_the_same_ranks():
+    train, val = (part.subset(np.arange(60)) for part in load("digits"))
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 6, 3), nn.Tanh(), nn.Conv2d(6, 8, 3), nn.Tanh(), nn.Flatten(),
+        nn.Linear(8 * 4 * 4, 10),
+    )  # fmt: skip
+    found = {}
+    for precision in ("float64", "float32"):
+        lin = collect(model, train, val, precision=precision)
+        assert lin.form.precision == precision and lin.kernel.dtype == torch.float64
+        found[precision] = leave_one_out(lin).prediction_change, label_issues(lin).score
+    for exact, quick in zip(*found.values(), strict=True):
+        assert spearmanr(exact, quick)[0] > 0.999
+
+
+def test_a_store_of_another_precision_is_told(tmp_path):
+    path = tmp_path / "kept"
+    collect(network(), classes(), precision="float64", store=path)
+    assert collect(network(), classes(), store=path).form.precision == "float64"
+    with pytest.raises(SettingError, match="precision"):
+        collect(network(), classes(), precision="float32", store=path)
 
 
 def test_the_plan_is_what_collect_does():

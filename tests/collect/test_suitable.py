@@ -206,3 +206,15 @@ def test_targets_that_sum_to_one_are_no_probabilities():
     one = samples()
     train = SampleSet(x=one.x, y=np.eye(2)[one.y], ids=one.ids)
     assert da.collect(nn.Sequential(dense(), nn.Softmax(1)), train).warnings == ()
+
+
+@pytest.mark.parametrize("call", [da.collect, lambda *sets: retrain(*sets, **RUN), da.influence])
+def test_batch_norm_without_running_statistics_is_refused(call):
+    train, width = samples(), samples().x[0].size
+    for norm in (nn.BatchNorm1d(4, track_running_stats=False), nn.SyncBatchNorm(4)):
+        norm.running_mean = norm.running_var = None
+        model = nn.Sequential(nn.Flatten(), nn.Linear(width, 4), norm, nn.Linear(4, 2))
+        with pytest.raises(ModelError, match=r"'2' does not.*track_running_stats=True"):
+            call(model, train, train)
+    normed = nn.Sequential(nn.Flatten(), nn.Linear(width, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+    assert len(da.collect(normed, train)) == 10

@@ -279,3 +279,25 @@ def test_unknown_files(tmp_path, monkeypatch):
         da.load("notes.txt")
     with pytest.raises(DataError, match="existing path"):
         da.load("absent.csv", target="y")
+
+
+@pytest.mark.parametrize("kind", [bool, np.int64, float])
+def test_several_labels_a_sample_are_0_or_1(kind):
+    y = np.random.default_rng(0).integers(0, 2, (len(X), 3)).astype(kind)
+    train, val = da.load((X, y))
+    assert train.has_several_labels and not train.is_classification
+    assert train.y.dtype == np.float64 and set(np.unique(train.y)) == {0, 1}
+    (told,) = train.warnings
+    assert "3 labels a sample, each 0 or 1" in told and "loss='bce'" in told
+    assert val.warnings == train.warnings
+    with pytest.raises(DataError, match="several labels, each 0 or 1, leave task out"):
+        da.load((X, y), task="classification")
+
+
+def test_whole_numbers_in_several_columns_are_quantities_and_told():
+    y = np.random.default_rng(0).integers(0, 5, (len(X), 2))
+    train, _ = da.load((X, y))
+    assert not train.has_several_labels
+    assert "whole numbers in 2 columns, fitted as 2 quantities" in train.warnings[0]
+    assert da.load((X, y + 0.5))[0].warnings == ()
+    assert da.load((X, Y))[0].warnings == ()

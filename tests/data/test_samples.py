@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,3 +65,25 @@ def test_what_a_set_says_of_itself():
 def test_unusable_sets_are_refused(changes, message):
     with pytest.raises(DataError, match=message):
         samples(**changes)
+
+
+def test_tensors_are_kept_as_arrays():
+    x, y = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 1, 0])
+    made = SampleSet(x, y, torch.arange(4), ("a", "b"), true_y=y)
+    assert all(isinstance(v, np.ndarray) for v in (made.x, made.y, made.ids, made.true_y))
+    np.testing.assert_array_equal(made.x, x.detach().numpy())
+    assert SampleSet(x.bfloat16(), y, torch.arange(4), ("a", "b")).x.dtype == np.float32
+    assert made.subset(np.array([2, 0])).y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(4, 3, device="meta"), "x must have values; got a tensor on the meta device"),
+        (torch.eye(4).to_sparse(), "x must be a dense tensor"),
+        ([[1.0], [2.0], [3.0], [4.0]], r"x must be an array or a tensor; got a list.*load\(\(x, y"),
+    ],
+)
+def test_what_is_no_array_is_told(x, message):
+    with pytest.raises(DataError, match=message):
+        SampleSet(x, np.arange(4) % 2, np.arange(4), ("a", "b"))

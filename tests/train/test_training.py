@@ -22,6 +22,10 @@ def regression(columns=None):
     return samples(0, y=np.random.default_rng(1).normal(size=shape))
 
 
+def several_labels():
+    return samples(0, y=np.random.default_rng(2).integers(0, 2, (40, 4)).astype(float))
+
+
 def networks(count, k):
     made = []
     for seed in range(count):
@@ -43,6 +47,9 @@ def assert_same(state, other, rtol=1e-4):
 
 def loss_by_hand(outputs, train, which, loss):
     y = torch.tensor(train.y[which])
+    if loss == "bce":
+        p = torch.sigmoid(outputs)
+        return -torch.where(y == 1, p, 1 - p).log().sum(1)
     if not train.is_classification:
         return 0.5 * (outputs - y.float().reshape(len(y), -1)).square().sum(1)
     if loss == "mse":
@@ -63,6 +70,7 @@ TASKS = {
     "binary, two outputs": (samples(2), 2, "mse"),
     "regression": (regression(), 1, "mse"),
     "regression, two targets": (regression(2), 2, "mse"),
+    "several labels": (several_labels(), 4, "bce"),
 }
 
 
@@ -220,6 +228,12 @@ def test_bad_settings(recipe, kept, message):
 def test_outputs_must_fit_the_classes(n_outputs):
     with pytest.raises(ModelError, match=f"must have 3 outputs, one a class; got {n_outputs}"):
         train_networks(networks(1, n_outputs), samples(3), subsets(1), Recipe())
+
+
+@pytest.mark.parametrize("train", [samples(3), regression(2)], ids=["classes", "numbers"])
+def test_bce_needs_several_labels(train):
+    with pytest.raises(SettingError, match=r"several labels a sample, y \[n, k\] of 0 and 1; got"):
+        train_networks(networks(1, 3), train, subsets(1), Recipe(loss="bce"))
 
 
 def test_cross_entropy_needs_classes():

@@ -234,7 +234,6 @@ def _form(
     jacobians, calls = item * (n + m) * held, item * chunk * a_sample
     result = _result_size(dual, n * b, m * b, n_features, item)
     products = _kernel_working(n, b, item, _largest_dense(layers, k) if factored else 0)
-    products = products if dual else 0.0
     multiplied = 2.0 * n * (n + m) * _products(layers, k, b, None if factored else n_features)
     return Form(
         representation="kernel" if dual else "features",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from datassay.data.samples import of_tensor
 from datassay.data.source import Part, Source, check_fits
 from datassay.data.strings import as_arrow
 from datassay.errors import DataError
@@ -60,15 +61,14 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
         one fixed width stay Python's own, in an array of objects.
 
     Raises:
-        DataError: ragged, of mixed types, or with missing entries.
+        DataError: ragged, of mixed types, with missing entries, or a tensor without values.
     """
     if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
         check_fits(2.0 * np.prod(values.shape) * values.dtype.itemsize, f"{name} as a full array")
         values = values.toarray()
     if np.ma.is_masked(values):
         raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        values = values.detach().cpu()
+    values = of_tensor(values, name)
     try:
         array = np.asarray(values, dtype=object if _is_words(values) else None)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -14,7 +14,7 @@ from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
 from datassay.data.split import split_indices
 from datassay.data.strings import Texts, as_arrow, compact
-from datassay.data.targets import encode_like, encode_targets, label_type
+from datassay.data.targets import encode_like, encode_targets, label_type, target_warnings
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
 
@@ -80,7 +80,10 @@ def sample_sets(
     val_y = None if source.val is None else source.val.y
     task = task or source.task
     y, y_val, names = encode_targets(source.train.y, val_y, source.class_names, task)
-    source = replace(source, columns=_with_classes(source, len(names)))
+    told = target_warnings(np.asarray(source.train.y), "classification" if names else "regression")
+    source = replace(
+        source, columns=_with_classes(source, len(names)), warnings=(*source.warnings, *told)
+    )
     train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,10 @@ from datassay.results import result
 Kind = Literal["image", "text", "row"]
 LabelType = Literal["string", "integer", "boolean", "number"]
 LONGEST_NAME = 1000  # characters of an id or of the name of a class
+if TYPE_CHECKING:
+    Array = np.ndarray
+else:  # a torch tensor too, of which a SampleSet makes an array
+    Array = Any
 
 
 @result
@@ -102,8 +106,11 @@ class Encoding:
 class SampleSet:
     """Inputs, targets and names of n samples; ids survive subsetting and shuffling.
 
+    Arrays may be given as torch tensors; they are kept as NumPy's.
+
     Attributes:
-        x: [n, *input_shape], the model's input, finite numbers. Images are [n, channels, height,
+        x: [n, *input_shape], the model's input, finite numbers; whole numbers reach a network that
+            looks them up as integers, as ids of tokens. Images are [n, channels, height,
             width] when we load them, in [0, 1]; whatever shape the user's own arrays have is kept.
         y: classification: [n] int64, an index into class_names. Regression: [n] or [n, k] float64,
             target unit.
@@ -131,17 +138,17 @@ class SampleSet:
         warnings: what the reader must know of the data before trusting a figure.
     """
 
-    x: np.ndarray
-    y: np.ndarray
-    ids: np.ndarray
+    x: Array
+    y: Array
+    ids: Array
     class_names: tuple[str, ...] = ()
     kind: Kind = "row"
     feature_names: tuple[str, ...] = ()
     texts: np.ndarray | Texts | None = None
     images: Images | None = None
     encoding: Encoding | None = None
-    true_y: np.ndarray | None = None
-    source: np.ndarray | None = None
+    true_y: Array | None = None
+    source: Array | None = None
     name: str = "data"
     split_off: bool = False
     columns: tuple[Column, ...] = ()
@@ -151,6 +158,14 @@ class SampleSet:
     label_type: LabelType = "string"
 
     def __post_init__(self) -> None:
+        for name in ("x", "y", "ids", "true_y", "source"):
+            values = of_tensor(getattr(self, name), name)
+            if values is not None and not isinstance(values, np.ndarray):
+                raise DataError(
+                    f"{name} must be an array or a tensor; got a {type(values).__name__}. Pass "
+                    f"np.asarray({name}), or load((x, y)), which takes lists and frames."
+                )
+            object.__setattr__(self, name, values)
         check_samples(self)
 
     def __len__(self) -> int:
@@ -160,6 +175,11 @@ class SampleSet:
     def is_classification(self) -> bool:
         """Whether y holds class indices (True) or numbers to regress on (False)."""
         return bool(self.class_names)
+
+    @property
+    def has_several_labels(self) -> bool:
+        """Whether each sample has several labels, each given (1) or not (0)."""
+        return not self.is_classification and are_several_labels(self.y)
 
     @property
     def n_classes(self) -> int:
@@ -194,9 +214,51 @@ class SampleSet:
         )
 
 
+def are_several_labels(y: np.ndarray) -> bool:
+    """Whether targets are several labels a sample.
+
+    Args:
+        y: [n] or [n, k].
+
+    Returns:
+        True where k is at least 2 and all values are 0 or 1.
+    """
+    return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
+
+
 def _taken(rows: pa.Table, indices: np.ndarray) -> pa.Table:
     places = np.arange(len(rows))[indices]
     return rows.take(pa.array(places))
+
+
+def of_tensor(values: Any, name: str) -> Any:
+    """A torch tensor as an array; anything else as it is.
+
+    Args:
+        values: a tensor on any device, or not one.
+        name: what to call it in an error.
+
+    Returns:
+        The array, which shares memory with a tensor where it can; bfloat16 becomes float32.
+
+    Raises:
+        DataError: on the meta device, sparse, or of a type that NumPy does not have.
+    """
+    if not hasattr(values, "detach"):  # without importing torch
+        return values
+    if values.is_meta:
+        raise DataError(
+            f"{name} must have values; got a tensor on the meta device, which has none. Make it on "
+            "the processor."
+        )
+    values = values.detach().cpu()
+    try:
+        return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+    except (TypeError, RuntimeError) as error:
+        raise DataError(
+            f"{name} must be a dense tensor of a type that NumPy has; got {values.dtype}, "
+            f"{values.layout}. Call .to_dense() or .float() on it."
+        ) from error
 
 
 def check_samples(samples: SampleSet) -> None:

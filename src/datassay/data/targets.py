@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.data.number_words import number_words, stray_words
-from datassay.data.samples import LabelType
+from datassay.data.samples import LabelType, are_several_labels
 from datassay.data.source import Task
 from datassay.data.strings import as_arrow, compact
 from datassay.errors import DataError
@@ -46,7 +46,8 @@ def encode_targets(
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label a sample; y has shape {y.shape}. If its rows are "
-            "one-hot, pass y.argmax(axis=1)."
+            "one-hot, pass y.argmax(axis=1); if they are several labels, each 0 or 1, leave task "
+            "out."
         )
     classes = np.arange(len(class_names)) if class_names else np.unique(y)
     names = class_names or tuple(_label_name(value) for value in classes)
@@ -82,6 +83,33 @@ def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
     if y.dtype.kind == "b" or all(map(_is_number, class_names)):
         y = np.array([_label_name(value) for value in y])  # numbers: short
     return _indices(y, np.arange(len(class_names)), class_names, "y")
+
+
+def target_warnings(y: np.ndarray, task: Task) -> tuple[str, ...]:
+    """What the user should know of several targets a sample.
+
+    Args:
+        y: [n] or [n, k], as read.
+        task: that was taken.
+
+    Returns:
+        A line where they are several labels, and one where they are whole numbers, which may have
+        been meant as labels.
+    """
+    if task != "regression" or y.ndim < 2 or y.shape[1] < 2:
+        return ()
+    if are_several_labels(y):
+        return (
+            f"y holds {y.shape[1]} labels a sample, each 0 or 1: label_issues judges each of them; "
+            "networks fit them as numbers, by squared error, where loss='bce' is not asked for.",
+        )
+    if y.dtype.kind in "iu":
+        return (
+            f"y holds whole numbers in {y.shape[1]} columns, fitted as {y.shape[1]} quantities. "
+            "Several labels a sample are columns of 0 and 1, one a label; one class a sample is a "
+            "single column.",
+        )
+    return ()
 
 
 def label_type(y: np.ndarray) -> LabelType:
@@ -129,7 +157,8 @@ def guess_task(y: np.ndarray) -> Task:
 
     Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
     labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
-    with 10 samples or more a class on average. Everything else is a quantity.
+    with 10 samples or more a class on average. Everything else is a quantity, and so are several
+    booleans a sample: its labels, each 0 or 1.
 
     Args:
         y: [n] or [n, k] finite targets.
@@ -140,10 +169,10 @@ def guess_task(y: np.ndarray) -> Task:
     Raises:
         DataError: rows that look one-hot, which could be meant either way.
     """
-    if y.dtype.kind in "UOb":
+    if y.dtype.kind in "UO" or (y.dtype.kind == "b" and y.ndim == 1):
         return "classification"
     if y.ndim > 1:
-        if np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all():
+        if are_several_labels(y) and (y.sum(axis=1) == 1).all():
             raise DataError(
                 "y must hold one label a sample; its rows look one-hot. Pass y.argmax(axis=1), or "
                 "set task='regression' to fit them as numbers."

@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
-from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
@@ -29,7 +28,7 @@ from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.train.settings import Descent
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.training import Recipe, TrainedNetworks, train_networks, with_loss
 
 # Networks train side by side while their activations for all samples take less than this, which
 # stays near the processor; a network that fills it alone gains nothing from company.
@@ -105,8 +104,8 @@ def retrain(
         weight_decay: of the loss as reduced: (weight_decay/2)‖w − w₀‖².
         reduction: "sum", or "mean": η = lr/n, λ = n·weight_decay, and lr/(n−1) with the same λ
             without a sample, as S1's code does.
-        loss: "mse" (½ squared error, S1; what `leave_one_out` describes), "cross_entropy", or
-            "auto": by the task.
+        loss: "mse" (½ squared error, S1; what `leave_one_out` describes), "cross_entropy", "bce" of
+            several labels a sample, or "auto": by the task.
         removed: positions of the samples to leave out; None is every one.
         precision: "float32" or "float64".
         store: folder that keeps every finished network's results, so that a second call with the
@@ -128,7 +127,7 @@ def retrain(
     1e-12 of ‖w‖² are noise; float64 costs two to three times as long.
     """
     check_sets(train, val)
-    loss = task_loss(train, loss)
+    loss = with_loss(Recipe(loss=loss), train).loss
     chosen = positions(removed, len(train))
     full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
     kept = ResultStore(store, fingerprint(model, train, val, full))

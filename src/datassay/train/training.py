@@ -38,8 +38,9 @@ class Recipe:
         lr: its step size, of the loss averaged over a batch.
         steps: parameter updates, the same for every subset size.
         batch_size: samples an update; None is full-batch.
-        loss: "cross_entropy" (one output: binary), "mse" (½ squared error, summed over outputs), or
-            "auto": by the task.
+        loss: "cross_entropy" (one output: binary), "mse" (½ squared error, summed over outputs),
+            "bce" (several labels a sample, each 0 or 1: their cross-entropies summed), or "auto":
+            by the task.
         weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
         precision: "float32" or "float64", of inputs and weights while they train.
     """
@@ -155,7 +156,7 @@ def sample_losses(
         recipe: names the loss.
 
     Returns:
-        Nats (cross-entropy) or half squared target units (mse).
+        Nats (cross-entropy, bce) or half squared target units (mse).
     """
     recipe = with_loss(recipe, samples)
     y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
@@ -170,9 +171,19 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
         train: the training samples.
 
     Returns:
-        The recipe; its loss is "cross_entropy" or "mse".
+        The recipe; its loss is "cross_entropy", "mse" or "bce".
+
+    Raises:
+        SettingError: the loss is unknown, or does not suit the targets.
     """
-    return replace(recipe, loss=task_loss(train, recipe.loss))
+    if recipe.loss != "bce":
+        return replace(recipe, loss=task_loss(train, recipe.loss))
+    if not train.has_several_labels:
+        raise SettingError(
+            "loss 'bce' is of several labels a sample, y [n, k] of 0 and 1; got "
+            f"{'classes' if train.is_classification else 'other numbers'}. Take 'auto'."
+        )
+    return recipe
 
 
 def _stacked(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -301,8 +312,8 @@ def _train_targets(
 
 def _residual(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
     """The link, and targets as a matrix, for which ∂ℓ/∂outputs = link(outputs) − targets."""
-    if recipe.loss == "mse":
-        return "identity", y
+    if recipe.loss in {"mse", "bce"}:
+        return ("identity" if recipe.loss == "mse" else "sigmoid"), y
     dtype = getattr(torch, recipe.precision)
     if n_outputs == 1:
         return "sigmoid", y[:, None].to(dtype)
@@ -325,6 +336,10 @@ def _sample_loss(
 ) -> Float[Tensor, "S n"]:
     if recipe.loss == "mse":
         return 0.5 * (outputs - y).square().sum(2)
+    if recipe.loss == "bce":
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            outputs, y, reduction="none"
+        ).sum(2)
     if outputs.shape[2] == 1:
         return torch.nn.functional.binary_cross_entropy_with_logits(
             outputs[..., 0], y.to(outputs.dtype), reduction="none"

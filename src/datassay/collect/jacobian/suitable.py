@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
@@ -36,8 +37,9 @@ def unwrapped(model: M) -> M:
         What is inside, the same weights.
 
     Raises:
-        ModelError: it is no torch module or a TorchScript one, a lazy layer has no weights yet, or
-            a tensor is on the meta device, sparse, complex or quantized.
+        ModelError: it is no torch module or a TorchScript one, a lazy layer has no weights yet, a
+            tensor is on the meta device, sparse, complex or quantized, or batch norm keeps no
+            running statistics.
     """
     if not isinstance(model, nn.Module):
         raise ModelError(
@@ -54,7 +56,18 @@ def unwrapped(model: M) -> M:
         )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         _check_tensor(name, tensor)
+    for name, module in model.named_modules():
+        _check_statistics(name, module)
     return model
+
+
+def _check_statistics(name: str, module: nn.Module) -> None:
+    if isinstance(module, _BatchNorm) and module.running_mean is None:
+        raise ModelError(
+            f"batch norm must keep running statistics; {name!r} does not, so each output would "
+            "depend on the batch. Build it with track_running_stats=True and train it or run it "
+            "over the data once in training mode, or use nn.GroupNorm or nn.LayerNorm."
+        )
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:
