@@ -6,7 +6,7 @@ import torch
 
 from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.errors import SettingError
-from datassay.score.influence.gauss_newton import gauss_newton
+from datassay.score.influence.whole.gauss_newton import gauss_newton
 from helpers.linearizations import linearization, random_jacobians
 
 

@@ -30,17 +30,16 @@ if TYPE_CHECKING:
     from datassay.score.compare.robustness import robustness as robustness
     from datassay.score.compare.stability import Stability as Stability
     from datassay.score.compare.stability import stability as stability
-    from datassay.score.influence.cg import conjugate_gradients as conjugate_gradients
-    from datassay.score.influence.exact import exact as exact
-    from datassay.score.influence.gauss_newton import gauss_newton as gauss_newton
     from datassay.score.influence.linear import SampleInfluence as SampleInfluence
     from datassay.score.influence.linear import linear_influence as linear_influence
-    from datassay.score.influence.lissa import lissa as lissa
     from datassay.score.influence.methods import METHODS as METHODS
     from datassay.score.influence.methods import influence as influence
-    from datassay.score.influence.problem import Problem as Problem
-    from datassay.score.influence.tracin import tracin as tracin
     from datassay.score.influence.unrolled import unrolled as unrolled
+    from datassay.score.influence.whole.cg import conjugate_gradients as conjugate_gradients
+    from datassay.score.influence.whole.exact import exact as exact
+    from datassay.score.influence.whole.gauss_newton import gauss_newton as gauss_newton
+    from datassay.score.influence.whole.lissa import lissa as lissa
+    from datassay.score.influence.whole.problem import Problem as Problem
     from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
     from datassay.score.influence_moments import gradient_moments as gradient_moments
     from datassay.score.influence_moments import influence_moments as influence_moments

@@ -58,25 +58,30 @@ class Attribution(Tabular):
         effect: [n, m], outcome unit; None where only the largest were kept (`top`).
         top: the largest effects per query, always kept.
         total: Σ_j effect, [n], over all queries.
-        prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared.
-        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared.
+        prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared; None where only the
+            outcome was differentiated, not each output.
+        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared; None where several checkpoints' steps
+            add up.
         outcome: [m], outcome of each query with all samples.
         measure: "output", "margin" or "loss"; see `Outcome`.
         method: how the removal was computed.
         ids: [n], the training samples' ids.
         warnings: what the user should know about these numbers; may be empty.
+        self_influence: how much its presence lowers each sample's own loss, [n], loss unit: large
+            for wrong labels and rare samples; None in the linearised network (see `leave_one_out`).
     """
 
     effect: Float[np.ndarray, "n m"] | None
     top: TopEffects
     total: Float[np.ndarray, " n"]
-    prediction_change: Float[np.ndarray, " n"]
-    weight_change: Float[np.ndarray, " n"]
+    prediction_change: Float[np.ndarray, " n"] | None
+    weight_change: Float[np.ndarray, " n"] | None
     outcome: Float[np.ndarray, " m"]
     measure: str
     method: str
     ids: np.ndarray
     warnings: tuple[str, ...] = ()
+    self_influence: Float[np.ndarray, " n"] | None = None
 
     def to_table(self) -> pa.Table:
         """One row per query and top sample: query (position), direction, rank, id, effect."""
@@ -106,11 +111,13 @@ class OutputChanges:
         start: position of the chunk's first sample.
         outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
         weights: ‖w − w₋ᵢ‖², [chunk].
+        own: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
     """
 
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
+    own: Float[Tensor, " chunk"] | None = None
 
 
 @result
@@ -120,14 +127,16 @@ class Effects:
     Attributes:
         start: position of the chunk's first sample.
         effect: outcome with minus without, [chunk, m].
-        prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk].
-        weight: ‖w − w₋ᵢ‖², [chunk].
+        prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
+        weight: ‖w − w₋ᵢ‖², [chunk], or None.
+        own: fall of its own loss by its presence, [chunk], or None.
     """
 
     start: int
     effect: Float[Tensor, "chunk m"]
-    prediction: Float[Tensor, " chunk"]
-    weight: Float[Tensor, " chunk"]
+    prediction: Float[Tensor, " chunk"] | None
+    weight: Float[Tensor, " chunk"] | None
+    own: Float[Tensor, " chunk"] | None = None
 
 
 @checks_arguments
@@ -236,6 +245,7 @@ def removal_scores(
     own = np.arange(n) if lin.val_outputs is None else None
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
     effects = gather(changes, measured(outputs), measured.measure, lin.ids, method, top, own)
+    assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
     return RemovalScores(loo, effects, outputs.numpy())
 
@@ -273,6 +283,7 @@ def effects_of(
             effect=with_all - measured(outputs - part.outputs),
             prediction=part.outputs.square().sum((1, 2)),
             weight=part.weights,
+            own=part.own,
         )
 
 
@@ -294,8 +305,8 @@ def gather(
         ids: [n].
         method: noted in the result.
         top: as in `attribution`.
-        own: each sample's place among the queries, whose effect on itself `top` leaves out; None:
-            they are no queries.
+        own: each sample's place among the queries, whose effect on itself `top` leaves out, or −1;
+            None: they are no queries.
 
     Returns:
         The attribution.
@@ -308,21 +319,24 @@ def gather(
     whole = top is None and n * m <= LARGEST_MATRIX
     effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
-    total, prediction, weight = (torch.empty(n, dtype=torch.float64) for _ in range(3))
+    total = torch.empty(n, dtype=torch.float64)
+    others: dict[str, list[Tensor | None]] = {"prediction": [], "weight": [], "own": []}
     for part in parts:
         here = slice(part.start, part.start + len(part.effect))
         if whole:
             effects[here] = part.effect
         leaders.see(_on_others(part, own), part.start)
         total[here] = part.effect.sum(1)
-        prediction[here] = part.prediction
-        weight[here] = part.weight
+        for name, values in others.items():
+            values.append(getattr(part, name))
+    prediction, weight, own_effect = (_whole(values) for values in others.values())
     return Attribution(
         effect=effects.numpy() if whole else None,
         top=leaders.top(),
         total=total.numpy(),
-        prediction_change=prediction.numpy(),
-        weight_change=weight.numpy(),
+        prediction_change=prediction,
+        weight_change=weight,
+        self_influence=own_effect,
         outcome=with_all.numpy(),
         measure=measure,
         method=method,
@@ -330,12 +344,19 @@ def gather(
     )
 
 
+def _whole(parts: list[Tensor | None]) -> Float[np.ndarray, " n"] | None:
+    """All samples' values; None where any is missing."""
+    found = [part for part in parts if part is not None]
+    return torch.cat(found).numpy() if found and len(found) == len(parts) else None
+
+
 def _on_others(part: Effects, own: Int[np.ndarray, " n"] | None) -> Float[Tensor, "chunk m"]:
     """The effects, 0 where a sample is its own query."""
     if own is None:
         return part.effect
-    effect, rows = part.effect.clone(), torch.arange(len(part.effect))
-    effect[rows, torch.as_tensor(own)[part.start + rows]] = 0
+    places = torch.as_tensor(own)[part.start : part.start + len(part.effect)]
+    effect, rows = part.effect.clone(), (places >= 0).nonzero()[:, 0]
+    effect[rows, places[rows]] = 0
     return effect
 
 

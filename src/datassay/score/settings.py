@@ -64,3 +64,20 @@ class Influence:
     loss: str = "auto"
     ridge: float = 0.0
     damping: float = 0.01
+
+
+@dataclass(frozen=True)
+class TrainedWeights:
+    """Removal at trained weights.
+
+    Attributes:
+        method: "auto" or one by name.
+        curvature: "auto", "blocks", "ekfac" or "whole".
+        response: "first_order" or "leave_one_out".
+        damping: added to the Hessian; "auto": 0.1 of each block's mean eigenvalue.
+    """
+
+    method: str = "auto"
+    curvature: str = "auto"
+    response: str = "first_order"
+    damping: float | str = "auto"

@@ -2,178 +2,133 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from datassay.collect.collection import check_sets, network_targets
-from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
-from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.collection import check_sets
+from datassay.collect.gradients.batches import samples_or_batches
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
-from datassay.progress import Progress, part_of, silent
-from datassay.score.attribution import Attribution, Effects, OutputChanges, effects_of, gather
-from datassay.score.influence.cg import conjugate_gradients
-from datassay.score.influence.exact import exact
-from datassay.score.influence.leveraged import leveraged
-from datassay.score.influence.lissa import lissa
-from datassay.score.influence.problem import Problem
-from datassay.score.influence.tracin import tracin
-from datassay.score.linear.outcome import Outcome, outcome
-from datassay.score.settings import Influence, Queries, Training
-from datassay.train.retrain import positions
-
-# A new method is a function from a problem and its settings to output changes, and one line here.
-METHODS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
-    "gauss_newton": leveraged,
-    "exact": exact,
-    "cg": conjugate_gradients,
-    "lissa": lissa,
-    "tracin": tracin,
-}
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.score.attribution import Attribution
+from datassay.score.influence.gradient_methods import by_gradients, tracin_settings
+from datassay.score.influence.request import METHODS, Request, check_request
+from datassay.score.influence.whole.methods import METHODS as ON_ARRAYS
+from datassay.score.influence.whole.methods import on_arrays
+from datassay.score.settings import Influence, Queries, TrainedWeights, Training
 
 
 @checks_arguments
 def influence(
     model: nn.Module | Sequence[nn.Module],
-    train: SampleSet,
-    val: SampleSet | None = None,
+    train: Any,
+    val: Any = None,
     *,
-    method: str = "gauss_newton",
-    loss: str = Influence.loss,
-    measure: str = Queries.measure,
-    damping: float = Influence.damping,
+    method: str = TrainedWeights.method,
+    curvature: str = TrainedWeights.curvature,
+    response: str = TrainedWeights.response,
+    loss: Any = Influence.loss,
+    measure: Any = Queries.measure,
+    damping: float | str = TrainedWeights.damping,
     weight_decay: float = Training.weight_decay,
+    parameters: str | Sequence[str] | None = None,
     removed: Sequence[int] | np.ndarray | None = None,
     top: int | None = Queries.top,
-    precision: str = "float64",
+    precision: str | None = None,
+    device: str | None = None,
     seed: int = 0,
     progress: Progress = silent,
     **settings: object,
 ) -> Attribution:
-    """Effect of each training sample on each query, to first order at the trained weights.
+    """Effect of each training sample on each query, at the trained weights.
 
     w − w₋ᵢ ≈ −(1/n) (H + (damping + weight_decay) I)⁻¹ ∇ℓ_i(w), H the Hessian of the mean loss
 
     Args:
         model: at weights trained on `train`; run in evaluation mode. Several, trained from other
             seeds: their effects are averaged.
-        train: n samples.
-        val: the queries; None takes the training samples.
-        method: "gauss_newton" (to second order, by each sample's leverage; small models or few
-            samples, more with a `projection`), "exact" (the whole Hessian, small models), "cg"
-            (conjugate gradients: `tolerance`, `iterations`), "lissa" (`depth`, `scale`,
-            `batch_size`, `repeats`) or "tracin" (no Hessian: `lr`, `checkpoints`).
-        loss: training loss: "cross_entropy" (one output: binary), "mse" or "auto" (by the task).
-        measure: "output" (of the predicted class), "margin" (of the given label) or "loss".
-        damping: added to the Hessian to make it invertible; changes the scores.
+        train: n samples: a SampleSet, arrays (x, y), a frame; a DataLoader, a Dataset, a
+            `datasets.Dataset` or a list of samples (tuples, or dictionaries with "labels").
+        val: the queries, likewise; None takes the training samples.
+        method: "auto" and "gauss_newton" are one: H is the Gauss–Newton Hessian. "exact" (the whole
+            Hessian, small models), "cg" (conjugate gradients: `tolerance`, `iterations`), "lissa"
+            (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`,
+            `checkpoints`).
+        curvature: of "gauss_newton": "blocks" (each layer's, exact), "ekfac" (each layer's in a
+            Kronecker eigenbasis), "auto" (exact where a layer is small) or "whole" (all layers
+            together, on arrays: small models or few samples, more with a `projection`).
+        response: "first_order", or "leave_one_out": to second order by each sample's own leverage,
+            with the whole curvature. It repairs the size of effects and costs some of their order.
+        loss: of the training: "auto" (by the task), "cross_entropy" (one output: binary), "mse"
+            (½ squared error, summed over outputs), "bce", "next_token", a criterion such as
+            nn.CrossEntropyLoss(label_smoothing=0.1), or loss(model, batch) → [b], whose curvature
+            is that of its own gradients.
+        measure: of each query: "output" (of the predicted class), "margin" (of the given label),
+            "loss", or measure(model, batch) → [b], or [b, tokens]: then each token of each query,
+            in order, is a column of its own.
+        damping: added to the Hessian; "auto" is 0.1 of each block's mean eigenvalue, a number is
+            the share instead. Of the whole Hessian and other methods it is absolute, "auto" 0.01.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
+        parameters: a part of the names of the weights to attribute to, or a pattern with *, or
+            several; None: all that train.
         removed: positions of the samples to remove, one at a time; None: all.
         top: keep only this many samples per query and direction, as in `attribution`.
-        precision: "float64", or "float32" at half the memory and time.
-        seed: of the batches of "lissa" and of a projection; each further model takes the next.
+        precision: of the network and its gradients, "float32" or "float64"; None is float32 by
+            blocks and "tracin", else float64. Linear algebra of size p × p is always in float64.
+        device: of the network and its gradients; None: the model's own.
+        seed: of draws of outputs, of the batches of "lissa" and of a projection; each further model
+            takes the next.
         progress: called with (step, units done, units in all).
         settings: the method's own.
 
     Returns:
-        The effects, in the form of `attribution`; `method` names the damping.
+        The effects, in the form of `attribution`; `method` names curvature and damping.
+        `self_influence` ranks wrong labels and rare samples.
 
     Raises:
-        SettingError: a setting is unknown or out of range, the Hessian with damping is not positive
-            definite, the outcome does not suit the task, or a recursion diverges.
+        SettingError: a setting is unknown or out of range, a Hessian with damping is not positive
+            definite or too large for memory, the outcome does not suit the task, or a recursion
+            diverges.
         DataError: too few samples, or train and val do not belong together.
-        ModelError: outputs do not fit the targets or are not finite, or a layer cannot be
-            vectorised.
+        ModelError: outputs do not fit the targets or are not finite, samples of a batch are mixed,
+            or a layer cannot be vectorised.
 
-    Cost: a gradient and a solve per sample (see the methods), and m forward passes; n m values, or
-    4 m top. Several models are held and computed together.
-    Source: Koh and Liang (2017). Exact to first order in 1/n at a minimum with a positive definite
-    Hessian; elsewhere damping decides. Deviates by damping alone.
+    Cost: a gradient a sample and a query, 2 n m p operations for their products; the curvature is
+        that of `block_bases`. n m values, or 4 m top. Several models are held together.
+    Source: Koh and Liang (2017), with the Gauss–Newton Hessian of Martens (2010) by blocks as in
+        Grosse et al. (2023). Exact to first order in 1/n at a minimum with a positive definite
+        Hessian; elsewhere damping decides. Margins and losses are differentiated too.
     """
-    models = list(model) if isinstance(model, Sequence) else [model]
-    _check(method, settings, models, damping, weight_decay)
-    check_sets(train, val)
-    loss = task_loss(train, loss)
-    chosen = None if removed is None else tuple(positions(removed, len(train)))
-    problems = []
-    for place, one in enumerate(models):
-        report = _part(progress, place, len(models))
-        mean = loss_at(one, train, loss, precision)
-        x = mean.x if val is None else inputs(mean.template, val)
-        penalties = (float(damping), float(weight_decay))
-        problems.append(
-            Problem(one, train, val, mean, x, *penalties, precision, chosen, seed + place, report)
-        )
-    outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
-    measured = _outcome(measure, loss, outputs, train if val is None else val)
-    streams = [
-        effects_of(METHODS[method](p, **settings), f, measured)
-        for p, f in zip(problems, outputs, strict=True)
-    ]
-    with_all = torch.stack([measured(f) for f in outputs]).mean(0)
-    named = method if method == "tracin" else f"{method}, damping {damping:g}"
-    ids = train.ids if chosen is None else train.ids[list(chosen)]
-    own = None if val is not None else np.arange(len(train)) if chosen is None else np.array(chosen)
-    result = gather(_averaged(streams), with_all, measure, ids, named, top, own)
-    warnings = dict.fromkeys(w for p in problems for w in p.warnings)
-    return replace(result, warnings=tuple(warnings))
-
-
-def _check(
-    method: str,
-    settings: dict[str, object],
-    models: list[nn.Module],
-    damping: float,
-    weight_decay: float,
-) -> None:
     if method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise SettingError(f"method must be one of {names}; got {method!r}.")
-    takes = list(inspect.signature(METHODS[method]).parameters)[1:]
-    unknown = [name for name in settings if name not in takes]
-    if unknown:
-        rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
-        raise SettingError(f"method {method!r} {rule}; got {', '.join(unknown)}.")
-    for name, value in (("damping", damping), ("weight_decay", weight_decay)):
-        if not 0 <= value < float("inf"):
-            raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
-    if not models:
-        raise SettingError("model must be a network or a list of them; got an empty list.")
-    if len(models) > 1 and settings.get("checkpoints") is not None:
-        raise SettingError(
-            f"checkpoints belong to one training run; got {len(models)} models. Call once a model."
+    method = "gauss_newton" if method == "auto" else method
+    if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
+        curvature = "whole"
+    models: Any = list(model) if isinstance(model, list | tuple) else [model]
+    request = Request(
+        models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
+        removed, top, precision, device, seed, progress, settings,
+    )  # fmt: skip
+    by_batches = request.takes_gradients
+    own = {"tracin": tracin_settings}.get(method) if by_batches else ON_ARRAYS[method]
+    check_request(request, own)
+    train = samples_or_batches(train, "train")
+    like = train if isinstance(train, SampleSet) else None
+    val = None if val is None else samples_or_batches(val, "val", like)
+    arrays = like is not None and (val is None or isinstance(val, SampleSet))
+    if arrays:
+        check_sets(train, val)
+    if by_batches:
+        return by_gradients(request, train, val)
+    if not arrays:
+        raise DataError(
+            f"method {method!r} needs arrays here: a SampleSet or (x, y). Leave method and "
+            "curvature at 'auto', which take batches of anything."
         )
-
-
-def _outcome(measure: str, loss: str, outputs: list[Tensor], queries: SampleSet) -> Outcome:
-    """One outcome for all models: the predicted class is that of their mean output."""
-    mean = torch.stack(outputs).mean(0)
-    targets = network_targets(queries, mean.shape[1])
-    return outcome(measure, loss, mean, targets, is_classification=queries.is_classification)
-
-
-def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
-    """Effects averaged over models of one architecture, whose chunks hold the same samples."""
-    for parts in zip(*streams, strict=True):
-        starts = {(p.start, len(p.effect)) for p in parts}
-        if len(starts) > 1:
-            raise SettingError("several models must have one architecture; their sizes differ.")
-        yield Effects(
-            start=parts[0].start,
-            effect=torch.stack([p.effect for p in parts]).mean(0),
-            prediction=torch.stack([p.prediction for p in parts]).mean(0),
-            weight=torch.stack([p.weight for p in parts]).mean(0),
-        )
-
-
-def _part(progress: Progress, place: int, of: int) -> Progress:
-    if of == 1:
-        return progress
-    return lambda step, done, total: part_of(progress, step, place * total, of * total)(
-        step, done, total
-    )
+    absolute = Influence.damping if isinstance(damping, str) else float(damping)
+    return on_arrays(request, train, val, absolute)

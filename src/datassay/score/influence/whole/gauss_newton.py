@@ -21,7 +21,9 @@ from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import all_rows, gram
 
 
-def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[OutputChanges]:
+def gauss_newton(
+    lin: Linearization, loss: str, damping: float, *, leverage: bool = True
+) -> Iterator[OutputChanges]:
     """Changes by removing each sample, at the weights where `lin` was collected.
 
     Args:
@@ -29,6 +31,7 @@ def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[Outp
             outputs; the queries are its validation samples, else its training samples.
         loss: training loss, "cross_entropy" or "mse".
         damping: ε/n, of the mean loss; includes the weight decay of the training.
+        leverage: take each sample's own into account; False: to first order in its weight.
 
     Yields:
         Chunks in sample order; output changes are linear in the step.
@@ -59,17 +62,20 @@ def gauss_newton(lin: Linearization, loss: str, damping: float) -> Iterator[Outp
     white = _whiten(lower, features)  # J L⁻ᵀ
     white_queries = _whiten(lower, queries)
     del lin, features, queries, hessian  # several networks may be held here at once
-    leverage = white @ white.mT  # H_ii, [n, k, k]
-    inner = torch.eye(k, dtype=torch.float64) - curvature @ leverage
-    step = torch.linalg.solve(inner, slope[..., None])  # (I − S H_ii)⁻¹ R
+    own_kernel = white @ white.mT  # H_ii, [n, k, k]
+    step = slope[..., None]
+    if leverage:
+        inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
+        step = torch.linalg.solve(inner, step)  # (I − S H_ii)⁻¹ R
     moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
-    del white, leverage
+    own = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
+    del white, own_kernel
     chunk = max(1, CHUNK_VALUES // white_queries[..., 0].numel())
     for start in range(0, n, chunk):
         part = moved[start : start + chunk]
         outputs = (part @ white_queries.flatten(0, 1).T).reshape(len(part), -1, k)
         weights = torch.linalg.solve_triangular(lower.T, part.T, upper=True).square().sum(0)
-        yield OutputChanges(start, outputs, weights)
+        yield OutputChanges(start, outputs, weights, own[start : start + chunk])
 
 
 def _square_root(curvature: Float[Tensor, "n k k"]) -> Float[Tensor, "n k k"]:

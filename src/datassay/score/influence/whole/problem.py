@@ -68,7 +68,9 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
         Chunks in sample order; output changes are first order in Δ.
     """
     for start, gradients in gradient_chunks(problem):
-        yield moved(problem, start, solve(gradients) / -len(problem.mean_loss))
+        moves = solve(gradients) / -len(problem.mean_loss)
+        own = -(gradients * moves).sum(1).double().cpu()
+        yield replace(moved(problem, start, moves), own=own)
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:

@@ -1,0 +1,1 @@
+"""Gradients of each sample's loss by layer, from ordinary passes over whole batches."""

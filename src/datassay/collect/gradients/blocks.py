@@ -1,0 +1,129 @@
+"""Which weights form a block: those of one layer, or one tensor that no known layer owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod
+
+from torch import nn
+
+from datassay.collect.gradients.layers import kind_of
+from datassay.errors import ModelError, SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Weights whose gradients are one matrix a sample.
+
+    Attributes:
+        name: of the layer, or of the tensor.
+        shape: rows and columns of the gradients.
+        parameters: the tensors: a weight and, as a column (of transformers' Conv1D: a row) more,
+            its bias.
+        layers: names of the layers that use them; empty where they are differentiated directly.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    parameters: tuple[str, ...]
+    layers: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Weights in all."""
+        return prod(self.shape)
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the bias trains with the weight."""
+        return bool(self.layers) and len(self.parameters) == 2
+
+
+def chosen_parameters(
+    model: nn.Module, pattern: str | Sequence[str] | None
+) -> dict[str, nn.Parameter]:
+    """The weights whose gradients are taken.
+
+    Args:
+        model: the network.
+        pattern: a part of their names ("lora_"), a pattern with * and ?, or several of these; None:
+            all that require a gradient.
+
+    Returns:
+        Name → tensor, each tensor once.
+
+    Raises:
+        SettingError: no name fits.
+        ModelError: nothing trains.
+    """
+    named = dict(model.named_parameters())
+    if pattern is None:
+        found = {n: p for n, p in named.items() if p.requires_grad}
+        if not found:
+            raise ModelError(
+                "the model must have a trainable parameter; every one is frozen, or there is none. "
+                "Set requires_grad on those to attribute to, or name them: parameters='classifier'."
+            )
+        return found
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    found = {n: p for n, p in named.items() if any(_fits(n, one) for one in patterns)}
+    if not found:
+        raise SettingError(
+            f"parameters must be part of a parameter's name; none has {pattern!r}. The model has "
+            f"{', '.join(list(named)[:3])}, ... ({len(named)} in all)."
+        )
+    return found
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) if set(pattern) & set("*?[") else pattern in name
+
+
+def blocks_of(
+    model: nn.Module, chosen: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
+) -> list[Block]:
+    """Blocks by layer; tensors that two layers share are one block with both.
+
+    Args:
+        model: the network.
+        chosen: from `chosen_parameters`.
+        direct: tensors that must be differentiated directly.
+
+    Returns:
+        The blocks, in the order of the model's parameters.
+    """
+    names = {id(p): n for n, p in chosen.items()}
+    owners: dict[str, list[str]] = {}  # weight → layers
+    for place, layer in model.named_modules():
+        own = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
+        weight = own.get("weight")
+        if kind_of(layer) and weight and weight not in direct:
+            owners.setdefault(weight, []).append(place)
+    found: dict[str, Block] = {}
+    for weight, layers in owners.items():
+        found |= _of_layer(model, chosen, names, weight, layers, direct)
+    covered = {p for block in found.values() for p in block.parameters}
+    for name, tensor in chosen.items():
+        if name not in covered:
+            shape = [s for s in tensor.shape if s > 1] or [1]
+            found[name] = Block(name, (shape[0], prod(shape[1:])), (name,))
+    order = {n: i for i, n in enumerate(chosen)}
+    return sorted(found.values(), key=lambda block: order[block.parameters[0]])
+
+
+def _of_layer(model, chosen, names, weight, layers, direct) -> dict[str, Block]:
+    layer = model.get_submodule(layers[0])
+    bias = names.get(id(getattr(layer, "bias", None)))
+    # A bias beside a weight that layers share would be a column of one of them alone.
+    has_bias = bias is not None and bias not in direct and len(layers) == 1
+    tensor = chosen[weight]
+    shape = (len(tensor), tensor[0].numel())
+    if tensor.ndim == 1 or isinstance(layer, nn.LayerNorm):
+        shape = (tensor.numel(), 1)
+    transposed = type(layer).__name__ == "Conv1D"
+    if has_bias:
+        shape = (shape[0] + 1, shape[1]) if transposed else (shape[0], shape[1] + 1)
+    parameters = (weight, bias) if bias is not None and has_bias else (weight,)
+    return {weight: Block(layers[0] or weight, shape, parameters, tuple(layers))}

@@ -1,0 +1,328 @@
+"""Gradients of each sample's own value by blocks of weights, from one pass over a whole batch.
+
+The weights are frozen for the pass, so that autograd computes what layers hand back to each other
+and nothing else. At each layer of a known kind, its input and its output's gradient are kept: the
+factors of the gradients by its weights. Other tensors are differentiated sample by sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from datassay.collect.gradients.batches import batch_size, mapped, rows
+from datassay.collect.gradients.blocks import Block, blocks_of
+from datassay.collect.gradients.factors import Use, matrix
+from datassay.collect.gradients.layers import kind_of
+from datassay.collect.jacobian.suitable import plain_attention
+from datassay.errors import DatassayError, ModelError
+from datassay.models.user_code import user_code
+
+# From the model and a batch to numbers, one or several a sample: [b, ...].
+Values = Callable[[nn.Module, Any], Tensor]
+Gradients = dict[str, list[Use]]
+# A sample's gradients in a batch and alone differ by less than this share.
+APART = 1e-3
+
+
+class PerSample:
+    """Gradients of a network's values by its blocks, sample by sample.
+
+    Attributes:
+        model: in evaluation mode.
+        blocks: those of the weights chosen.
+        values_held: numbers that a pass holds for each sample, about.
+        warnings: what the user should know; filled by the passes.
+    """
+
+    def __init__(self, model: nn.Module, chosen: dict[str, nn.Parameter], few: Any, values: Values):
+        """Find the layers that hand out factors, and check them on a few samples.
+
+        Args:
+            model: in evaluation mode, in the precision and on the device to compute with.
+            chosen: the weights, from `chosen_parameters`.
+            few: a batch of one or two samples.
+            values: of a sample, as in `gradients`.
+
+        Raises:
+            ModelError: the model fails on the batch, its values depend on other samples of the
+                batch, or no gradient reaches the weights.
+        """
+        self.model, self.warnings = model, []
+        self.blocks = blocks_of(model, chosen)
+        self._vectorised = True
+        self._check_apart(few, values)
+        self.values_held = max(block.size for block in self.blocks)
+        wrong = self._wrong(few, values)
+        if wrong:
+            self.blocks = blocks_of(model, chosen, frozenset(wrong))
+
+    def gradients(
+        self,
+        values: Values,
+        batch: Any,
+        cotangents: Callable[[Tensor], Iterable[Tensor]] = lambda v: [torch.ones_like(v)],
+    ) -> Iterator[Gradients]:
+        """Gradients of every sample, Σ over its values of cotangent times value.
+
+        Args:
+            values: [b, ...] of the model and a batch; a sample's depend on that sample alone.
+            batch: of b samples.
+            cotangents: from the values to weights of them, each of their shape; one pass back each.
+
+        Yields:
+            Per cotangent, each block's uses; their `matrix` is [b, rows, columns].
+
+        Raises:
+            ModelError: the values are not finite, or the model raised.
+
+        Cost: one pass forward, and one back a cotangent that leaves out the weights' own gradients;
+            layers' inputs and their outputs' gradients are held. Tensors without a known layer cost
+            another two passes.
+        """
+        size = batch_size(batch)
+        # Not while the caller runs: a generator's context would leak into it.
+        held = []
+        with self._frozen(), _Recording(self.model, self.blocks, size) as record:
+            with user_code(_refused), torch.enable_grad():
+                found = values(self.model, batch)
+            if not torch.isfinite(found).all():
+                raise ModelError(
+                    "the network's losses and measures must be finite; got NaN or infinity. Check "
+                    "the weights and the scale of the inputs."
+                )
+            weights = [w.to(found) for w in cotangents(found.detach())]
+            for place, weight in enumerate(weights):
+                last = place == len(weights) - 1
+                held.append(record.back(found, weight, keep=not last))
+        for weight, gradients in zip(weights, held, strict=True):
+            with self._frozen():
+                direct = self._direct(values, batch, weight)
+            yield gradients | direct
+
+    def _check_apart(self, few: Any, values: Values) -> None:
+        with user_code(_refused), torch.no_grad():
+            together = values(self.model, few)
+            alone = torch.cat([values(self.model, _one(few, i)) for i in range(batch_size(few))])
+        if together.shape != alone.shape:
+            raise ModelError(
+                "losses and measures must have one row a sample; "
+                f"{batch_size(few)} samples give {list(together.shape)}. Take "
+                "reduction='none' in the loss, and no mean over the batch."
+            )
+        change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
+        if change > APART:
+            raise ModelError(
+                "each sample's loss must depend on that sample alone; two samples together differ "
+                f"by {change:.1%} from each alone. Take out what mixes the batch or draws at "
+                "random: statistics over the batch (batch norm without running ones), attention "
+                "across samples, noise."
+            )
+
+    def _wrong(self, few: Any, values: Values) -> list[str]:
+        """Tensors whose factors are not the gradient: used elsewhere, or another order of axes."""
+        known = [block for block in self.blocks if block.layers]
+        try:
+            gradients = next(self.gradients(values, few))
+            uses = [use for found in gradients.values() for use in found]
+            self.values_held += sum(map(_values_of, uses)) // batch_size(few)
+        except DatassayError:
+            raise
+        except Exception:  # noqa: BLE001 a layer's shapes may fit no kind: all directly
+            return [p for block in known for p in block.parameters]
+        wrong = []
+        for block in known:
+            if block.name not in gradients:
+                wrong += block.parameters
+        kept = [block for block in known if block.name in gradients]
+        for i in range(batch_size(few)):
+            truth = self._by_autograd(kept, _one(few, i), values)
+            for block in kept:
+                ours = matrix(gradients[block.name], block.shape[0])[i]
+                theirs = truth[block.name]
+                # A gradient of 0 says nothing: a unit that no input reaches.
+                if (ours - theirs).norm() > APART * theirs.norm().clamp_min(1e-20):
+                    wrong += block.parameters
+        return wrong
+
+    def _by_autograd(self, blocks: list[Block], one: Any, values: Values) -> dict[str, Tensor]:
+        named = dict(self.model.named_parameters())
+        tensors = [named[p] for block in blocks for p in block.parameters]
+        before = [t.requires_grad for t in tensors]
+        for tensor in tensors:
+            tensor.requires_grad_()
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(
+                values(self.model, one).sum(), tensors, allow_unused=True, materialize_grads=True
+            )
+        for tensor, was in zip(tensors, before, strict=True):
+            tensor.requires_grad_(was)
+        by_tensor = iter(slopes)
+        return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
+
+    def _direct(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
+        """Of tensors that no layer of a known kind owns."""
+        direct = [block for block in self.blocks if not block.layers]
+        if not direct:
+            return {}
+        named = dict(self.model.named_parameters())
+        tensors = {f"inner.{b.parameters[0]}": named[b.parameters[0]].detach() for b in direct}
+        whole = _Weighted(self.model, values)
+        slopes = None
+        if self._vectorised:
+            try:
+                slopes = _many(whole, tensors, batch, weight)
+            except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
+                self._vectorised = False
+                self.warnings.append(
+                    f"{len(direct)} tensors ({direct[0].name}, ...) are differentiated one sample "
+                    "at a time, since torch.func cannot vectorise the model: "
+                    f"{str(error).splitlines()[0][:120]} Leave them out (parameters=) to be "
+                    "faster."
+                )
+        if slopes is None:
+            slopes = _each(whole, tensors, batch, weight)
+        return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        """No tensor requires a gradient, as long as this lasts."""
+        before = [(p, p.requires_grad) for p in self.model.parameters()]
+        for parameter, _ in before:
+            parameter.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for parameter, was in before:
+                parameter.requires_grad_(was)
+
+
+def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
+    """The block's tensors, or gradients of their shapes, as its matrix.
+
+    Args:
+        block: of the weights.
+        tensors: one for each of its parameters.
+
+    Returns:
+        The weight as a matrix, with its bias as the last column (or row).
+    """
+    weight = tensors[0]
+    if not block.has_bias:
+        return weight.reshape(block.shape)
+    if block.shape[0] == len(weight) + 1 and weight.ndim == 2:  # transformers' Conv1D
+        return torch.cat([weight, tensors[1][None]])
+    return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
+
+
+class _Recording:
+    """Hooks that keep each layer's inputs and its outputs' gradients."""
+
+    def __init__(self, model: nn.Module, blocks: list[Block], size: int):
+        self._model, self._size = model, size
+        self._blocks = {layer: block for block in blocks for layer in block.layers}
+        self._calls: list[tuple[Block, nn.Module, Tensor]] = []
+        self._gradients: dict[int, Tensor] = {}
+        self._leaves: list[Tensor] = []
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> _Recording:
+        for name, block in self._blocks.items():
+            layer = self._model.get_submodule(name)
+            hook = partial(self._note, block)
+            # Before any hook of the user's that changes the output.
+            self._hooks.append(layer.register_forward_hook(hook, prepend=True, with_kwargs=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _note(self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
+        if not torch.is_grad_enabled():  # no part of what is differentiated
+            return output
+        x = args[0] if args else next(iter(kwargs.values()))
+        place = len(self._calls)
+        # A copy: the network may go on to change this tensor in place.
+        self._calls.append((block, layer, x.detach().clone()))
+        if not output.requires_grad:  # nothing before it is differentiated: start here
+            leaf = output.detach().requires_grad_()
+            self._leaves.append(leaf)
+            output = leaf.clone()
+        # On this tensor, so that what changes it in place later counts as after it.
+        output.register_hook(partial(self._gradients.__setitem__, place))
+        return output
+
+    def back(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
+        """Each block's uses, of one pass back."""
+        self._gradients.clear()
+        if not values.requires_grad or not self._leaves:
+            return {}
+        torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
+        found: Gradients = {}
+        for place, (block, layer, x) in enumerate(self._calls):
+            if place in self._gradients:
+                kind = kind_of(layer)
+                assert kind is not None
+                use = kind(layer, x, self._gradients[place], self._size, block.has_bias)
+                found.setdefault(block.name, []).append(use)
+        return found
+
+
+class _Weighted(nn.Module):
+    """The values of a batch, weighted and summed: what torch.func differentiates."""
+
+    def __init__(self, inner: nn.Module, values: Values):
+        super().__init__()
+        self.inner, self._values = inner, values
+
+    def forward(self, batch: Any, weight: Tensor) -> Tensor:
+        return (self._values(self.inner, batch) * weight).sum()
+
+
+def _many(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+    size = len(weight)
+
+    def is_row(t: Tensor) -> bool:
+        return t.ndim > 0 and len(t) == size
+
+    split = mapped(batch, lambda t: t[:, None] if is_row(t) else t)
+    axes = mapped(batch, lambda t: 0 if is_row(t) else None)  # pyright: ignore[reportArgumentType]
+    slope = grad(lambda given, part, one: functional_call(whole, given, (part, one)))
+    with plain_attention():
+        return vmap(slope, in_dims=(None, axes, 0))(tensors, split, weight[:, None])
+
+
+def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+    found = []
+    for i in range(len(weight)):
+        given = {name: t.clone().requires_grad_() for name, t in tensors.items()}
+        with torch.enable_grad():
+            value = functional_call(whole, given, (_one(batch, i), weight[i : i + 1]))
+        slopes = torch.autograd.grad(
+            value, list(given.values()), allow_unused=True, materialize_grads=True
+        )
+        found.append(dict(zip(given, slopes, strict=True)))
+    return {name: torch.stack([one[name] for one in found]) for name in tensors}
+
+
+def _values_of(use: Use) -> int:
+    return use.numel() if isinstance(use, Tensor) else use.left.numel() + use.right.numel()
+
+
+def _one(batch: Any, i: int) -> Any:
+    return rows(batch, slice(i, i + 1))
+
+
+def _refused(error: str) -> str:
+    return (
+        f"the model and loss must run on the batches given; that raised {error} Check what the "
+        "loader gives, or pass loss=lambda model, batch: [b] losses."
+    )

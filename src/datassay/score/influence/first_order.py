@@ -1,0 +1,157 @@
+"""Removal to first order in each sample's weight, from gradients alone.
+
+w − w₋ᵢ ≈ −(1/n) P ∇ℓ_i,  outcome with i − without ≈ −(1/n) ∇mᵀ P ∇ℓ_i
+
+P is the inverse of the damped Hessian, block by block in its eigenbasis. One gradient a sample and
+one a query; nothing of size n × n beyond the effects asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.gradients.objective import to_model
+from datassay.score.attribution import Effects
+from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
+from datassay.score.influence.measure import Measure
+from datassay.score.influence.trained_network import TrainedNetwork
+
+
+@dataclass(slots=True)
+class Directions:
+    """Queries' gradients times P, in each block's basis.
+
+    Attributes:
+        values: [m], the measure of each query.
+        by_block: block name → [m, p] and the rows of the weights that p stands for; None: all.
+    """
+
+    values: Float[Tensor, " m"]
+    by_block: dict[str, tuple[Float[Tensor, "m p"], Tensor | None]]
+
+
+def directions(
+    network: TrainedNetwork, bases: dict[str, BlockBasis], queries: Iterable[Any], measure: Measure
+) -> Directions:
+    """Differentiate the queries' measure.
+
+    Args:
+        network: whose weights.
+        bases: of its blocks.
+        queries: batches of m of them.
+        measure: of each; where it gives [b, tokens], each token is a query of its own.
+
+    Returns:
+        The directions.
+    """
+    values: list[Tensor] = []
+    pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
+    for batch in queries:
+        batch = to_model(batch, network.model)
+        shape: list[Tensor] = []
+        found = network.per_sample.gradients(measure, batch, lambda v, s=shape: _each_token(v, s))
+        per_token = list(found)
+        seen = shape[0]
+        values.append(seen.double().flatten().cpu())
+        for name, basis in bases.items():
+            turned = [basis.coordinates(g[name]) for g in per_token if name in g]
+            if not turned:
+                pieces[name].append((
+                    torch.zeros(seen.numel(), 0).to(seen),
+                    seen.new_zeros(0).long(),
+                ))
+                continue
+            rows = turned[0][1]
+            both = torch.stack([one for one, _ in turned], 1).flatten(
+                0, 1
+            )  # tokens of a query together
+            pieces[name].append((both * basis.inverse(rows).to(both), rows))
+    return Directions(
+        torch.cat(values), {n: _joined(p, bases[n].block.shape) for n, p in pieces.items()}
+    )
+
+
+def _each_token(values: Tensor, seen: list[Tensor]) -> list[Tensor]:
+    seen.append(values)
+    if values.ndim == 1:
+        return [torch.ones_like(values)]
+    unit = torch.eye(values.shape[1]).to(values)
+    return [unit[t].expand_as(values) for t in range(values.shape[1])]
+
+
+def _joined(
+    pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
+) -> tuple[Tensor, Tensor | None]:
+    """One matrix of all queries, on the rows that any of them uses."""
+    if all(rows is None for _, rows in pieces):
+        return torch.cat([part for part, _ in pieces]), None
+    every = torch.cat([
+        torch.arange(shape[0]) if r is None else r.cpu() for _, r in pieces
+    ]).unique()
+    device = pieces[0][0].device
+    whole = [p.new_zeros(len(p), len(every), shape[1]) for p, _ in pieces]
+    for place, (part, rows) in zip(whole, pieces, strict=True):
+        at = every if rows is None else rows.cpu()
+        place[:, torch.searchsorted(every, at)] = part.view(len(part), len(at), shape[1])
+    return torch.cat(whole).flatten(1), every.to(device)
+
+
+def removal_effects(
+    network: TrainedNetwork,
+    bases: dict[str, BlockBasis],
+    towards: Directions,
+    scale: float,
+    step: str = "remove samples",
+) -> Iterator[Effects]:
+    """Effects of each training sample on each query.
+
+    Args:
+        network: with its training samples.
+        bases: of its blocks.
+        towards: from `directions`, of the same bases.
+        scale: 1/n; of a gradient step, its size.
+        step: for progress.
+
+    Yields:
+        Chunks in sample order.
+    """
+    start, m = 0, len(towards.values)
+    for size, gradients in network.loss_gradients():
+        effect = torch.zeros(size, m, dtype=torch.float64)
+        own = torch.zeros(size, dtype=torch.float64)
+        for basis, found, rows in gradient_coordinates(bases, gradients):
+            matrix, theirs = towards.by_block[basis.block.name]
+            effect -= _products(found, rows, matrix, theirs, basis.block.shape[1]).double().cpu()
+            own += (found.square() @ basis.inverse(rows).to(found)).double().cpu()
+        yield Effects(
+            start=start,
+            effect=effect * scale,
+            prediction=None,
+            weight=None,
+            own=own * scale,
+        )
+        start += size
+        network.progress(step, start, network.n)
+
+
+def _products(
+    found: Tensor, rows: Tensor | None, matrix: Tensor, theirs: Tensor | None, columns: int
+) -> Float[Tensor, "b m"]:
+    """Inner products over the rows that both have."""
+    if theirs is None and rows is None:
+        return found @ matrix.T
+    if not matrix.shape[1]:
+        return found.new_zeros(len(found), len(matrix))
+    n_rows = found.shape[1] // columns
+    mine = torch.arange(n_rows).to(found.device) if rows is None else rows
+    other = torch.arange(matrix.shape[1] // columns).to(mine) if theirs is None else theirs
+    shared = torch.isin(mine, other)
+    at = torch.searchsorted(other, mine[shared])
+    left = found.view(len(found), n_rows, columns)[:, shared].flatten(1)
+    return left @ matrix.view(len(matrix), -1, columns)[:, at].flatten(1).T

@@ -1,0 +1,330 @@
+"""Methods that take one gradient a sample and one a query: Gauss–Newton by blocks, and TracIn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from datassay.collect.gradients.batches import Batches, batch_size, batches
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.objective import MOST_SUMMED
+from datassay.errors import SettingError
+from datassay.machine import available_memory
+from datassay.progress import Progress
+from datassay.score.attribution import Attribution, Effects, TopEffects, gather
+from datassay.score.influence.block_basis import (
+    LARGEST_EXACT,
+    LARGEST_SIDE,
+    MOST_OPERATIONS,
+    BlockBasis,
+    block_bases,
+)
+from datassay.score.influence.first_order import directions, removal_effects
+from datassay.score.influence.measure import Measure, measure_of
+from datassay.score.influence.request import Request
+from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.train.retrain import positions
+
+DAMPING = 0.1
+# Values of the queries' gradients that are held at once, 1 GiB in float32.
+QUERY_VALUES = 2**28
+
+
+def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
+    """Effects from gradients alone.
+
+    Args:
+        request: what was asked.
+        train: the training samples.
+        val: the queries; None: the training samples.
+
+    Returns:
+        The effects, averaged over networks; TracIn's added up over checkpoints.
+
+    Raises:
+        SettingError: a setting is out of range.
+    """
+    adds = request.method == "tracin"
+    steps = tracin_settings(request.models[0], **request.settings) if adds else []
+    models = [model for model, _ in steps] if adds else request.models
+    networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
+    first = networks[0]
+    if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
+        raise SettingError("several models must have one architecture; their sizes differ.")
+    deciders = () if len(networks) == 1 else tuple(n.model for n in networks)
+    if adds and len(networks) > 1:  # the trained network, not its checkpoints
+        final = _network(request, request.models[0], train, 0, 1)
+        deciders = (final.model,)
+    measures = [replace(measure_of(request.measure, n.loss), deciders=deciders) for n in networks]
+    queries = first.train if val is None else batches(val, first.pass_size, "val")
+    both = list(zip(networks, measures, strict=True))
+    if adds:
+        each = [with_steps(n, m, lr) for (n, m), (_, lr) in zip(both, steps, strict=True)]
+        name = "tracin"
+    else:
+        each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
+        damping = DAMPING if isinstance(request.damping, str) else request.damping
+        kind = "blocks" if request.curvature == "auto" else request.curvature
+        name = f"gauss_newton by {kind}, damping {damping:g} of each mean eigenvalue"
+    places = None if request.removed is None else np.array(positions(request.removed, first.n))
+    ids = np.concatenate([ids for ids, _ in first.removed or first.train])
+    own = None if val is not None else np.arange(len(ids)) if places is None else places
+    return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
+
+
+def _network(request: Request, model: nn.Module, train: Any, place: int, of: int) -> TrainedNetwork:
+    network = trained_network(
+        model,
+        train,
+        loss=request.loss,
+        parameters=request.parameters,
+        precision=request.precision or "float32",
+        device=request.device,
+        progress=_part(request.progress, place, of),
+    )
+    if request.removed is not None:
+        if network.train.subset is None:
+            raise SettingError("removed needs samples that have positions; these are iterated.")
+        chosen = positions(request.removed, network.n)
+        network.removed = network.train.subset(chosen)
+    return network
+
+
+def _part(progress: Progress, place: int, of: int) -> Progress:
+    """Progress of one network among several: the same step, with its share of the units."""
+    if of == 1:
+        return progress
+    return lambda step, done, total: progress(step, place * total + done, of * total)
+
+
+def tracin_settings(
+    model: nn.Module,
+    lr: float | Sequence[float] = 1.0,
+    checkpoints: Sequence[nn.Module] | None = None,
+) -> list[tuple[nn.Module, float]]:
+    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
+
+    Args:
+        model: at its trained weights.
+        lr: step size of the sum of the losses (of their mean: divide by n), one for all checkpoints
+            or one each. At one checkpoint the order of effects does not depend on it; at several
+            their weights do.
+        checkpoints: networks of the training run; None takes the trained network alone.
+
+    Returns:
+        One pair a checkpoint.
+
+    Raises:
+        SettingError: no checkpoint, an lr that is not positive, or not one lr a checkpoint.
+
+    Source: Pruthi et al. (2020), TracInCP.
+    """
+    models = [model] if checkpoints is None else list(checkpoints)
+    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
+    if not models:
+        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
+    if len(rates) != len(models):
+        raise SettingError(
+            f"lr must be one number, or one per checkpoint; got {len(rates)} for {len(models)}."
+        )
+    if not all(rate > 0 for rate in rates):
+        raise SettingError(f"lr must be positive; got {min(rates)}.")
+    return list(zip(models, rates, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One network with what turns its gradients into effects.
+
+    Attributes:
+        network: at its weights.
+        bases: of its blocks.
+        measure: of the queries.
+        scale: 1/n, or a step size.
+    """
+
+    network: TrainedNetwork
+    bases: dict[str, BlockBasis]
+    measure: Measure
+    scale: float
+
+
+def with_curvature(
+    network: TrainedNetwork, measure: Measure, request: Request, place: int
+) -> Prepared:
+    """Fit the Hessian of a network by blocks.
+
+    Args:
+        network: at its weights.
+        measure: of the queries.
+        request: with curvature, damping, weight decay and seed.
+        place: of the network among several; each draws its own.
+
+    Returns:
+        The network, ready.
+
+    Raises:
+        SettingError: it needs more memory than there is, or a block cannot be inverted.
+    """
+    exact = _exact_rule(request.curvature, network.n)
+    _check_memory(network.per_sample.blocks, exact)
+    seed = request.seed + place
+    bases = block_bases(
+        network.per_sample.blocks,
+        lambda: network.roots(seed, "fit the curvature"),
+        network.n,
+        exact=exact,
+        damping=DAMPING if isinstance(request.damping, str) else float(request.damping),
+        weight_decay=float(request.weight_decay),
+    )
+    return Prepared(network, bases, measure, 1 / network.n)
+
+
+def with_steps(network: TrainedNetwork, measure: Measure, lr: float) -> Prepared:
+    """Gradient steps instead of curvature, as TracIn takes them.
+
+    Args:
+        network: at a checkpoint.
+        measure: of the queries.
+        lr: step size of the sum of the losses.
+
+    Returns:
+        The network, ready.
+    """
+    bases = {
+        b.name: BlockBasis(b, None, None, None, torch.ones(b.shape, dtype=torch.float64))
+        for b in network.per_sample.blocks
+    }
+    return Prepared(network, bases, measure, lr)
+
+
+def _exact_rule(curvature: str, n: int) -> Callable[[Block], bool]:
+    if curvature == "blocks":
+        return lambda block: True
+    if curvature == "ekfac":
+        return lambda block: False
+    work = 2.0 * n * MOST_SUMMED
+    return lambda b: b.size <= LARGEST_EXACT and work * b.size**2 <= MOST_OPERATIONS
+
+
+def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
+    """Memory that the blocks' Hessians take at most.
+
+    Args:
+        blocks: of the weights.
+        exact: whether a block is exact.
+
+    Returns:
+        Bytes: float64 while they are fitted.
+    """
+    total = 0
+    for block in blocks:
+        if exact(block):
+            total += 3 * 8 * block.size**2
+        else:
+            sides = [side for side in block.shape if side <= LARGEST_SIDE]
+            total += 8 * (block.size + 2 * sum(side**2 for side in sides))
+    return total
+
+
+def _check_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
+    needed, free = curvature_bytes(blocks, exact), available_memory()
+    if needed > free:
+        largest = max(blocks, key=lambda b: curvature_bytes([b], exact))
+        raise SettingError(
+            f"the curvature must fit in memory: it needs {needed / 1e9:.1f} GB and "
+            f"{free / 1e9:.1f} GB are free; the largest block is {largest.name!r} with "
+            f"{largest.size} weights. Use curvature='ekfac', or choose weights: "
+            "parameters='classifier'."
+        )
+
+
+def attributed(
+    each: Sequence[Prepared],
+    queries: Batches,
+    ids: np.ndarray,
+    *,
+    method: str,
+    top: int | None,
+    own: np.ndarray | None,
+    adds: bool = False,
+) -> Attribution:
+    """Effects, averaged over networks (or added over checkpoints), queries in groups that fit.
+
+    Args:
+        each: networks with the same training samples.
+        queries: m of them.
+        ids: [n], of the training samples.
+        method: noted in the result.
+        top: as in `attribution`.
+        own: each sample's place among the queries, where they are the same.
+        adds: add the networks' effects up instead of averaging them.
+
+    Returns:
+        The attribution.
+    """
+    size = sum(block.size for block in each[0].network.per_sample.blocks)
+    share = 1.0 if adds else 1 / len(each)
+    parts = []
+    for group, places in _groups(queries, max(1, QUERY_VALUES // size // len(each))):
+        towards = [directions(p.network, p.bases, group, p.measure) for p in each]
+        values = torch.stack([d.values for d in towards]).mean(0)
+        streams = [
+            removal_effects(p.network, p.bases, d, p.scale)
+            for p, d in zip(each, towards, strict=True)
+        ]
+        mine = None if own is None else np.where(np.isin(own, places), own - places[0], -1)
+        if len(values) != len(places):  # tokens
+            mine = None
+        name = each[0].measure.name
+        found = gather(_together(streams, share), values, name, ids, method, top, mine)
+        parts.append(found)
+    warnings = dict.fromkeys(w for p in each for w in p.network.warnings)
+    return replace(_beside(parts), warnings=tuple(warnings))
+
+
+def _groups(queries: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
+    """Batches of up to so many queries together, and their positions."""
+    group: list[Any] = []
+    start = count = 0
+    for _, batch in queries:
+        more = batch_size(batch)
+        if group and count + more > size:
+            yield group, np.arange(start, start + count)
+            group, start, count = [], start + count, 0
+        group.append(batch)
+        count += more
+    yield group, np.arange(start, start + count)
+
+
+def _together(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
+    for parts in zip(*streams, strict=True):
+        yield Effects(
+            start=parts[0].start,
+            effect=torch.stack([p.effect for p in parts]).sum(0) * share,
+            prediction=None,
+            weight=None,
+            own=torch.stack([p.own for p in parts if p.own is not None]).sum(0) * share,
+        )
+
+
+def _beside(parts: list[Attribution]) -> Attribution:
+    """One result of groups of queries."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    whole = [p.effect for p in parts if p.effect is not None]
+    names = [one.name for one in fields(TopEffects)]
+    top = {name: np.concatenate([getattr(p.top, name) for p in parts]) for name in names}
+    return replace(
+        first,
+        effect=np.concatenate(whole, 1) if len(whole) == len(parts) else None,
+        top=TopEffects(**top),
+        total=np.sum([p.total for p in parts], axis=0),
+        outcome=np.concatenate([p.outcome for p in parts]),
+    )

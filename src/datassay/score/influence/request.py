@@ -1,0 +1,108 @@
+"""What was asked of `influence`, checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from datassay.errors import SettingError
+from datassay.progress import Progress
+
+METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin")
+CURVATURES = ("auto", "blocks", "ekfac", "whole")
+RESPONSES = ("first_order", "leave_one_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of `influence` besides the samples.
+
+    Attributes:
+        models: at least one network.
+        method: "auto" is "gauss_newton".
+        curvature: of "gauss_newton".
+        response: likewise.
+        loss: of the training.
+        measure: of the queries.
+        damping: "auto", relative or absolute, as the method has it.
+        weight_decay: of the training.
+        parameters: names of the weights.
+        removed: positions, or None.
+        top: samples to keep a query.
+        precision: or None: as the method has it.
+        device: or None.
+        seed: of draws.
+        progress: called with (step, done, total).
+        settings: the method's own.
+    """
+
+    models: Sequence[nn.Module]
+    method: str
+    curvature: str
+    response: str
+    loss: Any
+    measure: Any
+    damping: float | str
+    weight_decay: float
+    parameters: str | Sequence[str] | None
+    removed: Sequence[int] | np.ndarray | None
+    top: int | None
+    precision: str | None
+    device: str | None
+    seed: int
+    progress: Progress
+    settings: Mapping[str, Any]
+
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether gradients alone are needed, so that any batches will do."""
+        if self.method == "gauss_newton":
+            return self.curvature != "whole"
+        return self.method == "tracin"
+
+
+def check_request(request: Request, function: Callable[..., Any] | None) -> None:
+    """Check names and ranges.
+
+    Args:
+        request: what was asked.
+        function: of the method, whose parameters after the first are the settings it takes; None:
+            it takes none.
+
+    Raises:
+        SettingError: a name is unknown, or a number out of range.
+    """
+    for name, value, known in (
+        ("curvature", request.curvature, CURVATURES),
+        ("response", request.response, RESPONSES),
+        ("precision", request.precision, (None, "float32", "float64")),
+    ):
+        if value not in known:
+            names = ", ".join(repr(one) for one in known if one)
+            raise SettingError(f"{name} must be one of {names}; got {value!r}.")
+    takes = [] if function is None else list(inspect.signature(function).parameters)[1:]
+    takes = [name for name in takes if name != "response"]
+    unknown = [name for name in request.settings if name not in takes]
+    if unknown:
+        rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
+        raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
+    numbers = [("weight_decay", request.weight_decay)]
+    if not isinstance(request.damping, str):
+        numbers.append(("damping", request.damping))
+    elif request.damping != "auto":
+        raise SettingError(f"damping must be 'auto' or a number; got {request.damping!r}.")
+    for name, value in numbers:
+        if not 0 <= value < float("inf"):
+            raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
+    if not request.models:
+        raise SettingError("model must be a network or a list of them; got an empty list.")
+    if len(request.models) > 1 and request.settings.get("checkpoints") is not None:
+        raise SettingError(
+            f"checkpoints belong to one training run; got {len(request.models)} models. Call once "
+            "a model."
+        )
