@@ -15,9 +15,11 @@ from torch.nn import functional
 
 from datassay.collect.gradients.factors import Factors, Use
 
-# From the layer, its input, its output's gradient and the number of samples, to one use of its
-# weights. The weights are a matrix: a column more for the bias, where it trains.
-Kind = Callable[[nn.Module, Tensor, Tensor, int, bool], Use]
+# From its output's gradient to one use of a layer's weights, whose input is fixed.
+Given = Callable[[Tensor], Use]
+# From the layer, its input, the number of samples and whether its bias trains. The weights are a
+# matrix: a column more for the bias.
+Kind = Callable[[nn.Module, Tensor, int, bool], Given]
 
 
 def kind_of(layer: nn.Module) -> Kind | None:
@@ -43,29 +45,33 @@ def _with_bias(inputs: Tensor, bias: bool) -> Tensor:
     return functional.pad(inputs, (0, 1), value=1.0) if bias else inputs
 
 
-def _dense(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
-    return Factors(_by_sample(gradient, b), _with_bias(_by_sample(x, b), bias))
+def _dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+    inputs = _with_bias(_by_sample(x, b), bias)
+    return lambda gradient: Factors(_by_sample(gradient, b), inputs)
 
 
-def _transposed(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _transposed(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     """Its weight is [n_in, n_out], and the bias a row more."""
-    return Factors(_with_bias(_by_sample(x, b), bias), _by_sample(gradient, b))
+    inputs = _with_bias(_by_sample(x, b), bias)
+    return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
-def _convolution(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     """A dense layer on the patch at each place; with groups, one for each of them."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
     patches = _patches(layer, x)  # [b, channels · kernel, places]
-    gradient = gradient.reshape(b, gradient.shape[1], -1)
     if layer.groups == 1:
-        return Factors(gradient.mT, _with_bias(patches.mT, bias))
-    g = layer.groups
-    apart = (
-        gradient.reshape(b, g, -1, gradient.shape[-1])
-        @ patches.reshape(b, g, -1, patches.shape[-1]).mT
-    )
-    whole = apart.flatten(1, 2)
-    return torch.cat([whole, gradient.sum(2)[..., None]], 2) if bias else whole
+        inputs = _with_bias(patches.mT, bias)
+        return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
+    split = patches.reshape(b, layer.groups, -1, patches.shape[-1])
+
+    def whole(gradient: Tensor) -> Use:
+        gradient = gradient.reshape(b, gradient.shape[1], -1)
+        apart = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
+        found = apart.flatten(1, 2)
+        return torch.cat([found, gradient.sum(2)[..., None]], 2) if bias else found
+
+    return whole
 
 
 def _patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Tensor:
@@ -89,32 +95,40 @@ def _patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Tensor:
     return functional.unfold(x, kernel, dilation, padding, stride)
 
 
-def _embedding(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.Embedding)
-    right = _by_sample(gradient, b)
     ids = x.reshape(b, -1)
-    if layer.padding_idx is not None:  # its row does not train
-        right = right * (ids != layer.padding_idx)[..., None]
-    return Factors(ids, right)
+    # The row of padding does not train.
+    kept = None if layer.padding_idx is None else (ids != layer.padding_idx)[..., None]
+
+    def use(gradient: Tensor) -> Use:
+        right = _by_sample(gradient, b)
+        return Factors(ids, right if kept is None else right * kept)
+
+    return use
 
 
-def _layer_norm(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.LayerNorm)
-    plain = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps)
     size = layer.weight.numel()
-    return _scale(plain.reshape(b, -1, size), gradient.reshape(b, -1, size), bias)
+    plain = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
+    return lambda gradient: _scale(plain, gradient.reshape(b, -1, size), bias)
 
 
-def _batch_norm(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _batch_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
     plain = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
-    return _scale(_channels_last(plain, b), _channels_last(gradient, b), bias)
+    return _of_channels(plain, b, bias)
 
 
-def _group_norm(layer: nn.Module, x: Tensor, gradient: Tensor, b: int, bias: bool) -> Use:
+def _group_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.GroupNorm)
-    plain = functional.group_norm(x, layer.num_groups, eps=layer.eps)
-    return _scale(_channels_last(plain, b), _channels_last(gradient, b), bias)
+    return _of_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), b, bias)
+
+
+def _of_channels(plain: Tensor, b: int, bias: bool) -> Given:
+    plain = _channels_last(plain, b)
+    return lambda gradient: _scale(plain, _channels_last(gradient, b), bias)
 
 
 def _channels_last(values: Tensor, b: int) -> Tensor:

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad, vmap
 from datassay.collect.gradients.batches import batch_size, mapped, rows
 from datassay.collect.gradients.blocks import Block, blocks_of
 from datassay.collect.gradients.factors import Use, matrix
-from datassay.collect.gradients.layers import kind_of
+from datassay.collect.gradients.layers import Given, kind_of
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.errors import DatassayError, ModelError
 from datassay.models.user_code import user_code
@@ -228,7 +228,7 @@ class _Recording:
     def __init__(self, model: nn.Module, blocks: list[Block], size: int):
         self._model, self._size = model, size
         self._blocks = {layer: block for block in blocks for layer in block.layers}
-        self._calls: list[tuple[Block, nn.Module, Tensor]] = []
+        self._calls: list[tuple[Block, Given]] = []
         self._gradients: dict[int, Tensor] = {}
         self._leaves: list[Tensor] = []
         self._hooks: list[Any] = []
@@ -250,8 +250,10 @@ class _Recording:
             return output
         x = args[0] if args else next(iter(kwargs.values()))
         place = len(self._calls)
+        kind = kind_of(layer)
+        assert kind is not None
         # A copy: the network may go on to change this tensor in place.
-        self._calls.append((block, layer, x.detach().clone()))
+        self._calls.append((block, kind(layer, x.detach().clone(), self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
@@ -267,12 +269,9 @@ class _Recording:
             return {}
         torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
         found: Gradients = {}
-        for place, (block, layer, x) in enumerate(self._calls):
+        for place, (block, given) in enumerate(self._calls):
             if place in self._gradients:
-                kind = kind_of(layer)
-                assert kind is not None
-                use = kind(layer, x, self._gradients[place], self._size, block.has_bias)
-                found.setdefault(block.name, []).append(use)
+                found.setdefault(block.name, []).append(given(self._gradients[place]))
         return found
 
 

@@ -144,7 +144,7 @@ def block_bases(
         blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
     """
     small = {block.name for block in blocks if exact(block)}
-    grams, bases = _first_pass(blocks, roots, small)
+    grams, bases, dtype = _first_pass(blocks, roots, small)
     if len(small) < len(blocks):
         for gradients in roots():
             for name, uses in gradients.items():
@@ -154,9 +154,8 @@ def block_bases(
         basis.damping = damping * float(basis.eigenvalues.mean()) + weight_decay
     for block in blocks:
         if block.name in grams:
-            gram, dtype = grams.pop(block.name)
-            penalty = (damping, weight_decay)
-            bases[block.name] = _exact(block, gram / n, dtype, penalty, spectral=spectral)
+            whole, penalty = grams.pop(block.name).div_(n), (damping, weight_decay)
+            bases[block.name] = _exact(block, whole, dtype, penalty, spectral=spectral)
     return {b.name: bases[b.name] for b in blocks if b.name in bases and _curved(bases[b.name])}
 
 
@@ -166,30 +165,40 @@ def _curved(basis: BlockBasis) -> bool:
 
 def _first_pass(
     blocks: list[Block], roots: Roots, small: set[str]
-) -> tuple[dict[str, tuple[Tensor, torch.dtype]], dict[str, BlockBasis]]:
-    """Gram matrices of small blocks, and bases of the others, still without eigenvalues."""
-    grams: dict[str, tuple[Tensor, torch.dtype]] = {}
+) -> tuple[dict[str, Tensor], dict[str, BlockBasis], torch.dtype]:
+    """Gram matrices of small blocks; bases of the others, still without eigenvalues; precision."""
+    grams: dict[str, Tensor] = {}
+    waiting: dict[str, list[Tensor]] = {}
     sides: dict[str, tuple[Tensor | None, Tensor | None]] = {}
     bases: dict[str, BlockBasis] = {}
     shapes, dtype = {block.name: block.shape for block in blocks}, torch.float32
     for gradients in roots():
         for name, uses in gradients.items():
+            dtype = _dtype(uses)
             if name in small:
-                rows = matrix(uses, shapes[name][0]).flatten(1)
-                more = (rows.T @ rows).double()
-                before = grams.get(name)
-                grams[name] = (more if before is None else before[0].add_(more), rows.dtype)
+                held = waiting.setdefault(name, [])
+                held.append(matrix(uses, shapes[name][0]).flatten(1))
+                # Many rows a product: it costs size² to add one up in float64.
+                if sum(map(len, held)) >= held[0].shape[1]:
+                    _add_gram(grams, name, waiting.pop(name))
             else:
                 left, right = second_moments(uses, LARGEST_SIDE)
-                dtype = _dtype(uses)
                 old = sides.get(name, (None, None))
                 sides[name] = (_sum(old[0], left), _sum(old[1], right))
+    for name, held in waiting.items():
+        _add_gram(grams, name, held)
     for block in blocks:
         if block.name in sides:
             left, right = (_vectors(side, dtype) for side in sides.pop(block.name))
             empty = torch.zeros(block.shape, dtype=torch.float64)
             bases[block.name] = BlockBasis(block, None, left, right, empty)
-    return grams, bases
+    return grams, bases, dtype
+
+
+def _add_gram(grams: dict[str, Tensor], name: str, held: list[Tensor]) -> None:
+    rows = torch.cat(held)
+    more = (rows.T @ rows).double()
+    grams[name] = more if name not in grams else grams[name].add_(more)
 
 
 def _exact(
