@@ -152,7 +152,7 @@ def test_trained_networks_can_be_explained_instead(noisy, findings):
     networks = train_all(models, train, seed=SETTINGS.seed)
     each = [
         da.influence(taken_network(models[0], networks, s), train, val, measure="margin",
-                     seed=5 + s, projection=2048).effect
+                     seed=5 + s).effect
         for s in range(2)
     ]  # fmt: skip
     mean = np.mean(each, 0)

@@ -12,13 +12,14 @@ from dataclasses import replace
 from functools import cache, partial
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
 from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import output_losses, task_loss
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.jacobian.suitable import vectorized
 from datassay.data.samples import SampleSet
@@ -48,7 +49,7 @@ class LossAt:
     template: nn.Module
     weights: dict[str, Tensor]
     fixed: dict[str, Tensor]
-    x: Float[Tensor, "n ..."]
+    x: Num[Tensor, "n ..."]
     y: Float[Tensor, "n k"]
     loss: str
     activations: int
@@ -98,14 +99,14 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
         weights=trains,
         fixed=rest | dict(template.named_buffers()),
         x=x,
-        y=network_targets(samples, k).to(x),
+        y=network_targets(samples, k).to(x.device, dtype),
         loss=loss,
         activations=_activations(template, x[:1]),
     )
 
 
-def inputs(template: nn.Module, samples: SampleSet) -> Float[Tensor, "n ..."]:
-    """The samples' inputs in the network's precision, on its device.
+def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
+    """The samples' inputs as the network takes them, on its device.
 
     Args:
         template: the network.
@@ -114,11 +115,10 @@ def inputs(template: nn.Module, samples: SampleSet) -> Float[Tensor, "n ..."]:
     Returns:
         A copy: networks that work in place must not change the samples.
     """
-    like = next(template.parameters())
-    return torch.tensor(samples.x, dtype=like.dtype, device=like.device)
+    return network_inputs(samples.x, template, next(template.parameters()).dtype)
 
 
-def outputs_at(objective: LossAt, x: Float[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
+def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
     """Outputs on any inputs.
 
     Args:
@@ -294,7 +294,7 @@ def hessian(
 
 
 def output_changes(
-    objective: LossAt, x: Float[Tensor, "m ..."], moves: Float[Tensor, "s d"]
+    objective: LossAt, x: Num[Tensor, "m ..."], moves: Float[Tensor, "s d"]
 ) -> Float[Tensor, "s m k"]:
     """First-order change of the outputs when the weights move.
 

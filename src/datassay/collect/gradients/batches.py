@@ -57,7 +57,7 @@ class Batches:
             yield ids, batch
 
 
-def batches(data: Any, size: int, name: str = "train") -> Batches:
+def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
     """Read samples in batches, in the order in which they are held.
 
     Args:
@@ -67,6 +67,7 @@ def batches(data: Any, size: int, name: str = "train") -> Batches:
             that is a dictionary may have its "id".
         size: samples a batch, where data is no loader.
         name: of the argument, for errors.
+        integers: whether x of a SampleSet is to be whole numbers, as `takes_integers` says.
 
     Returns:
         The batches.
@@ -76,11 +77,11 @@ def batches(data: Any, size: int, name: str = "train") -> Batches:
     """
     if isinstance(data, SampleSet):
         return Batches(
-            lambda: _of_arrays(data, size),
+            lambda: _of_arrays(data, size, integers),
             data.ids,
             len(data),
             data,
-            lambda places: batches(data.subset(np.array(places)), size, name),
+            lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
         )
     if isinstance(data, DataLoader):
         return _of_loader(data, name)
@@ -188,10 +189,11 @@ def _leaves(batch: Any) -> Iterator[Any]:
         yield batch
 
 
-def _of_arrays(samples: SampleSet, size: int) -> Iterator[tuple[np.ndarray, Any]]:
+def _of_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[np.ndarray, Any]]:
     for start in range(0, len(samples), size):
         part = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[part]))  # a copy: networks may work in place
+        x = x.long() if integers else x if x.is_floating_point() else x.float()
         yield samples.ids[part], (x, torch.tensor(np.asarray(samples.y[part])))
 
 

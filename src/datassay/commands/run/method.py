@@ -92,9 +92,8 @@ def _effect(findings: Findings) -> str:
     alone = "Effects of several samples do not add up exactly: each is of removing one alone."
     if findings.attribution is not None and findings.attribution_at == "trained":
         return (
-            "One Newton step from the trained weights to those without the sample, with the "
-            "Gauss–Newton matrix and the sample's own leverage "
-            f"({findings.attribution.method}); nothing is retrained for it. {alone}"
+            "One Newton step from the trained weights to those without the sample, to first order "
+            f"in its weight ({findings.attribution.method}); nothing is retrained for it. {alone}"
         )
     return (
         f"The value with a training sample minus the value without it, both in closed form. {alone}"

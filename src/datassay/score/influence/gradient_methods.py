@@ -61,7 +61,11 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
         final = _network(request, request.models[0], train, 0, 1)
         deciders = (final.model,)
     measures = [replace(measure_of(request.measure, n.loss), deciders=deciders) for n in networks]
-    queries = first.train if val is None else batches(val, first.pass_size, "val")
+    queries = (
+        first.train
+        if val is None
+        else batches(val, first.pass_size, "val", integers=first.integers)
+    )
     both = list(zip(networks, measures, strict=True))
     if adds:
         each = [with_steps(n, m, lr) for (n, m), (_, lr) in zip(both, steps, strict=True)]

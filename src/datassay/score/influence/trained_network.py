@@ -20,6 +20,7 @@ from datassay.collect.gradients.objective import (
     to_model,
 )
 from datassay.collect.gradients.per_sample import Gradients, PerSample
+from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
@@ -42,6 +43,7 @@ class TrainedNetwork:
         warnings: what the user should know.
         removed: the samples whose removal is asked about; None: all.
         pass_size: samples a pass.
+        integers: whether it takes arrays of whole numbers.
     """
 
     model: nn.Module
@@ -53,6 +55,7 @@ class TrainedNetwork:
     warnings: list[str] = field(default_factory=list)
     removed: Batches | None = None
     pass_size: int = 1
+    integers: bool = False
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Each batch's number of samples to remove, and the gradients of their losses."""
@@ -124,14 +127,15 @@ def trained_network(
     if device is not None:
         copied = copied.to(device)
     chosen = chosen_parameters(copied, parameters)
-    _, first = next(iter(batches(train, 2)))
+    integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
+    _, first = next(iter(batches(train, 2, integers=integers)))
     few = to_model(rows(first, slice(0, 2)), copied)
     task = task_loss(train) if isinstance(train, SampleSet) else None
     bound = objective(loss, copied, few, task)
     per_sample = PerSample(copied, chosen, few, bound.losses)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
-    parts = batches(train, size)
+    parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
     return TrainedNetwork(
-        copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size
+        copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers
     )

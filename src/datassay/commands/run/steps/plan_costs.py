@@ -10,6 +10,7 @@ from torch import nn
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
+from datassay.collect.gradients.objective import MOST_SUMMED
 from datassay.collect.predicted import EIGEN_WORK, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import (
@@ -21,11 +22,11 @@ from datassay.commands.run.steps.budget import (
     retraining,
 )
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
-from datassay.commands.run.steps.scores import trained_features
 from datassay.data.samples import SampleSet
 from datassay.report.wording import count
 from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.compare.projection_quality import DRAWS, MOST_ROWS, N_FEATURES, N_SAMPLES
+from datassay.score.influence.block_basis import LARGEST_EXACT
 from datassay.score.information.average import FRACTIONS
 from datassay.score.label_issues import LARGEST_KERNEL
 from datassay.score.labels.ridge import RIDGES
@@ -109,7 +110,7 @@ def plan_steps(
         *_several_step(form, train, m, rates["float64"]),
         *_subset_step(form, n, m, rates, settings),
         *_training_step(form, work, train, val, seeds, rates["float32"]),
-        *_trained_effects_step(form, n, m or n, seeds, settings, rates["float64"]),
+        *_trained_effects_step(form, work, n, m or n, seeds, settings, rates["float32"]),
         *_check_step(form, work, n, settings, rates["float32"]),
         _page_step(n),
     ]
@@ -325,18 +326,25 @@ def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[Pla
 
 
 def _trained_effects_step(
-    form: Form, n: int, m: int, seeds: int, settings: RunSettings, rate: float
+    form: Form,
+    work: ForwardWork,
+    n: int,
+    m: int,
+    seeds: int,
+    settings: RunSettings,
+    rate: float,
 ) -> list[PlanStep]:
     if settings.attribution_at != "trained" or settings.attribution == "none":
         return []
-    k = form.n_outputs
-    features = trained_features(settings.projection, n * k, form.n_parameters)
-    p = features or min(n * k, form.n_parameters)
-    # H, two triangular solves, its factor, and the effects.
-    flops = seeds * (4.0 * (n + m) * k * p**2 + p**3 / 3 + 2.0 * n * m * k * p)
-    values = 4.0 * (n + m) * k * p + seeds * (n * p + m * k * p + p**2)
-    detail = f"{count(seeds, 'network')}, {p} features an output"
-    return [PlanStep("trained effects", detail, 8.0 * values, flops, flops / rate)]
+    p, k = form.n_parameters, min(form.n_outputs, MOST_SUMMED)
+    # Gradients by each output and of each loss; the Hessian's blocks, at most LARGEST_EXACT wide;
+    # one product of gradients.
+    passes = 3.0 * (n * (k + 1) + m) * (work.products + work.convolutions)
+    side = min(p, LARGEST_EXACT)
+    flops = seeds * (passes + 2.0 * n * k * side * p + 2.0 * n * m * p)
+    held = seeds * (8.0 * side * p + 4.0 * m * p)
+    detail = f"{count(seeds, 'network')}, curvature by layers"
+    return [PlanStep("trained effects", detail, held, flops, flops / rate)]
 
 
 def _check_step(

@@ -34,8 +34,6 @@ from datassay.train.training import TrainedNetworks
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries.
 MOST_EFFECTS_WORK = 5e11
-# Of trained networks "auto" keeps so many features a sample and output; fewer are kept exactly.
-TRAINED_FEATURES = 2048
 # Trees judge labels beside the network in tables of so many rows and at most so many classes. Of
 # fewer rows they see no more than the network, and hide class pairs from it (Boston, 506 rows:
 # 0.80 against 0.875); boosting fits as many trees a round as there are classes.
@@ -99,12 +97,10 @@ def trained_effects(
     each = networks.outputs(queries.x).double()
     trained = [taken_network(model, networks, s) for s in range(len(each))]
     outputs = each.mean(0)
-    n_parameters = sum(p.numel() for p in model.parameters())
-    projection = trained_features(settings.projection, len(train) * outputs.shape[1], n_parameters)
     loss = task_loss(train)
     attribution = influence(
         trained, train, val, loss=loss, measure=settings.attribution, top=settings.top,
-        seed=settings.seed, progress=progress, projection=projection,
+        seed=settings.seed, progress=progress,
     )  # fmt: skip
     if loss == "cross_entropy":
         outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
@@ -147,13 +143,6 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
         f"order than the scores say (rank correlation {check.rank:.2f}): information and effects "
         "are those of the linearised network, not of the trained one.",
     )
-
-
-def trained_features(projection: int | str | None, n_rows: int, n_parameters: int) -> int | None:
-    """Features a sample and output of a Jacobian at trained weights; None keeps it whole."""
-    if not isinstance(projection, str):
-        return projection
-    return TRAINED_FEATURES if min(n_rows, n_parameters) > TRAINED_FEATURES else None
 
 
 def issues_of(

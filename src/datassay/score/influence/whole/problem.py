@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from datassay.collect.curvature.hessian import LossAt, loss_gradients, output_changes
@@ -42,7 +42,7 @@ class Problem:
     train: SampleSet
     val: SampleSet | None
     mean_loss: LossAt
-    queries: Float[Tensor, "m ..."]
+    queries: Num[Tensor, "m ..."]
     damping: float
     weight_decay: float
     precision: str
