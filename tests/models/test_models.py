@@ -335,11 +335,14 @@ def test_weights_of_another_precision_are_told(tmp_path, dtype, caplog):
     model = build_model("mlp:width=8", samples())
     state = {name: t.to(dtype) for name, t in model.state_dict().items()}
     path = saved(tmp_path / "w.pt", state)
-    found = build_model("mlp:width=8", samples(), weights=path).state_dict()
+    made = build_model("mlp:width=8", samples(), weights=path)
+    found = made.state_dict()
     assert all(torch.equal(t, state[name].float()) for name, t in found.items())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     told = f"{str(dtype)[6:]} turned into the network's precision"
-    assert weights_source(path) == f"{path} (SHA-256 {digest}, {told})" and told in caplog.text
+    assert (
+        weights_source(path, made) == f"{path} (SHA-256 {digest}, {told})" and told in caplog.text
+    )
 
 
 def test_tied_weights_need_one_name_and_must_agree(own, tmp_path):

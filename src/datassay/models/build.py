@@ -34,7 +34,8 @@ def build_model(
             scaling is its own.
         train: the samples; their inputs set the scaling layer, their classes the output count
             (one output for two classes, as S1 does; one a class beyond).
-        weights: a .safetensors file or a plain state dict (.pt), loaded into the network.
+        weights: a .safetensors file, or a state dict or checkpoint that torch saved (.pt), loaded
+            into the network; of several state dicts the one whose names fit.
         seed: of the initial weights.
 
     Returns:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import zipfile
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from datassay.errors import ModelError, printable
+from datassay.models.checkpoints import StateDict, fitting, state_dicts
 from datassay.models.networks import Affine
-from datassay.models.user_code import brief
 
 logger = logging.getLogger(__name__)
 
@@ -22,16 +19,23 @@ logger = logging.getLogger(__name__)
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load the whole network's weights, or for a built-in one those of the network inside.
 
+    Of a checkpoint that holds several state dicts, or one inside a dictionary, the one whose names
+    fit the model is taken, and a warning says which.
+
     Args:
         model: takes the weights, in its own precision.
-        path: a .safetensors file, or a state dict that torch saved.
+        path: a .safetensors file, or a state dict or checkpoint that torch saved.
 
     Raises:
-        ModelError: it cannot be read, holds more than tensors, or they do not fit the model.
+        ModelError: it cannot be read, holds more than tensors and plain values, or they do not fit
+            the model.
     """
-    state = _read(path)
-    target = model
-    if isinstance(model, nn.Sequential) and isinstance(model[0], Affine) and "0.scale" not in state:
+    found = _chosen(model, path)
+    if found.told:
+        logger.warning("%s: %s", path, found.told)
+    state, target = found.tensors, model
+    if _scales(model) and "0.scale" not in state:
+        assert isinstance(model, nn.Sequential)
         target = model[1]
     _fill_tied(target, state, path)
     expected = target.state_dict()
@@ -52,55 +56,40 @@ def load_weights(model: nn.Module, path: Path) -> None:
     target.load_state_dict(state)
 
 
-def weights_source(path: Path) -> str:
+def weights_source(path: Path, model: nn.Module) -> str:
     """Which weights a file holds, for a page.
 
     Args:
         path: one that `load_weights` has read.
+        model: that has read it.
 
     Returns:
-        Its path, the beginning of its SHA-256, and its precision where float32 is another.
+        Its path, the beginning of its SHA-256, which of its state dicts was taken, and its
+        precision where float32 is another.
     """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    kinds = {t.dtype for t in _read(path).values() if t.is_floating_point()}
+    found = _chosen(model, path)
+    kinds = {t.dtype for t in found.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in kinds - {torch.float32})
-    turned = f", {' and '.join(names)} turned into the network's precision" if names else ""
+    turned = f"{' and '.join(names)} turned into the network's precision" if names else ""
     if names:
-        logger.warning("%s: %s", path, turned[2:])
-    return f"{path} (SHA-256 {digest[:16]}{turned})"
+        logger.warning("%s: %s", path, turned)
+    parts = [f"SHA-256 {digest[:16]}", *filter(None, (found.told, turned))]
+    return f"{path} ({', '.join(parts)})"
 
 
-def _read(path: Path) -> dict[str, Tensor]:
-    rule = f"{path} must be a .safetensors file or a plain state dict of tensors"
-    remedy = "Save it with safetensors or torch.save(model.state_dict())."
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise ModelError(f"{rule}; it is no regular file. {remedy}")
-    try:
-        if path.suffix.lower() == ".safetensors":
-            return load_file(path)
-        _check_archive(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{rule}; reading it raised {brief(error)} {remedy}") from error
-    except Exception as error:
-        # Not torch's words: they advise to unpickle.
-        raise ModelError(f"{rule}; it is damaged, or holds more than tensors. {remedy}") from error
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise ModelError(
-            f"{path} must hold a state dict of tensors; got {type(state).__name__}. Save "
-            "model.state_dict() alone."
-        )
-    return {str(name): tensor for name, tensor in state.items()}
+def _chosen(model: nn.Module, path: Path) -> StateDict:
+    wanted = [set(model.state_dict())]
+    if _scales(model):
+        assert isinstance(model, nn.Sequential)
+        wanted.append(set(model[1].state_dict()))
+    return fitting(state_dicts(path), wanted)
 
 
-def _check_archive(path: Path) -> None:
-    """Refuse an archive whose checksums fail, which torch does not look at, or that is a bomb."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            held = sum(entry.file_size for entry in archive.infolist())
-            if held > path.stat().st_size or archive.testzip():  # torch does not compress
-                raise ValueError(path)
+def _scales(model: nn.Module) -> bool:
+    """Whether it is one of ours, whose own scaling comes before the network."""
+    return isinstance(model, nn.Sequential) and isinstance(model[0], Affine)
 
 
 def _fill_tied(target: nn.Module, state: dict[str, Tensor], path: Path) -> None:

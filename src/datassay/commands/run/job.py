@@ -247,7 +247,7 @@ def _facts(
 ) -> dict[str, str]:
     run_ = loo.run
     start = "initial weights" if settings.weights is None else "weights from "
-    start += "" if settings.weights is None else weights_source(settings.weights)
+    start += "" if settings.weights is None else weights_source(settings.weights, model)
     time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
