@@ -115,13 +115,12 @@ def class_advice(findings: Findings) -> tuple[Advice, ...]:
 def _unusual_classes(unusual: list[tuple[float, float, str]]) -> Advice:
     """One or several classes: (ratio of medians, p value, name), the most informative first."""
     (ratio, _, name), *others = unusual
-    more = [f"{number(r)} of {other}" for r, _, other in others if np.isfinite(r)]
-    more = [*more[:NAMED], *["…"] * (len(more) > NAMED)]
-    also = f" (times: {', '.join(more)})" if more else ""
+    more = [f"one of {other} {number(r)} times" for r, _, other in others if np.isfinite(r)]
+    also = "".join(f", {text}" for text in more[:NAMED]) + ", …" * (len(more) > NAMED)
     p = p_value(max(p for _, p, _ in unusual))
     sentence = (
-        f"The median sample of class {name} carries {_times(ratio)}{also}, {p} (one-sided "
-        f"Mann–Whitney test, Bonferroni correction{', the largest' * bool(others)}). A rare or "
+        f"The median sample of class {name} carries {_times(ratio)}{also} (one-sided "
+        f"Mann–Whitney test{'s' * bool(others)}, {p} after Bonferroni correction). A rare or "
         "varied class, or wrong labels in it, look like this: see its most informative samples, "
         "and collect more if it is rare."
     )

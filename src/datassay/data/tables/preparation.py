@@ -267,7 +267,8 @@ def _treatment(kind: str, fitted: Any, place: int, read: ReadColumn) -> str:
     rare, one = fitted.infrequent_categories_[place], "one 0/1 column a value"
     if rare is not None:
         most = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
-        one = f"0/1 columns: {most}, one for the {len(rare):,} others"
+        rest = f"{len(rare):,} others" if len(rare) > 1 else "other"
+        one = f"0/1 columns: {most}, one for the {rest}"
     return one + ", one for missing" * bool(column.missing)
 
 
