@@ -33,6 +33,8 @@ def kind_of(layer: nn.Module) -> Kind | None:
     """
     if type(layer).__name__ == "Conv1D" and hasattr(layer, "nf"):  # of transformers' GPT-2
         return _transposed
+    if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")) and _has_one_scale(layer):
+        return _root_mean_square
     return KINDS.get(type(layer))
 
 
@@ -113,6 +115,19 @@ def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     size = layer.weight.numel()
     plain = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
     return lambda gradient: _scale(plain, gradient.reshape(b, -1, size), bias)
+
+
+def _has_one_scale(layer: nn.Module) -> bool:
+    return [(n, p.ndim) for n, p in layer.named_parameters()] == [("weight", 1)]
+
+
+def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+    """Of any library: its output is affine in its weight, times 1 + w in some."""
+    weight = cast("Tensor", layer.weight)
+    with torch.no_grad():
+        at = {v: torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)}
+    plain = _by_sample(at[1] - at[0], b)
+    return lambda gradient: _scale(plain, _by_sample(gradient, b), bias)
 
 
 def _batch_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:

@@ -22,7 +22,7 @@ from datassay.collect.gradients.blocks import Block, blocks_of
 from datassay.collect.gradients.factors import Use, matrix
 from datassay.collect.gradients.layers import Given, kind_of
 from datassay.collect.jacobian.suitable import plain_attention
-from datassay.errors import DatassayError, ModelError
+from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
 # From the model and a batch to numbers, one or several a sample: [b, ...].
@@ -128,20 +128,18 @@ class PerSample:
 
     def _wrong(self, few: Any, values: Values) -> list[str]:
         """Tensors whose factors are not the gradient: used elsewhere, or another order of axes."""
-        known = [block for block in self.blocks if block.layers]
-        try:
-            gradients = next(self.gradients(values, few))
-            uses = [use for found in gradients.values() for use in found]
-            self.values_held += sum(map(_values_of, uses)) // batch_size(few)
-        except DatassayError:
-            raise
-        except Exception:  # noqa: BLE001 a layer's shapes may fit no kind: all directly
-            return [p for block in known for p in block.parameters]
-        wrong = []
-        for block in known:
-            if block.name not in gradients:
-                wrong += block.parameters
-        kept = [block for block in known if block.name in gradients]
+        wrong, known = [], [block for block in self.blocks if block.layers]
+        while True:
+            try:
+                gradients = next(self.gradients(values, few))
+                break
+            except _UnfitError as error:  # this layer directly, and again
+                self.blocks = [block for block in self.blocks if block.name != error.block.name]
+                wrong += error.block.parameters
+        uses = [use for found in gradients.values() for use in found]
+        self.values_held += sum(map(_values_of, uses)) // batch_size(few)
+        kept = [block for block in self.blocks if block.layers and block.name in gradients]
+        wrong += [p for b in known if b.name not in gradients for p in b.parameters]
         for i in range(batch_size(few)):
             truth = self._by_autograd(kept, _one(few, i), values)
             for block in kept:
@@ -222,6 +220,17 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
     return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
 
 
+class _UnfitError(ModelError):
+    """A layer's input or output is not what its kind has, one part of it a sample."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        super().__init__(
+            f"the layer {block.name!r} must get tensors of one form in all batches; these differ "
+            "from the first samples'. Leave it out (parameters=), or give batches of one form."
+        )
+
+
 class _Recording:
     """Hooks that keep each layer's inputs and its outputs' gradients."""
 
@@ -252,8 +261,11 @@ class _Recording:
         place = len(self._calls)
         kind = kind_of(layer)
         assert kind is not None
+        if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
+            x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
         # A copy: the network may go on to change this tensor in place.
-        self._calls.append((block, kind(layer, x.detach().clone(), self._size, block.has_bias)))
+        x = x.detach().clone()
+        self._calls.append((block, _fitting(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
@@ -271,8 +283,16 @@ class _Recording:
         found: Gradients = {}
         for place, (block, given) in enumerate(self._calls):
             if place in self._gradients:
-                found.setdefault(block.name, []).append(given(self._gradients[place]))
+                use = _fitting(block, given, self._gradients[place])
+                found.setdefault(block.name, []).append(use)
         return found
+
+
+def _fitting(block: Block, call: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return call(*given)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise _UnfitError(block) from error
 
 
 class _Weighted(nn.Module):

@@ -1,0 +1,223 @@
+"""Gradients of each sample from whole batches are those of autograd, one sample at a time."""
+
+import pytest
+import torch
+from torch import nn
+
+from datassay.collect.gradients.blocks import chosen_parameters
+from datassay.collect.gradients.objective import objective
+from datassay.collect.gradients.per_sample import PerSample
+from datassay.errors import ModelError
+from helpers.per_sample import (
+    Adapter,
+    Attention,
+    Elsewhere,
+    Recurrent,
+    Tied,
+    Twice,
+    check,
+    direct,
+)
+
+N = 5
+
+
+def pairs(*shape, k=3):
+    torch.manual_seed(1)
+    return torch.randn(N, *shape), torch.arange(N) % k
+
+
+def words(k=7):
+    torch.manual_seed(1)
+    return torch.randint(0, 7, (N, 6)), torch.arange(N) % k
+
+
+def convolution(layer, axes):
+    pool = nn.AdaptiveAvgPool1d(2) if axes == 1 else nn.AdaptiveAvgPool2d(1)
+    return nn.Sequential(layer, nn.ReLU(inplace=True), pool, nn.Flatten(), nn.LazyLinear(3))
+
+
+CONVOLUTIONS = {
+    "strided": {"stride": 2, "padding": 1, "dilation": 2},
+    "groups": {"groups": 2},
+    "depthwise": {"groups": 4, "out_channels": 8},
+    "same": {"padding": "same"},
+    "same, even kernel": {"padding": "same", "kernel_size": 4},
+    "same, circular": {"padding": "same", "padding_mode": "circular"},
+    "valid": {"padding": "valid"},
+    "circular": {"padding": 2, "padding_mode": "circular"},
+    "reflected, no bias": {"padding": 1, "padding_mode": "reflect", "bias": False},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
+@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions(case, axes):
+    given = {"in_channels": 4, "out_channels": 6, "kernel_size": 3} | CONVOLUTIONS[case]
+    layer = (nn.Conv1d if axes == 1 else nn.Conv2d)(**given)
+    batch = pairs(4, 9) if axes == 1 else pairs(4, 9, 7)
+    model = convolution(layer, axes)
+    model(batch[0])  # sizes the last layer
+    assert not direct(check(model, batch, N))
+
+
+def norms():
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.GroupNorm(2, 4),
+        nn.Flatten(), nn.Linear(36, 6), nn.LayerNorm(6), nn.BatchNorm1d(6), nn.Linear(6, 3),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model(torch.randn(20, 2, 5, 5) * 2 + 1)  # running statistics that differ from 0 and 1
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.5)
+    return model
+
+
+def adapted():
+    model = nn.Sequential(Adapter(nn.Linear(5, 6)), nn.Tanh(), Adapter(nn.Linear(6, 3)))
+    for layer in (model[0], model[2]):
+        nn.init.normal_(layer.lora_b.weight)
+    return model
+
+
+def half_frozen():
+    model = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
+    model[0].requires_grad_(False)
+    model[2].weight.requires_grad_(False)
+    model[4].bias.requires_grad_(False)
+    return model
+
+
+ENCODER = {"d_model": 6, "nhead": 2, "dim_feedforward": 8, "batch_first": True}
+# Network, batch, and the tensors that must be differentiated directly.
+CASES = {
+    "norms": (norms, pairs(2, 5, 5), set()),
+    "used twice": (Twice, pairs(5), set()),
+    "tied": (Tied, words(), {"head.bias"}),
+    "used elsewhere": (Elsewhere, pairs(5), {"encode.weight", "encode.bias"}),
+    "attention": (
+        Attention,
+        pairs(4, 6),
+        {
+            "attention.in_proj_weight", "attention.in_proj_bias",
+            "attention.out_proj.weight", "attention.out_proj.bias",
+        },
+    ),
+    "encoder layer": (
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(**ENCODER), nn.Flatten(),
+                              nn.Linear(24, 3)),
+        pairs(4, 6),
+        {
+            "0.self_attn.in_proj_weight", "0.self_attn.in_proj_bias",
+            "0.self_attn.out_proj.weight", "0.self_attn.out_proj.bias",
+        },
+    ),
+    "padding row": (
+        lambda: nn.Sequential(nn.Embedding(7, 3, padding_idx=0), nn.Flatten(), nn.Linear(18, 7)),
+        words(),
+        set(),
+    ),
+    "LoRA by hand": (adapted, pairs(5), set()),
+    "frozen parts": (half_frozen, pairs(5), {"2.bias"}),
+    "weight norm": (
+        lambda: nn.Sequential(
+            nn.utils.parametrizations.weight_norm(nn.Linear(5, 6)), nn.Tanh(), nn.Linear(6, 3)
+        ),
+        pairs(5),
+        None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_networks(case):
+    factory, batch, expected = CASES[case]
+    torch.manual_seed(0)
+    engine = check(factory(), batch, N)
+    assert expected is None or direct(engine) == expected
+    assert not engine.warnings
+
+
+def test_a_recurrent_network_is_said_to_be_done_one_sample_at_a_time():
+    torch.manual_seed(0)
+    engine = check(Recurrent(), pairs(6, 4), N)
+    assert direct(engine) == {
+        f"cells.{n}_l0" for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
+    assert len(engine.warnings) == 1 and "one sample at a time" in engine.warnings[0]
+
+
+def test_frozen_weights_are_left_out_and_stay_frozen():
+    model = half_frozen()
+    engine = check(model, pairs(5), N)
+    names = {name for block in engine.blocks for name in block.parameters}
+    assert names == {"2.bias", "4.weight"}
+    before = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert names == before
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chosen"),
+    [
+        ("lora_a", {"0.lora_a.weight", "2.lora_a.weight"}),
+        ("0.*_b.*", {"0.lora_b.weight"}),
+        (["lora_b", "2.base.bias"], {"0.lora_b.weight", "2.lora_b.weight", "2.base.bias"}),
+    ],
+)
+def test_patterns_choose_weights_frozen_ones_too(pattern, chosen):
+    engine = check(adapted(), pairs(5), N, parameters=pattern)
+    assert {name for block in engine.blocks for name in block.parameters} == chosen
+
+
+def test_several_values_a_sample_and_cotangents():
+    """Each cotangent's gradients are Σ_t v_t ∂value_t, over the same pass."""
+    torch.manual_seed(0)
+    model, (x, _) = Twice().double(), pairs(5)
+    x = x.double()
+    engine = PerSample(model, chosen_parameters(model, None), x[:2], lambda m, b: m(b))
+    vectors = torch.randn(2, N, 3).double()
+    found = list(engine.gradients(lambda m, b: m(b), x, lambda v: vectors))
+    for vector, gradients in zip(vectors, found, strict=True):
+        for i in range(N):
+            value = (model(x[i : i + 1]) * vector[i]).sum()
+            slope = torch.autograd.grad(value, model.body.weight)[0]
+            uses = gradients["body"]
+            assert len(uses) == 2  # a place each
+            ours = sum(u.left[i].mT @ u.right[i] for u in uses)
+            # A weight that is used twice shares no column with a bias.
+            torch.testing.assert_close(ours[:, :5], slope, rtol=1e-10, atol=1e-12)
+
+
+def built(model, loss):
+    few = pairs(5)
+    return PerSample(model, chosen_parameters(model, None), few, objective(loss, model, few).losses)
+
+
+def test_losses_that_mix_samples_are_refused():
+    class Mixed(nn.Linear):
+        def forward(self, x):
+            return super().forward(x - x.mean(0))
+
+    with pytest.raises(ModelError, match="must depend on that sample alone; two samples together"):
+        built(Mixed(5, 3), "auto")
+
+    def mean(model, batch):
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])[None]
+
+    with pytest.raises(ModelError, match="must have one row a sample"):
+        built(nn.Linear(5, 3), mean)
+
+
+def test_losses_that_are_not_finite_are_refused():
+    model = nn.Linear(5, 3)
+    x, y = pairs(5)
+    engine = built(model, "auto")
+    values = objective("auto", model, (x, y)).losses
+    with pytest.raises(ModelError, match="must be finite; got NaN or infinity"):
+        next(engine.gradients(values, (x / 0, y)))
+
+
+def test_a_model_that_fails_is_told():
+    with pytest.raises(ModelError, match="must run on the batches given; that raised"):
+        built(nn.Linear(4, 3), "cross_entropy")

@@ -1,0 +1,96 @@
+"""Models of transformers and adapters of peft: each sample's gradients are autograd's."""
+
+import importlib
+import warnings
+
+import pytest
+import torch
+
+from datassay.collect.gradients.batches import collate
+from helpers import transformers_models as tiny
+from helpers.per_sample import check, direct
+
+N = 4
+
+
+def imported(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it imports
+        pytest.importorskip(name)
+        return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def tf():
+    return imported("transformers")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("name", ["vit", "resnet", "convnext", "swin"])
+def test_image_models(tf, name):
+    engine = check(getattr(tiny, name)(tf), collate(tiny.images(N)), N)
+    # Parameters of their own, and normalisations that no layer of torch computes.
+    own = {
+        "vit": ("cls_token", "position_embeddings"),
+        "resnet": (),
+        "convnext": ("layer_scale_parameter", "downsampling_layer.0.weight", "layer.0.bias"),
+        "swin": ("relative_position_bias_table",),
+    }[name]
+    left = {n for n in direct(engine) if not n.endswith(own or ("none",))}
+    assert not {n for n in left if "layernorm" not in n}
+    assert bool(engine.warnings) == (name == "swin")  # its bias table, one sample at a time
+
+
+def test_bert_for_sequences(tf):
+    engine = check(tiny.bert(tf), collate(tiny.texts(N)), N)
+    assert not direct(engine) and not engine.warnings
+
+
+def test_bert_for_tokens(tf):
+    model = tiny.bert(tf, "BertForTokenClassification", 3)
+    assert not direct(check(model, collate(tiny.texts(N, "token")), N))
+
+
+def test_gpt2_whose_embedding_is_its_head(tf):
+    model = tiny.gpt2(tf)
+    assert model.lm_head.weight is model.transformer.wte.weight
+    engine = check(model, collate(tiny.texts(N, "none")), N)
+    tied = next(b for b in engine.blocks if b.parameters == ("transformer.wte.weight",))
+    assert set(tied.layers) == {"transformer.wte", "lm_head"}
+    assert not direct(engine)
+
+
+def test_t5_encoder_with_a_head_of_our_own(tf):
+    engine = check(tiny.T5Classifier(tf), collate(tiny.texts(N)), N)
+    # A table of positions that samples share.
+    assert {n.split(".")[-2] for n in direct(engine)} == {"relative_attention_bias"}
+
+
+def test_llama_and_its_normalisation(tf):
+    config = tf.LlamaConfig(
+        vocab_size=tiny.WORDS, num_key_value_heads=1, pad_token_id=0, bos_token_id=0,
+        eos_token_id=0, **tiny.SIZES,
+    )  # fmt: skip
+    assert not direct(check(tf.LlamaForCausalLM(config), collate(tiny.texts(N, "none")), N))
+
+
+def test_adapters_of_peft(tf):
+    peft = imported("peft")
+    config = peft.LoraConfig(
+        r=2, target_modules=["query", "value"], task_type="SEQ_CLS", init_lora_weights=False
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an old name
+        model = peft.get_peft_model(tiny.bert(tf), config)
+    engine = check(model, collate(tiny.texts(N)), N)
+    names = {name for block in engine.blocks for name in block.parameters}
+    assert not direct(engine)
+    assert any("lora_A" in n for n in names) and any("classifier" in n for n in names)
+    assert not any("base_layer" in n or "original_module" in n for n in names)
+    only = check(model, collate(tiny.texts(N)), N, parameters="lora_")
+    assert all("lora_" in name for block in only.blocks for name in block.parameters)
+    assert len(only.blocks) == 2 * 2 * 2  # A and B, of two projections of two layers
