@@ -119,12 +119,12 @@ class Objective:
         Returns:
             0 where the label is one that does not count.
         """
+        weight = None if self.class_weight is None else self.class_weight.to(f)
         if self.name == "mse":
             scale = 0.5 if self.scale is None else self.scale / f.shape[-1]
             return scale * (f - y).square().sum(-1)
         if self.name == "bce":
             scale = 1.0 if self.scale is None else self.scale / f.shape[-1]
-            weight = self.class_weight
             call = functional.binary_cross_entropy_with_logits
             return scale * call(f, y, pos_weight=weight, reduction="none").sum(-1)
         if f.shape[-1] == 1:
@@ -134,7 +134,7 @@ class Objective:
         return functional.cross_entropy(
             f.flatten(0, 1),
             y.flatten(),
-            self.class_weight,
+            weight,
             reduction="none",
             label_smoothing=self.smoothing,
         ).view(y.shape)
@@ -152,7 +152,7 @@ class Objective:
         Yields:
             For up to MOST_SUMMED outputs of one place a sample, all; else one, drawn.
         """
-        weight = self._weights(f, y)  # [b, places, 1]
+        weight = self._weights(f, y)  # [b, places, 1 or k]
         k = f.shape[-1]
         whole = k <= MOST_SUMMED and f.shape[1] == 1
         if self.name in {"cross_entropy", "next_token"} and k > 1:
@@ -181,11 +181,15 @@ class Objective:
         if self.name == "mse":
             return one * (1.0 if self.scale is None else 2 * self.scale / f.shape[-1])
         if self.name == "bce":
-            return one * (1.0 if self.scale is None else self.scale / f.shape[-1])
+            scale = 1.0 if self.scale is None else self.scale / f.shape[-1]
+            weight = self.class_weight
+            return one * scale if weight is None else scale * (1 + y * (weight.to(f) - 1))
         counts = one * (y != IGNORED)[..., None]
         if self.class_weight is None or f.shape[-1] == 1:
             return counts
-        return counts * self.class_weight.to(f)[y.clamp_min(0)][..., None]
+        weight = self.class_weight.to(f)
+        given = weight[y.clamp_min(0)][..., None]
+        return counts * ((1 - self.smoothing) * given + self.smoothing * weight.mean())
 
 
 def objective(loss: Any, model: nn.Module, batch: Any, task: str | None = None) -> Objective:

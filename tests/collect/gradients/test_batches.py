@@ -1,0 +1,169 @@
+"""Samples in batches: in their own order, with their ids, whole numbers whole, lengths filled up."""
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+
+from datassay.collect.gradients.batches import batch_size, batches, rows, samples_or_batches
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+
+TEXTS = [
+    {"id": "a", "input_ids": [3, 4], "labels": 1, "text": "one two"},
+    {"id": "b", "input_ids": [5, 6, 7], "labels": 0, "text": "three"},
+    {"id": "c", "input_ids": [8], "labels": 1, "text": "four"},
+]
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 7
+
+    def __getitem__(self, i):
+        return torch.tensor([i, i * i], dtype=torch.float32), i % 2
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        for i in range(5):
+            yield {"idx": 10 * i, "x": torch.tensor([float(i)]), "labels": i % 2}
+
+
+def read(data, size=2, **given):
+    found = list(batches(data, size, **given))
+    return np.concatenate([ids for ids, _ in found]), [batch for _, batch in found]
+
+
+def test_a_shuffled_loader_is_read_in_its_own_order():
+    loader = DataLoader(Squares(), 3, shuffle=True)
+    for _ in range(2):  # and again
+        ids, parts = read(loader)
+        np.testing.assert_array_equal(ids, np.arange(7))
+        assert torch.cat([x for x, _ in parts])[:, 0].tolist() == list(range(7))
+        assert [len(x) for x, _ in parts] == [3, 3, 1]
+
+
+def test_a_loaders_own_collate_function_is_used():
+    def flipped(samples):
+        x, y = default_collate(samples)
+        return {"values": -x, "labels": y}
+
+    _, parts = read(DataLoader(Squares(), 4, shuffle=True, collate_fn=flipped))
+    assert torch.cat([p["values"] for p in parts])[:, 1].tolist() == [-i * i for i in range(7)]
+
+
+def test_a_part_of_a_loader():
+    part = batches(DataLoader(Squares(), 2, shuffle=True), 1).subset([5, 0, 3])
+    assert torch.cat([x for _, (x, _) in part])[:, 0].tolist() == [5, 0, 3]
+    assert part.n == 3
+
+
+def test_dictionaries_of_different_lengths():
+    ids, parts = read(TEXTS, 3)
+    assert ids.tolist() == ["a", "b", "c"]
+    (batch,) = parts
+    assert set(batch) == {"input_ids", "labels", "attention_mask"}  # no text, no id
+    assert batch["input_ids"].tolist() == [[3, 4, 0], [5, 6, 7], [8, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    assert batch["labels"].dtype == torch.int64
+
+
+def test_labels_by_token_are_filled_up_with_what_does_not_count():
+    tokens = [{"input_ids": s["input_ids"], "labels": s["input_ids"]} for s in TEXTS]
+    _, (batch,) = read(tokens, 3)
+    assert batch["labels"].tolist() == [[3, 4, -100], [5, 6, 7], [8, -100, -100]]
+
+
+def test_a_mask_that_is_there_is_kept_and_equal_lengths_need_none():
+    given = [{"input_ids": [1, 2], "attention_mask": [0, 1]}, {"input_ids": [1], "attention_mask": [1]}]
+    _, (batch,) = read(given, 2)
+    assert batch["attention_mask"].tolist() == [[0, 1], [1, 0]]
+    _, (batch,) = read([{"input_ids": [1, 2]}, {"input_ids": [3, 4]}], 2)
+    assert set(batch) == {"input_ids"}
+
+
+def test_an_iterable_set_with_ids():
+    ids, parts = read(Stream())
+    assert ids.tolist() == [0, 10, 20, 30, 40]
+    assert all("idx" not in part for part in parts)
+    found = batches(Stream(), 2)
+    assert found.n is None and found.subset is None
+
+
+def test_positions_are_the_ids_of_samples_without():
+    ids, _ = read([{"x": [1.0], "labels": 0}] * 5)
+    assert ids.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_datasets_dataset():
+    pytest.importorskip("datasets")
+    data = importlib.import_module("datasets").Dataset.from_list(TEXTS)
+    ids, (batch, _) = read(data)
+    assert ids.tolist() == ["a", "b", "c"]
+    assert batch["input_ids"].tolist() == [[3, 4, 0], [5, 6, 7]]
+    assert samples_or_batches(data, "train") is data
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.bool, torch.float64])
+def test_tensors_stay_of_their_kind(kind):
+    x = (torch.arange(12).view(6, 2) % 2).to(kind)
+    _, parts = read(TensorDataset(x, torch.arange(6)), 4)
+    assert parts[0][0].dtype == kind and parts[0][1].dtype == torch.int64
+
+
+def test_arrays_keep_ids_and_are_whole_numbers_where_asked():
+    x = np.arange(6).reshape(3, 2)
+    samples = SampleSet(x, np.array([0, 1, 0]), np.array(["p", "q", "r"]), ("n", "y"))
+    ids, parts = read(samples)
+    assert ids.tolist() == ["p", "q", "r"] and parts[0][0].dtype == torch.float32
+    _, parts = read(samples, integers=True)
+    assert parts[0][0].dtype == torch.int64
+    again = batches(samples, 2).subset([2, 0])
+    assert [i for ids, _ in again for i in ids] == ["r", "p"]
+
+
+def test_what_networks_do_to_a_batch_does_not_reach_the_arrays():
+    samples = SampleSet(np.ones((3, 2), np.float32), np.zeros(3), np.arange(3))
+    for _, (x, _) in batches(samples, 2):
+        x.mul_(5)
+    assert (samples.x == 1).all()
+
+
+def test_rows_of_a_batch():
+    batch = {"x": torch.arange(4), "extra": (torch.eye(4), "name"), "scale": torch.tensor(2.0)}
+    assert batch_size(batch) == 4
+    part = rows(batch, slice(1, 3))
+    assert part["x"].tolist() == [1, 2] and part["extra"][0].shape == (2, 4)
+    assert part["extra"][1] == "name" and part["scale"] == 2.0
+
+
+def test_what_is_taken_as_arrays_and_what_as_batches():
+    assert isinstance(samples_or_batches((np.eye(4), np.arange(4) % 2), "train"), SampleSet)
+    for data in (TEXTS, DataLoader(Squares()), Stream(), [(torch.ones(2), torch.ones(2), 1)] * 3):
+        assert samples_or_batches(data, "train") is data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "train must hold at least 1 sample; got none"),
+        (7, "train must be a SampleSet, a DataLoader, a Dataset or a list of samples; got a int"),
+        (torch.ones(3, 2), r"Arrays are a pair \(x, y\)"),
+        (["a text", "another"], "a batch must hold tensors, one row a sample"),
+    ],
+)
+def test_what_is_refused(data, message):
+    with pytest.raises(DataError, match=message):
+        list(batches(data, 2))
+
+
+def test_an_empty_stream_is_refused():
+    class Empty(IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(DataError, match="at least 1 sample; got none"):
+        list(batches(Empty(), 2))

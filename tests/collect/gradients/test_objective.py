@@ -1,0 +1,229 @@
+"""Losses of batches: torch's own, and roots whose squares are their Hessian in the outputs."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from datassay.collect.gradients.objective import (
+    IGNORED,
+    MOST_SUMMED,
+    Objective,
+    objective,
+    outputs_of,
+    targets_of,
+)
+from datassay.errors import ModelError, SettingError
+
+N, K = 4, 3
+CLASSES = torch.tensor([0, 2, 1, 2])
+
+
+class Given(nn.Module):
+    """Outputs that are the inputs."""
+
+    def forward(self, x):
+        return x
+
+
+class Named(nn.Module):
+    def forward(self, values, mask=None):
+        return {"logits": values}
+
+
+class Worded(nn.Module):
+    def forward(self, x):
+        return "text"
+
+
+class TinyLMHeadModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 9)
+
+    def forward(self, input_ids, attention_mask=None):
+        return (self.table(input_ids),)
+
+
+def outputs(*shape):
+    torch.manual_seed(0)
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+WEIGHT = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
+LABELS = torch.tensor([[0, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 1]])
+VALUES = outputs(N, K) + 1
+# As the user gives it, targets, and each sample's loss by torch.
+CASES = {
+    "cross_entropy": (
+        "cross_entropy", CLASSES, lambda f: functional.cross_entropy(f, CLASSES, reduction="none")
+    ),
+    "smoothed": (
+        nn.CrossEntropyLoss(label_smoothing=0.2), CLASSES,
+        lambda f: functional.cross_entropy(f, CLASSES, reduction="none", label_smoothing=0.2),
+    ),
+    "class weights": (
+        nn.CrossEntropyLoss(WEIGHT.float()), CLASSES,
+        lambda f: functional.cross_entropy(f, CLASSES, WEIGHT, reduction="none"),
+    ),
+    "smoothed, class weights": (
+        nn.CrossEntropyLoss(WEIGHT.float(), label_smoothing=0.2), CLASSES,
+        lambda f: functional.cross_entropy(
+            f, CLASSES, WEIGHT, reduction="none", label_smoothing=0.2
+        ),
+    ),
+    "bce": (
+        "bce", LABELS,
+        lambda f: functional.binary_cross_entropy_with_logits(
+            f, LABELS.double(), reduction="none"
+        ).sum(1),
+    ),
+    "bce criterion": (
+        nn.BCEWithLogitsLoss(), LABELS.double(),
+        lambda f: functional.binary_cross_entropy_with_logits(
+            f, LABELS.double(), reduction="none"
+        ).mean(1),
+    ),
+    "bce, positive weights": (
+        nn.BCEWithLogitsLoss(pos_weight=WEIGHT), LABELS.double(),
+        lambda f: functional.binary_cross_entropy_with_logits(
+            f, LABELS.double(), pos_weight=WEIGHT, reduction="none"
+        ).mean(1),
+    ),
+    "mse": ("mse", VALUES, lambda f: (f - VALUES).square().sum(1) / 2),
+    "mse criterion": (nn.MSELoss(), VALUES, lambda f: (f - VALUES).square().mean(1)),
+    "mse of classes": (
+        "mse", CLASSES, lambda f: (f - functional.one_hot(CLASSES, K)).square().sum(1) / 2
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_losses_are_those_of_torch(case):
+    given, y, truth = CASES[case]
+    f = outputs(N, K)
+    found = objective(given, Given(), (f, y)).losses(Given(), (f, y))
+    torch.testing.assert_close(found, truth(f), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_roots_are_the_hessian_in_the_outputs(case):
+    given, y, truth = CASES[case]
+    f = outputs(N, K)
+    loss = objective(given, Given(), (f, y))
+    hessian = torch.autograd.functional.hessian(lambda f: truth(f).sum(), f)  # [n, k, n, k]
+    each = torch.stack([hessian[i, :, i] for i in range(N)])
+    placed, targets = loss.placed(f, y)
+    roots = torch.stack([v[:, 0] for v in loss.roots(placed, targets, torch.Generator())])
+    torch.testing.assert_close(
+        torch.einsum("sik,sil->ikl", roots, roots), each, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_one_output_is_binary():
+    f, y = outputs(N, 1), torch.tensor([0, 1, 1, 0])
+    loss = objective("cross_entropy", Given(), (f, y))
+    truth = functional.binary_cross_entropy_with_logits(f[:, 0], y.double(), reduction="none")
+    torch.testing.assert_close(loss.losses(Given(), (f, y)), truth)
+    p = f.sigmoid()
+    (root,) = loss.roots(*loss.placed(f, y), torch.Generator())
+    torch.testing.assert_close(root[:, 0] ** 2, p * (1 - p), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "bce", "mse"])
+def test_many_outputs_are_drawn_with_the_hessian_as_their_mean(name):
+    k, draws = MOST_SUMMED + 1, 4000
+    f = outputs(1, 1, k).expand(draws, 1, k)
+    y = torch.zeros(draws, 1).long() if name == "cross_entropy" else torch.zeros(draws, 1, k)
+    (root,) = Objective(name).roots(f, y.to(f) if y.ndim == 3 else y, torch.Generator().manual_seed(0))
+    found = root[:, 0].T @ root[:, 0] / draws
+    p = f[0, 0].softmax(0) if name == "cross_entropy" else f[0, 0].sigmoid()
+    truth = {
+        "cross_entropy": p.diag() - p.outer(p),
+        "bce": (p * (1 - p)).diag(),
+        "mse": torch.eye(k).double(),
+    }[name]
+    # The mean of so many draws, six standard errors apart at most.
+    assert float((found - truth).abs().max()) < 6 * float(truth.max()) / draws**0.5
+
+
+def test_labels_of_tokens_that_do_not_count():
+    f = outputs(2, 4, K)
+    y = torch.tensor([[0, IGNORED, 2, 1], [IGNORED, IGNORED, 1, IGNORED]])
+    loss = objective("auto", Given(), (f, y))
+    assert loss.name == "cross_entropy"
+    truth = functional.cross_entropy(f.mT, y, reduction="none")
+    torch.testing.assert_close(loss.losses(Given(), (f, y)), truth.sum(1))
+    (root,) = loss.roots(*loss.placed(f, y), torch.Generator().manual_seed(0))
+    assert (root[y == IGNORED] == 0).all() and (root[y != IGNORED] != 0).any(-1).all()
+
+
+def test_next_tokens_with_padding():
+    torch.manual_seed(0)
+    model = TinyLMHeadModel().double()
+    ids = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]])
+    batch = {"input_ids": ids, "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])}
+    loss = objective("auto", model, batch)
+    assert loss.name == "next_token"
+    logits = model.table(ids)
+    first = functional.cross_entropy(logits[0, :3], ids[0, 1:], reduction="sum")
+    second = functional.cross_entropy(logits[1, :1], ids[1, 1:2], reduction="sum")
+    torch.testing.assert_close(loss.losses(model, batch), torch.stack([first, second]))
+    # Labels of the user's own, as for a prompt that is not to count.
+    labels = torch.tensor([[IGNORED, IGNORED, 5, 6], [7, 8, IGNORED, IGNORED]])
+    own = functional.cross_entropy(logits[0, 1:3], ids[0, 2:], reduction="sum")
+    found = loss.losses(model, batch | {"labels": labels})
+    torch.testing.assert_close(found, torch.stack([own, second]))
+
+
+def test_a_loss_of_the_users_own():
+    def loss(model, batch):
+        return (model(batch[0]) - batch[1]).abs().sum(1)
+
+    found = objective(loss, Given(), None)
+    assert found.name == "custom"
+    torch.testing.assert_close(found.losses(Given(), (VALUES, 0 * VALUES)), VALUES.abs().sum(1))
+    with pytest.raises(SettingError, match=r"loss must give \[b\], one loss a sample; got \[\]"):
+        objective(lambda m, b: m(b[0]).sum(), Given(), None).losses(Given(), (VALUES, 0))
+
+
+@pytest.mark.parametrize(
+    ("y", "name"),
+    [(CLASSES, "cross_entropy"), (LABELS, "bce"), (VALUES, "mse"), (VALUES[:, 0], "mse")],
+)
+def test_the_loss_follows_the_targets(y, name):
+    assert objective("auto", Given(), (outputs(N, K), y)).name == name
+
+
+def test_outputs_and_targets_by_name():
+    batch = {"values": VALUES, "mask": None, "label": CLASSES}
+    assert outputs_of(Named(), batch) is VALUES
+    assert targets_of(batch) is CLASSES
+    assert targets_of((VALUES, None, CLASSES)) is CLASSES and targets_of(VALUES) is None
+    assert outputs_of(Given(), (VALUES[:, 0], CLASSES)).shape == (N, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("hinge", "loss must be 'auto', 'cross_entropy', .* got 'hinge'"),
+        (nn.L1Loss(), "loss must be a criterion that is known; got L1Loss"),
+        (nn.CrossEntropyLoss(ignore_index=0), "ignore_index must be -100; got 0"),
+    ],
+)
+def test_losses_that_are_refused(given, message):
+    with pytest.raises(SettingError, match=message):
+        objective(given, Given(), (VALUES, CLASSES))
+
+
+def test_targets_that_do_not_fit():
+    with pytest.raises(ModelError, match="needs a class for each place"):
+        Objective("cross_entropy").losses(Given(), (outputs(N, 5, K), CLASSES))
+    with pytest.raises(ModelError, match="mse needs a target for each output"):
+        Objective("mse").losses(Given(), (VALUES, VALUES[:, :2]))
+    with pytest.raises(ModelError, match="needs the batch's targets"):
+        Objective("mse").losses(Given(), VALUES)
+    with pytest.raises(SettingError, match="loss='auto' needs the batch's targets"):
+        objective("auto", Given(), {"values": VALUES})
+    with pytest.raises(ModelError, match="must give a tensor, or logits; got str"):
+        outputs_of(Worded(), (VALUES, CLASSES))
