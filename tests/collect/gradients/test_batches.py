@@ -78,7 +78,10 @@ def test_labels_by_token_are_filled_up_with_what_does_not_count():
 
 
 def test_a_mask_that_is_there_is_kept_and_equal_lengths_need_none():
-    given = [{"input_ids": [1, 2], "attention_mask": [0, 1]}, {"input_ids": [1], "attention_mask": [1]}]
+    given = [
+        {"input_ids": [1, 2], "attention_mask": [0, 1]},
+        {"input_ids": [1], "attention_mask": [1]},
+    ]
     _, (batch,) = read(given, 2)
     assert batch["attention_mask"].tolist() == [[0, 1], [1, 0]]
     _, (batch,) = read([{"input_ids": [1, 2]}, {"input_ids": [3, 4]}], 2)

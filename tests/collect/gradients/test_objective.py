@@ -135,7 +135,9 @@ def test_many_outputs_are_drawn_with_the_hessian_as_their_mean(name):
     k, draws = MOST_SUMMED + 1, 4000
     f = outputs(1, 1, k).expand(draws, 1, k)
     y = torch.zeros(draws, 1).long() if name == "cross_entropy" else torch.zeros(draws, 1, k)
-    (root,) = Objective(name).roots(f, y.to(f) if y.ndim == 3 else y, torch.Generator().manual_seed(0))
+    (root,) = Objective(name).roots(
+        f, y.to(f) if y.ndim == 3 else y, torch.Generator().manual_seed(0)
+    )
     found = root[:, 0].T @ root[:, 0] / draws
     p = f[0, 0].softmax(0) if name == "cross_entropy" else f[0, 0].sigmoid()
     truth = {

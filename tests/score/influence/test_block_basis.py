@@ -1,0 +1,149 @@
+"""Curvature by blocks: exact ones against the definition, factored ones where they are exact."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.factors import Factors, matrix
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.score.influence.block_basis import block_bases
+from datassay.score.influence.trained_network import trained_network
+from helpers.by_block import gauss_newton
+
+N, DAMPING, DECAY = 30, 0.1, 0.02
+# Engine's order of a layer's weights: a row's own, then its bias.
+NAMES = {"0": ["0.weight", "0.bias"], "2": ["2.weight", "2.bias"]}
+
+
+def network():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    x = torch.randn(N, 4).double()
+    samples = SampleSet(x.numpy(), np.arange(N) % 3, np.arange(N), ("a", "b", "c"))
+    given = {"parameters": None, "precision": "float64", "device": None}
+    found = trained_network(model, samples, loss="auto", progress=lambda *_: None, **given)
+    return model, x, found
+
+
+def in_our_order(hessian, block):
+    """[weight, bias] → the block's rows with the bias as their last column."""
+    rows, columns = block.shape
+    place = torch.cat([
+        torch.arange(rows * (columns - 1)).view(rows, -1),
+        rows * (columns - 1) + torch.arange(rows)[:, None],
+    ], 1).flatten()  # fmt: skip
+    return hessian[place][:, place]
+
+
+@pytest.mark.parametrize("spectral", [False, True])
+def test_exact_blocks_are_the_definition(spectral):
+    model, x, found = network()
+    bases = block_bases(
+        found.per_sample.blocks,
+        lambda: found.roots(0, "fit"),
+        N,
+        exact=lambda b: True,
+        damping=DAMPING,
+        weight_decay=DECAY,
+        spectral=spectral,
+    )
+    assert list(bases) == list(NAMES)
+    (_, gradients), *_ = found.loss_gradients()
+    for name, basis in bases.items():
+        block = basis.block
+        hessian = in_our_order(gauss_newton(model, x, torch.arange(N) % 3, NAMES[name]), block)
+        penalty = DAMPING * hessian.diagonal().mean() + DECAY
+        inverse = torch.linalg.inv(hessian + penalty * torch.eye(block.size).double())
+        rows = matrix(gradients[name], block.shape[0]).flatten(1)
+        coordinates, chosen = basis.coordinates(gradients[name])
+        assert chosen is None
+        weighted = coordinates * basis.inverse()
+        truth = rows @ inverse @ rows.T
+        assert (weighted @ coordinates.T - truth).abs().max() < 1e-10 * truth.abs().max()
+        back = basis.back(weighted)
+        assert (back - rows @ inverse).abs().max() < 1e-10 * (rows @ inverse).abs().max()
+
+
+def vectors(n, size, seed):
+    return torch.randn(n, size, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def test_factored_blocks_are_exact_where_the_factors_are_independent():
+    """All pairs of an input and an output gradient: H = mean δδᵀ ⊗ mean aaᵀ."""
+    left, right = vectors(6, 3, 0), vectors(7, 4, 1)
+    n = len(left) * len(right)
+    uses = [
+        Factors(left.repeat_interleave(len(right), 0)[:, None], right.repeat(len(left), 1)[:, None])
+    ]
+    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+    rows = matrix(uses, 3).flatten(1)
+    hessian = rows.T @ rows / n
+    given = {"damping": DAMPING, "weight_decay": DECAY}
+    found = block_bases([block], lambda: [{"layer": uses}], n, exact=lambda b: False, **given)
+    basis = found["layer"]
+    truth = torch.linalg.inv(
+        hessian + (DAMPING * hessian.diagonal().mean() + DECAY) * torch.eye(12).double()
+    )
+    coordinates, _ = basis.coordinates(uses)
+    ours = (coordinates * basis.inverse()) @ coordinates.T
+    torch.testing.assert_close(ours, rows @ truth @ rows.T, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        basis.back(coordinates * basis.inverse()), rows @ truth, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_factored_blocks_have_the_second_moments_in_their_basis():
+    """Several places a sample and two batches: eigenvalues are the mean squares of gradients."""
+    parts = [
+        [Factors(vectors(15, 3, s).view(5, 3, 3), vectors(15, 4, 9 + s).view(5, 3, 4))]
+        for s in (1, 2)
+    ]
+    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+    roots = [{"layer": uses} for uses in parts]
+    basis = block_bases([block], lambda: roots, 10, exact=lambda b: False, damping=DAMPING)["layer"]
+    gradients = torch.cat([matrix(uses, 3) for uses in parts])
+    sides = [
+        sum(torch.einsum("btr,bts->rs", u.left, u.left) for (u,) in parts),
+        sum(torch.einsum("btc,btd->cd", u.right, u.right) for (u,) in parts),
+    ]
+    for vector, side in zip((basis.left, basis.right), sides, strict=True):
+        turned = vector.T @ side @ vector
+        assert (turned - turned.diagonal().diag()).abs().max() < 1e-10 * side.trace()
+    eigenvalues = (basis.left.T @ gradients @ basis.right).square().mean(0)
+    torch.testing.assert_close(basis.eigenvalues, eigenvalues, rtol=1e-10, atol=1e-12)
+    assert basis.damping == pytest.approx(DAMPING * float(eigenvalues.mean()), rel=1e-10)
+
+
+def test_rows_that_are_looked_up_keep_their_own():
+    ids = torch.tensor([[1, 3], [3, 0], [1, 1], [5, 3]])
+    uses = [Factors(ids, vectors(8, 2, 0).view(4, 2, 2))]
+    block = Block("words", (6, 2), ("words.weight",), ("words",))
+    basis = block_bases(
+        [block], lambda: [{"words": uses}], 4, exact=lambda b: False, damping=DAMPING
+    )["words"]
+    assert basis.left is None
+    truth = (matrix(uses, 6) @ basis.right).square().mean(0)
+    torch.testing.assert_close(basis.eigenvalues, truth, rtol=1e-10, atol=1e-12)
+    coordinates, rows = basis.coordinates(uses)
+    assert rows.tolist() == [0, 1, 3, 5] and coordinates.shape == (4, 4 * 2)
+    assert (basis.inverse()[4:6] == 1 / basis.damping).all()  # of word 2, which nobody has
+
+
+def test_a_singular_block_names_damping():
+    uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
+    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+    with pytest.raises(SettingError, match="damping must make every block's .* 'layer' is singul"):
+        block_bases([block], lambda: [{"layer": uses}], 2, exact=lambda b: True, damping=0.0)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_blocks_without_curvature_are_left_out(exact):
+    uses = [Factors(vectors(2, 3, 0)[:, None] * 0, vectors(2, 4, 1)[:, None])]
+    block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
+    found = block_bases(
+        [block], lambda: [{"layer": uses}], 2, exact=lambda b: exact, damping=DAMPING
+    )
+    assert found == {}
