@@ -1,4 +1,4 @@
-"""Samples in batches: in their own order, with their ids, whole numbers whole, lengths filled up."""
+"""Samples in batches: in their own order, with their ids, whole numbers kept, lengths filled up."""
 
 import importlib
 

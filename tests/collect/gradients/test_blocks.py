@@ -56,7 +56,9 @@ def test_names(pattern, names):
 
 
 def test_what_is_refused():
-    with pytest.raises(SettingError, match="none has 'lora_c'. The model has base.weight, base.b"):
+    with pytest.raises(
+        SettingError, match=r"none has 'lora_c'\. The model has base.weight, base.b"
+    ):
         chosen_parameters(Adapter(nn.Linear(5, 3)), "lora_c")
     with pytest.raises(ModelError, match="every one is frozen, or there is none"):
         chosen_parameters(nn.Linear(2, 2).requires_grad_(False), None)

@@ -135,7 +135,7 @@ def test_rows_that_are_looked_up_keep_their_own():
 def test_a_singular_block_names_damping():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
-    with pytest.raises(SettingError, match="damping must make every block's .* 'layer' is singul"):
+    with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
         block_bases([block], lambda: [{"layer": uses}], 2, exact=lambda b: True, damping=0.0)
 
 
