@@ -44,16 +44,20 @@ def gpt2(tf):
     return tf.GPT2LMHeadModel(config)
 
 
+def t5_config(tf):
+    return tf.T5Config(
+        vocab_size=WORDS, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2,
+        relative_attention_num_buckets=6, relative_attention_max_distance=8, pad_token_id=0,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+
+
 class T5Classifier(nn.Module):
     """An encoder with a head of the user's own."""
 
     def __init__(self, tf):
         super().__init__()
-        config = tf.T5Config(
-            vocab_size=WORDS, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2,
-            relative_attention_num_buckets=6, relative_attention_max_distance=8,
-        )  # fmt: skip
-        self.encoder, self.head = tf.T5EncoderModel(config), nn.Linear(8, 2)
+        self.encoder, self.head = tf.T5EncoderModel(t5_config(tf)), nn.Linear(8, 2)
 
     def forward(self, input_ids, attention_mask=None):
         states = self.encoder(input_ids, attention_mask=attention_mask).last_hidden_state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -33,10 +34,25 @@ def load_weights(model: nn.Module, path: Path) -> None:
     found = _chosen(model, path)
     if found.told:
         logger.warning("%s: %s", path, found.told)
-    state, target = found.tensors, model
-    if _scales(model) and "0.scale" not in state:
+    target = model
+    if _scales(model) and "0.scale" not in found.tensors:
         assert isinstance(model, nn.Sequential)
         target = model[1]
+    load_state(target, found.tensors, str(path))
+
+
+def load_state(model: nn.Module, given: Mapping[str, Tensor], path: str) -> None:
+    """Load a state dict that holds exactly the model's tensors.
+
+    Args:
+        model: takes the weights, in its own precision.
+        given: name → tensor; of several names of one tensor, one is enough.
+        path: where it came from, for errors.
+
+    Raises:
+        ModelError: it does not fit the model.
+    """
+    state, target = dict(given), model
     _fill_tied(target, state, path)
     expected = target.state_dict()
     wrong = [
@@ -92,7 +108,7 @@ def _scales(model: nn.Module) -> bool:
     return isinstance(model, nn.Sequential) and isinstance(model[0], Affine)
 
 
-def _fill_tied(target: nn.Module, state: dict[str, Tensor], path: Path) -> None:
+def _fill_tied(target: nn.Module, state: dict[str, Tensor], path: str) -> None:
     """Give tensors of several names, of which files may hold one, all of their names."""
     groups: dict[int, list[str]] = {}
     for name, tensor in target.state_dict(keep_vars=True).items():
@@ -108,7 +124,7 @@ def _fill_tied(target: nn.Module, state: dict[str, Tensor], path: Path) -> None:
         state |= {name: state[held[0]] for name in names if held and name not in state}
 
 
-def _check_values(name: str, tensor: Tensor, into: Tensor, path: Path) -> None:
+def _check_values(name: str, tensor: Tensor, into: Tensor, path: str) -> None:
     kind = f"{tensor.dtype}".removeprefix("torch.")
     if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
         kind = "on the meta device" if tensor.is_meta else "sparse or quantized"

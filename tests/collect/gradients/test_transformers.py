@@ -70,6 +70,12 @@ def test_t5_encoder_with_a_head_of_our_own(tf):
     assert {n.split(".")[-2] for n in direct(engine)} == {"relative_attention_bias"}
 
 
+def test_t5_with_its_decoder(tf):
+    model = tf.T5ForConditionalGeneration(tiny.t5_config(tf))
+    engine = check(model, collate(tiny.texts(N, "token")), N)
+    assert {n.split(".")[-2] for n in direct(engine)} == {"relative_attention_bias"}
+
+
 def test_llama_and_its_normalisation(tf):
     config = tf.LlamaConfig(
         vocab_size=tiny.WORDS, num_key_value_heads=1, pad_token_id=0, bos_token_id=0,

@@ -7,7 +7,7 @@ of these over the samples. A criterion's own weights and smoothing are read from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,13 @@ LOSSES = ("cross_entropy", "mse", "bce", "next_token")
 MOST_SUMMED = 16
 IGNORED = -100  # a token's label that does not count, as in torch
 TARGETS = ("labels", "label")
+CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
+# What transformers' configurations call a task, once the model has seen its labels.
+PROBLEMS = {
+    "regression": "mse",
+    "single_label_classification": "cross_entropy",
+    "multi_label_classification": "bce",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +204,8 @@ def objective(loss: Any, model: nn.Module, batch: Any, task: str | None = None) 
 
     Args:
         loss: "auto", of LOSSES, a criterion of torch (nn.CrossEntropyLoss with its weight and
-            smoothing, nn.BCEWithLogitsLoss, nn.MSELoss), or (model, batch) → [b].
+            smoothing, nn.BCEWithLogitsLoss, nn.MSELoss), or (model, batch) → [b]; an Objective
+            whose name may be "auto".
         model: the network; "auto" takes next_token for a causal language model.
         batch: a first one: the type of its targets decides "auto".
         task: what "auto" is, where the samples say it.
@@ -208,6 +216,9 @@ def objective(loss: Any, model: nn.Module, batch: Any, task: str | None = None) 
     Raises:
         SettingError: it is none of these.
     """
+    if isinstance(loss, Objective):
+        known = loss.name != "auto"
+        return loss if known else replace(loss, name=task or _by_targets(model, batch))
     if isinstance(loss, nn.Module):
         return _of_criterion(loss)
     if callable(loss):
@@ -243,9 +254,12 @@ def _of_criterion(loss: nn.Module) -> Objective:
 
 def _by_targets(model: nn.Module, batch: Any) -> str:
     targets = targets_of(batch)
-    name = type(model).__name__
-    if "CausalLM" in name or "LMHead" in name:
+    base = getattr(model, "get_base_model", lambda: model)()  # of peft's adapters
+    if any(word in type(base).__name__ for word in CAUSAL):
         return "next_token"
+    told = getattr(getattr(model, "config", None), "problem_type", None)
+    if told in PROBLEMS:
+        return PROBLEMS[told]
     if targets is None:
         raise SettingError(
             "loss='auto' needs the batch's targets: the last of a tuple, or a dictionary's "
@@ -277,7 +291,11 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         ModelError: there is no tensor in what it gives.
     """
     if isinstance(batch, Mapping):
-        found = model(**{key: value for key, value in batch.items() if key not in TARGETS})
+        given = {key: value for key, value in batch.items() if key not in TARGETS}
+        shifted = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
+            given["decoder_input_ids"] = shifted(labels=targets_of(batch))
+        found = model(**given)
     else:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
         found = model(*(parts[:-1] if len(parts) > 1 else parts))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.gradients.batches import samples_or_batches
@@ -15,8 +15,10 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.attribution import Attribution
+from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.gradient_methods import by_gradients, tracin_settings
 from datassay.score.influence.request import METHODS, Request, check_request
+from datassay.score.influence.trainers import from_trainer, is_trainer
 from datassay.score.influence.whole.methods import METHODS as ON_ARRAYS
 from datassay.score.influence.whole.methods import on_arrays
 from datassay.score.settings import Influence, Queries, TrainedWeights, Training
@@ -24,8 +26,8 @@ from datassay.score.settings import Influence, Queries, TrainedWeights, Training
 
 @checks_arguments
 def influence(
-    model: nn.Module | Sequence[nn.Module],
-    train: Any,
+    model: Any,
+    train: Any = None,
     val: Any = None,
     *,
     method: str = TrainedWeights.method,
@@ -36,6 +38,7 @@ def influence(
     damping: float | str = TrainedWeights.damping,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
+    checkpoints: Any = None,
     removed: Sequence[int] | np.ndarray | None = None,
     top: int | None = Queries.top,
     precision: str | None = None,
@@ -50,14 +53,17 @@ def influence(
 
     Args:
         model: at weights trained on `train`; run in evaluation mode. Several, trained from other
-            seeds: their effects are averaged.
+            seeds (further ones may be weights, as in `checkpoints`): their effects are averaged.
+            Or a transformers Trainer, whose model, samples, collator and label smoothing are taken:
+            influence(trainer, queries).
         train: n samples: a SampleSet, arrays (x, y), a frame; a DataLoader, a Dataset, a
             `datasets.Dataset` or a list of samples (tuples, or dictionaries with "labels").
-        val: the queries, likewise; None takes the training samples.
+        val: the queries, likewise; None takes the training samples. With a Trainer, the only
+            samples given are the queries.
         method: "auto" and "gauss_newton" are one: H is the Gauss–Newton Hessian. "exact" (the whole
             Hessian, small models), "cg" (conjugate gradients: `tolerance`, `iterations`), "lissa"
             (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`,
-            `checkpoints`).
+            or lr="trainer": what the Trainer's folders say).
         curvature: of "gauss_newton": "blocks" (each layer's, exact), "ekfac" (each layer's in a
             Kronecker eigenbasis), "auto" (exact where a layer is small) or "whole" (all layers
             together, on arrays: small models or few samples, more with a `projection`).
@@ -75,6 +81,9 @@ def influence(
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
+        checkpoints: of one training run, instead of the model: networks, state dicts, files of
+            weights, or folders (transformers', peft's, or a run with its checkpoint-*). Averaged;
+            with "tracin" added.
         removed: positions of the samples to remove, one at a time; None: all.
         top: keep only this many samples per query and direction, as in `attribution`.
         precision: of the network and its gradients, "float32" or "float64"; None is float32 by
@@ -109,26 +118,36 @@ def influence(
     method = "gauss_newton" if method == "auto" else method
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
+    notes: tuple[str, ...] = ()
+    if is_trainer(model):
+        told = from_trainer(model, train, val, loss)
+        model, train, val, loss, notes = told.model, told.train, told.queries, told.loss, told.notes
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings,
     )  # fmt: skip
-    by_batches = request.takes_gradients
-    own = {"tracin": tracin_settings}.get(method) if by_batches else ON_ARRAYS[method]
+    own = {"tracin": tracin_settings}.get(method) if request.takes_gradients else ON_ARRAYS[method]
     check_request(request, own)
+    found = _effects(with_checkpoints(request, checkpoints), train, val)
+    return replace(found, warnings=(*notes, *found.warnings))
+
+
+def _effects(request: Request, train: Any, val: Any) -> Attribution:
+    """By gradients of batches, or of arrays."""
     train = samples_or_batches(train, "train")
     like = train if isinstance(train, SampleSet) else None
     val = None if val is None else samples_or_batches(val, "val", like)
     arrays = like is not None and (val is None or isinstance(val, SampleSet))
     if arrays:
         check_sets(train, val)
-    if by_batches:
+    if request.takes_gradients:
         return by_gradients(request, train, val)
     if not arrays:
         raise DataError(
-            f"method {method!r} needs arrays here: a SampleSet or (x, y). Leave method and "
+            f"method {request.method!r} needs arrays here: a SampleSet or (x, y). Leave method and "
             "curvature at 'auto', which take batches of anything."
         )
+    damping = request.damping
     absolute = Influence.damping if isinstance(damping, str) else float(damping)
     return on_arrays(request, train, val, absolute)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from datassay.errors import SettingError
 from datassay.progress import Progress
@@ -23,7 +22,7 @@ class Request:
     """The arguments of `influence` besides the samples.
 
     Attributes:
-        models: at least one network.
+        models: at least one network; before `with_checkpoints`, or files of weights.
         method: "auto" is "gauss_newton".
         curvature: of "gauss_newton".
         response: likewise.
@@ -41,7 +40,7 @@ class Request:
         settings: the method's own.
     """
 
-    models: Sequence[nn.Module]
+    models: Sequence[Any]
     method: str
     curvature: str
     response: str
@@ -101,8 +100,3 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
             raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
     if not request.models:
         raise SettingError("model must be a network or a list of them; got an empty list.")
-    if len(request.models) > 1 and request.settings.get("checkpoints") is not None:
-        raise SettingError(
-            f"checkpoints belong to one training run; got {len(request.models)} models. Call once "
-            "a model."
-        )

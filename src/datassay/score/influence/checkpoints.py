@@ -1,0 +1,181 @@
+"""Networks at several checkpoints: modules, state dicts, files, and folders as transformers has."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from datassay.collect.jacobian.suitable import unwrapped
+from datassay.errors import ModelError, SettingError
+from datassay.models.checkpoints import state_dicts
+from datassay.models.weights import load_state, load_weights
+from datassay.score.influence.request import Request
+
+# In a checkpoint of transformers or peft, in the order in which they are looked for.
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+SHARDS = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
+STATE = "trainer_state.json"
+
+
+def with_checkpoints(request: Request, checkpoints: Any) -> Request:
+    """Load the networks of a request.
+
+    Args:
+        request: whose models may be files of weights beside one network.
+        checkpoints: of one training run, or None.
+
+    Returns:
+        The request with networks: the checkpoints instead of its model, or for "tracin" among its
+        settings, beside their learning rates.
+
+    Raises:
+        SettingError: they belong to several models, or no learning rate is known.
+        ModelError: weights cannot be read, or do not fit the model.
+    """
+    base = next((one for one in request.models if isinstance(one, nn.Module)), None)
+    if base is None:
+        raise SettingError(
+            f"model must be a network, or a list with one first; got {request.models[0]!r:.80}. "
+            "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
+        )
+    models = [_network(base, one) for one in _each(request.models)]
+    if checkpoints is None:
+        if request.settings.get("lr") == "trainer":
+            raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
+        return replace(request, models=models)
+    if len(models) > 1:
+        raise SettingError(
+            f"checkpoints belong to one training run; got {len(models)} models. Call once a model."
+        )
+    networks = [_network(base, one) for one in _each(checkpoints)]
+    if not networks:
+        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
+    if request.method != "tracin":
+        return replace(request, models=networks)
+    settings = {**request.settings, "checkpoints": networks}
+    if settings.get("lr") == "trainer":
+        settings["lr"] = learning_rates(checkpoints)
+    return replace(request, models=models, settings=settings)
+
+
+def learning_rates(checkpoints: Any) -> list[float]:
+    """Learning rate at each checkpoint of a Trainer, the last that it logged until then.
+
+    Args:
+        checkpoints: folders of checkpoints, or of a run.
+
+    Returns:
+        One a checkpoint.
+
+    Raises:
+        SettingError: a folder has no such record, or the rate is 0.
+    """
+    rates = []
+    for one in _each(checkpoints):
+        file = Path(one) / STATE if isinstance(one, str | os.PathLike) else None
+        if file is None or not file.is_file():
+            raise SettingError(
+                f"lr='trainer' needs folders with a {STATE}; {_named(one)} has none. Give "
+                "lr=[...], one a checkpoint."
+            )
+        found = json.loads(file.read_text(encoding="utf-8"))
+        last = found.get("global_step", float("inf"))
+        logged = [e for e in found.get("log_history", []) if "learning_rate" in e]
+        known = [e["learning_rate"] for e in logged if e.get("step", 0) <= last]
+        if not known or not known[-1] > 0:
+            what = "is 0" if known else "was not logged"
+            raise SettingError(
+                f"lr='trainer' needs a positive learning rate; that of {_named(one)} {what}. Give "
+                "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
+            )
+        rates.append(float(known[-1]))
+    return rates
+
+
+def _named(one: Any) -> str:
+    return str(one) if isinstance(one, str | os.PathLike) else f"a {type(one).__name__}"
+
+
+def _each(given: Any) -> list[Any]:
+    """Checkpoints one by one; a run's folder is its checkpoints, in the order of training."""
+    if isinstance(given, nn.Module | Mapping):
+        return [given]
+    if isinstance(given, str | os.PathLike):
+        found = [p for p in Path(given).glob("checkpoint-*") if p.name[11:].isdigit()]
+        return sorted(found, key=lambda p: int(p.name[11:])) or [given]
+    if isinstance(given, Sequence):
+        return [inner for one in given for inner in _each(one)]
+    raise SettingError(
+        "checkpoints must be networks, state dicts, or paths of files and folders; got "
+        f"{given!r:.80}."
+    )
+
+
+def _network(base: nn.Module, given: Any) -> nn.Module:
+    """A copy of the base with these weights; a network as it is."""
+    if isinstance(given, nn.Module):
+        return given
+    network = copy.deepcopy(unwrapped(base))
+    if isinstance(given, Mapping):
+        load_state(network, given, "the state dict")
+    elif Path(given).is_dir():
+        _load_folder(network, Path(given))
+    else:
+        load_weights(network, Path(given))
+    return network
+
+
+def _load_folder(network: nn.Module, folder: Path) -> None:
+    """Weights of a folder as `save_pretrained` writes it."""
+    adapter = _first(folder, ADAPTERS)
+    if adapter is not None:
+        _load_adapter(network, adapter)
+        return
+    whole = _first(folder, WHOLE)
+    if whole is not None:
+        load_weights(network, whole)
+        return
+    index = _first(folder, SHARDS)
+    if index is None:
+        raise ModelError(
+            f"{folder} must hold {WHOLE[0]} or {ADAPTERS[0]}, or folders called checkpoint-*; it "
+            "holds none. Give the files of weights themselves."
+        )
+    shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    load_state(network, _tensors([folder / Path(name).name for name in shards]), str(folder))
+
+
+def _first(folder: Path, names: Sequence[str]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _tensors(files: Sequence[Path]) -> dict[str, Tensor]:
+    return {name: t for file in files for name, t in state_dicts(file)[0].tensors.items()}
+
+
+def _load_adapter(network: nn.Module, file: Path) -> None:
+    if not hasattr(network, "peft_config"):
+        raise ModelError(
+            f"{file} holds an adapter, which needs a model that has one; got a "
+            f"{type(network).__name__}. Pass model=peft.get_peft_model(model, config)."
+        )
+    peft: Any = importlib.import_module("peft")  # there, since the model is its own
+    given = _tensors([file])
+    known = peft.get_peft_model_state_dict(network, save_embedding_layers=False)
+    wrong = [name for name in known.keys() ^ given.keys()]
+    wrong += [n for n in known.keys() & given.keys() if known[n].shape != given[n].shape]
+    if wrong:
+        raise ModelError(
+            f"{file} must hold the model's adapter; {', '.join(sorted(wrong)[:3])} differ. Make "
+            "the model with the same configuration."
+        )
+    peft.set_peft_model_state_dict(network, given)

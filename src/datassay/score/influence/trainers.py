@@ -1,0 +1,138 @@
+"""A transformers Trainer as what is explained; nothing here imports transformers."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.utils.data import DataLoader
+
+from datassay.collect.gradients.batches import ID_FIELDS
+from datassay.collect.gradients.objective import TARGETS, Objective
+from datassay.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class FromTrainer:
+    """What a Trainer says of its training.
+
+    Attributes:
+        model: its network, as it is now.
+        train: its training samples, in batches as it makes them.
+        queries: likewise; None: the training samples.
+        loss: "auto" with its label smoothing, or the user's own.
+        notes: what of its training is not in this loss.
+    """
+
+    model: nn.Module
+    train: DataLoader
+    queries: Any
+    loss: Any
+    notes: tuple[str, ...]
+
+
+def is_trainer(model: Any) -> bool:
+    """Whether this is a Trainer, by what it has.
+
+    Args:
+        model: what the user calls the model.
+
+    Returns:
+        True of a transformers Trainer and what looks like one.
+    """
+    names = ("model", "train_dataset", "data_collator", "args")
+    return not isinstance(model, nn.Module) and all(hasattr(model, name) for name in names)
+
+
+def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer:
+    """Take a Trainer apart.
+
+    Args:
+        trainer: after training; left as it is.
+        queries: what was given in the place of the training samples.
+        val: what was given as queries.
+        loss: of the training; "auto" is the Trainer's.
+
+    Returns:
+        Its parts.
+
+    Raises:
+        SettingError: it has no training samples, or two sets of samples were given beside it.
+    """
+    if queries is not None and val is not None:
+        raise SettingError(
+            "a Trainer has its own training samples; give the queries alone: "
+            "influence(trainer, queries)."
+        )
+    if trainer.train_dataset is None:
+        raise SettingError(
+            "the Trainer must have a train_dataset to attribute to. Give it one, or call "
+            "influence(trainer.model, train, queries)."
+        )
+    collate = _Collate(trainer)
+    size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
+    asked = val if queries is None else queries
+    if not (asked is None or isinstance(asked, DataLoader)):
+        asked = DataLoader(asked, size, collate_fn=collate)
+    smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)
+    if isinstance(loss, str) and loss == "auto":
+        loss = Objective("auto", smoothing=smoothing)
+    train = DataLoader(trainer.train_dataset, size, collate_fn=collate)
+    return FromTrainer(_plain(trainer.model), train, asked, loss, _notes(trainer))
+
+
+class _Collate:
+    """Puts samples together as the Trainer does, and keeps their ids."""
+
+    def __init__(self, trainer: Any):
+        self._collate: Callable[[Sequence[Any]], Any] = trainer.data_collator
+        self._names: set[str] | None = None
+        if getattr(trainer.args, "remove_unused_columns", True):
+            base = getattr(trainer.model, "get_base_model", lambda: trainer.model)()
+            labels = getattr(trainer, "label_names", None) or ()
+            takes = inspect.signature(base.forward).parameters
+            self._names = {*takes, *TARGETS, "label_ids", *labels}
+
+    def __call__(self, samples: Sequence[Any]) -> Any:
+        if not isinstance(samples[0], Mapping):
+            return self._collate(samples)
+        batch = dict(self._collate([self._kept(sample) for sample in samples]))
+        for name in ID_FIELDS:
+            if name in samples[0]:
+                batch[name] = [sample[name] for sample in samples]
+        return batch
+
+    def _kept(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+        names = sample.keys() if self._names is None else sample.keys() & self._names
+        return {name: sample[name] for name in sample if name in names and name not in ID_FIELDS}
+
+
+def _plain(model: nn.Module) -> nn.Module:
+    """Without accelerate's mixed precision, whose forward would run the network it was made of."""
+    if "_original_forward" not in vars(model):
+        return model
+    copied = copy.deepcopy(model)
+    vars(copied)["forward"] = vars(copied).pop("_original_forward")
+    return copied
+
+
+def _notes(trainer: Any) -> tuple[str, ...]:
+    found = []
+    decay = getattr(trainer.args, "weight_decay", 0.0)
+    if decay:
+        found.append(
+            f"the Trainer's weight decay of {decay:g} is its optimiser's and no part of the loss: "
+            "weight_decay= counts it as a penalty."
+        )
+    method = getattr(type(trainer), "compute_loss", None)
+    own = method is not None and not getattr(method, "__module__", "").startswith("transformers.")
+    if own or getattr(trainer, "compute_loss_func", None) is not None:
+        found.append(
+            "the Trainer's own compute_loss is not used, which means over batches: the loss here "
+            "is the task's. Pass loss=lambda model, batch: [b] losses for another."
+        )
+    return tuple(found)

@@ -1,0 +1,181 @@
+"""Checkpoints as networks, state dicts, files and folders: averaged, or added with their rates."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file, save_model
+from torch import nn
+
+import datassay as da
+from datassay.errors import ModelError, SettingError
+from datassay.score.influence.checkpoints import learning_rates
+
+N, M = 12, 3
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def data(n, seed):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 4)), np.arange(n) % 2
+
+
+TRAIN, QUERIES = data(N, 0), data(M, 1)
+
+
+def run(model, **given):
+    return da.influence(model, TRAIN, QUERIES, measure="margin", **given)
+
+
+def written(model, folder, kind):
+    """The same weights in every form that is taken."""
+    if kind == "network":
+        return model
+    if kind == "state dict":
+        return model.state_dict()
+    if kind == "safetensors":
+        save_model(model, folder / "weights.safetensors")
+        return str(folder / "weights.safetensors")
+    if kind == "torch":
+        torch.save(model.state_dict(), folder / "weights.pt")
+        return folder / "weights.pt"
+    if kind == "folder":
+        save_model(model, folder / "model.safetensors")
+        (folder / "training_args.bin").write_bytes(b"not to be read")
+        return folder
+    state = model.state_dict()
+    halves = {"model-1.safetensors": list(state)[:2], "model-2.safetensors": list(state)[2:]}
+    for name, held in halves.items():
+        save_file({key: state[key] for key in held}, folder / name)
+    index = {"weight_map": {key: name for name, held in halves.items() for key in held}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+KINDS = ["network", "state dict", "safetensors", "torch", "folder", "shards"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_form_is_the_network_itself(kind, tmp_path):
+    model, other = network(), network(1)
+    given = written(other, tmp_path, kind)
+    truth = run(other)
+    found = run(model, checkpoints=[given])
+    np.testing.assert_array_equal(found.effect, truth.effect)
+    np.testing.assert_array_equal(run([model, given]).effect, run([model, other]).effect)
+    torch.testing.assert_close(model.state_dict(), network().state_dict())  # left as it was
+
+
+def test_checkpoints_are_averaged_and_added():
+    models = [network(s) for s in range(3)]
+    last = models[-1]
+    averaged = run(last, checkpoints=models[:2])
+    mean = np.mean([run(m).effect for m in models[:2]], 0)
+    np.testing.assert_allclose(averaged.effect, mean, rtol=1e-6)
+    added = run(last, checkpoints=models[:2], method="tracin", lr=[0.1, 0.2])
+    each = [run(m, method="tracin", lr=lr) for m, lr in zip(models, (0.1, 0.2), strict=False)]
+    np.testing.assert_allclose(added.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-8)
+
+
+def test_checkpoints_of_methods_on_arrays():
+    models = [network(s).double() for s in range(2)]
+    found = run(models[0], checkpoints=models, curvature="whole")
+    np.testing.assert_allclose(
+        found.effect, run(models, curvature="whole").effect, rtol=1e-12, atol=1e-15
+    )
+
+
+def trained(folder, rates=(0.3, 0.2, 0.1), logged=(2, 10, 12)):
+    """A run's folder, whose checkpoints are in no order of their names."""
+    history = [{"step": s, "learning_rate": lr} for s, lr in zip(logged, rates, strict=True)] + [
+        {"step": 12, "train_loss": 1.0}
+    ]
+    models = {2: network(2), 10: network(3), 12: network(4)}
+    for step, model in models.items():
+        place = folder / f"checkpoint-{step}"
+        place.mkdir(parents=True)
+        save_model(model, place / "model.safetensors")
+        held = [e for e in history if e["step"] <= step]
+        state = {"global_step": step, "log_history": held}
+        (place / "trainer_state.json").write_text(json.dumps(state))
+    (folder / "checkpoint-best").mkdir()
+    return models
+
+
+def test_a_runs_folder_is_its_checkpoints_in_order(tmp_path):
+    models = trained(tmp_path)
+    found = run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
+    steps = zip(models.values(), (0.3, 0.2, 0.1), strict=True)
+    each = [run(m, method="tracin", lr=lr).effect for m, lr in steps]
+    np.testing.assert_allclose(found.effect, sum(each), rtol=1e-5, atol=1e-8)
+    averaged = run(network(), checkpoints=str(tmp_path))
+    mean = np.mean([run(m).effect for m in models.values()], 0)
+    np.testing.assert_allclose(averaged.effect, mean, rtol=1e-5, atol=1e-8)
+
+
+def test_the_rate_is_the_last_that_was_logged_until_then(tmp_path):
+    trained(tmp_path, logged=(1, 8, 12))
+    assert learning_rates(tmp_path) == [0.3, 0.2, 0.1]
+    assert learning_rates([tmp_path / "checkpoint-10", str(tmp_path / "checkpoint-2")]) == [
+        0.2,
+        0.3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"logged": (3, 10, 12)}, "checkpoint-2 was not logged"),
+        ({"rates": (0.3, 0.2, 0.0)}, "checkpoint-12 is 0"),
+    ],
+)
+def test_rates_that_are_not_there(tmp_path, changes, message):
+    trained(tmp_path, **changes)
+    with pytest.raises(SettingError, match=message):
+        run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
+
+
+def test_what_is_refused(tmp_path):
+    model = network()
+    with pytest.raises(SettingError, match="a Sequential has none"):
+        run(model, checkpoints=[model], method="tracin", lr="trainer")
+    with pytest.raises(SettingError, match="lr='trainer' needs checkpoints"):
+        run(model, method="tracin", lr="trainer")
+    with pytest.raises(SettingError, match="checkpoints must hold at least 1 network"):
+        run(model, checkpoints=[])
+    with pytest.raises(SettingError, match="belong to one training run; got 2 models"):
+        run([model, model], checkpoints=[model])
+    with pytest.raises(SettingError, match="must be networks, state dicts, or paths.*; got 3"):
+        run(model, checkpoints=3)
+    with pytest.raises(SettingError, match="model must be a network, or a list with one first"):
+        run("weights.safetensors")
+    with pytest.raises(ModelError, match=r"must hold model\.safetensors or adapter_model"):
+        run(model, checkpoints=tmp_path)
+    with pytest.raises(ModelError, match=r"no-such\.pt must be"):
+        run(model, checkpoints=tmp_path / "no-such.pt")
+    other = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+    with pytest.raises(ModelError, match="the state dict must hold every tensor of the model"):
+        run(model, checkpoints=other.state_dict())
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match="needs a model that has one; got a Sequential"):
+        run(model, checkpoints=tmp_path)
+
+
+def test_what_needs_unpickling_is_refused(tmp_path):
+    torch.save(network(), tmp_path / "all.pt")
+    with pytest.raises(ModelError, match="holds more than tensors"):
+        run(network(), checkpoints=[tmp_path / "all.pt"])
+
+
+def test_weights_on_the_meta_device_are_refused():
+    with torch.device("meta"):
+        empty = network()
+    with pytest.raises(ModelError, match="meta"):
+        run(empty)
+    with pytest.raises(ModelError, match="on the meta device"):
+        run(network(), checkpoints=empty.state_dict())

@@ -1,0 +1,224 @@
+"""A transformers Trainer is explained as it was trained: its samples, collator and smoothing."""
+
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import datassay as da
+from datassay.errors import SettingError
+from datassay.score.influence.trainers import from_trainer, is_trainer
+from helpers import transformers_models as tiny
+
+N, M = 10, 3
+
+
+def imported(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it imports
+        pytest.importorskip(name)
+        return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def tf():
+    imported("accelerate")
+    return imported("transformers")
+
+
+def texts(n=N, seed=0):
+    """With an id, words that no model takes, and lengths of their own."""
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "id": f"s{i}",
+            "text": "words",
+            "length_of_text": 3,
+            "input_ids": rng.integers(1, tiny.WORDS, rng.integers(3, 7)).tolist(),
+            "label": i % 2,
+        }
+        for i in range(n)
+    ]
+
+
+def padded(samples):
+    """A collator of the user's own: fills up with 9, which the mask hides."""
+    assert set(samples[0]) == {"input_ids", "label"}
+    size = max(len(s["input_ids"]) for s in samples)
+    ids = [s["input_ids"] + [9] * (size - len(s["input_ids"])) for s in samples]
+    mask = [[1] * len(s["input_ids"]) + [0] * (size - len(s["input_ids"])) for s in samples]
+    return {
+        "input_ids": torch.tensor(ids),
+        "attention_mask": torch.tensor(mask),
+        "labels": torch.tensor([s["label"] for s in samples]),
+    }
+
+
+def trainer(tf, folder, model=None, train=None, kind=None, collator=padded, **changes):
+    torch.manual_seed(0)
+    given = {
+        "output_dir": str(folder), "report_to": "none", "use_cpu": True, "max_steps": 4,
+        "save_steps": 2, "logging_steps": 1, "per_device_train_batch_size": 4,
+        "learning_rate": 1e-2, "disable_tqdm": True, "dataloader_pin_memory": False, "seed": 0,
+        **changes,
+    }  # fmt: skip
+    arguments = tf.TrainingArguments(**given)
+    model = tiny.bert(tf) if model is None else model
+    train = texts() if train is None else train
+    return (kind or tf.Trainer)(model, arguments, data_collator=collator, train_dataset=train)
+
+
+def plain(samples):
+    """As our own collate function takes them."""
+    return [{"input_ids": s["input_ids"], "labels": s["label"], "id": s["id"]} for s in samples]
+
+
+def smoothed(eps):
+    return torch.nn.CrossEntropyLoss(label_smoothing=eps)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_trainer_is_its_model_samples_and_loss(tf, tmp_path, smoothing):
+    one = trainer(tf, tmp_path, label_smoothing_factor=smoothing)
+    one.train()
+    queries = texts(M, 1)
+    found = da.influence(one, queries, measure="loss", precision="float64")
+    truth = da.influence(
+        one.model, plain(texts()), plain(queries), loss=smoothed(smoothing), measure="loss",
+        precision="float64",
+    )  # fmt: skip
+    np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
+    assert found.ids.tolist() == [f"s{i}" for i in range(N)]
+    assert found.warnings == truth.warnings
+
+
+def test_the_smoothed_loss_is_the_trainers_own(tf, tmp_path):
+    """Means over a batch of our losses are what the Trainer descends."""
+    one = trainer(tf, tmp_path, label_smoothing_factor=0.2)
+    batch = padded([{k: s[k] for k in ("input_ids", "label")} for s in texts()])
+    one.model.eval()
+    theirs = one.compute_loss(one.model, dict(batch))
+    told = from_trainer(one, texts(M, 1), None, "auto")
+    found = da.influence(one, None, measure="loss")
+    assert told.loss.smoothing == 0.2
+    assert found.outcome.mean() == pytest.approx(float(theirs.detach()), rel=1e-5)
+
+
+def test_queries_may_be_a_loader_or_named_or_the_training_samples(tf, tmp_path):
+    one = trainer(tf, tmp_path)
+    queries = texts(M, 1)
+    truth = da.influence(one, queries)
+    loader = torch.utils.data.DataLoader(plain(queries), 2, collate_fn=importlib.import_module(
+        "datassay.collect.gradients.batches").collate)  # fmt: skip
+    for given in (da.influence(one, val=queries), da.influence(one, loader)):
+        np.testing.assert_allclose(given.effect, truth.effect, rtol=1e-4, atol=1e-7)
+    assert da.influence(one).effect.shape == (N, N)
+
+
+def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
+    one = trainer(tf, tmp_path)
+    one.train()
+    queries = texts(M, 1)
+    given = {"method": "tracin", "measure": "loss"}
+    found = da.influence(one, queries, checkpoints=tmp_path, lr="trainer", **given)
+    rates = [
+        next(e["learning_rate"] for e in one.state.log_history if e["step"] == step)
+        for step in (2, 4)
+    ]
+    paths = [tmp_path / f"checkpoint-{step}" for step in (2, 4)]
+    each = [da.influence(one, queries, checkpoints=p, lr=lr, **given) for p, lr in zip(paths, rates, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(found.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-9)
+    # The last checkpoint is the network as it is.
+    last = da.influence(one, queries, lr=rates[1], **given)
+    np.testing.assert_array_equal(last.effect, each[1].effect)
+
+
+def test_a_language_model_whose_head_is_its_embedding(tf, tmp_path):
+    """The file holds the shared tensor once."""
+    from_texts = [{"input_ids": s["input_ids"]} for s in texts()]
+
+    def collator(samples):
+        size = max(len(s["input_ids"]) for s in samples)
+        ids = torch.tensor([s["input_ids"] + [0] * (size - len(s["input_ids"])) for s in samples])
+        return {"input_ids": ids, "labels": ids.masked_fill(ids == 0, -100)}
+
+    one = trainer(tf, tmp_path, tiny.gpt2(tf), from_texts, collator=collator)
+    one.train()
+    found = da.influence(one, from_texts[:M], measure="loss", checkpoints=tmp_path / "checkpoint-4")
+    np.testing.assert_array_equal(
+        found.effect, da.influence(one, from_texts[:M], measure="loss").effect
+    )
+
+
+def test_an_adapter_and_its_checkpoints(tf, tmp_path):
+    peft = imported("peft")
+
+    def adapted():
+        torch.manual_seed(0)
+        config = peft.LoraConfig(r=2, target_modules=["query", "value"], task_type="SEQ_CLS")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft asks by an old name
+            return peft.get_peft_model(tiny.bert(tf), config)
+
+    one = trainer(tf, tmp_path, adapted())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what peft says of the tiny model's missing name
+        one.train()
+    assert (tmp_path / "checkpoint-4" / "adapter_model.safetensors").is_file()
+    queries = texts(M, 1)
+    found = da.influence(one, queries, parameters="lora_")
+    fresh = adapted()
+    loaded = da.influence(
+        fresh, plain(texts()), plain(queries), parameters="lora_",
+        checkpoints=tmp_path / "checkpoint-4",
+    )  # fmt: skip
+    np.testing.assert_allclose(loaded.effect, found.effect, rtol=1e-4, atol=1e-8)
+    assert np.abs(found.effect).max() > 0
+
+
+def test_mixed_precision_is_taken_off_a_copy(tf, tmp_path):
+    one = trainer(tf, tmp_path, bf16=True)
+    one.train()
+    assert "_original_forward" in vars(one.model)  # what accelerate put there
+    before = dict(vars(one.model))
+    found = da.influence(one, texts(M, 1), precision="float64")
+    clean = tiny.bert(tf)
+    clean.load_state_dict(one.model.state_dict())
+    truth = da.influence(clean, plain(texts()), plain(texts(M, 1)), precision="float64")
+    np.testing.assert_allclose(found.effect, truth.effect, rtol=1e-8, atol=1e-14)
+    assert vars(one.model).keys() == before.keys()
+
+
+def test_what_is_no_part_of_the_loss_is_said(tf, tmp_path):
+    class Own(tf.Trainer):
+        def compute_loss(self, *args, **kwargs):
+            return super().compute_loss(*args, **kwargs)
+
+    found = da.influence(trainer(tf, tmp_path, kind=Own, weight_decay=0.01), texts(M, 1))
+    assert len(found.warnings) == 2
+    assert "weight decay of 0.01" in found.warnings[0] and "compute_loss" in found.warnings[1]
+
+
+class Looks:
+    """What a Trainer looks like from outside."""
+
+    def __init__(self, train):
+        self.model, self.train_dataset = torch.nn.Linear(2, 2), train
+        self.data_collator, self.args = torch.utils.data.default_collate, object()
+
+
+def test_without_transformers():
+    pairs = [(torch.tensor([float(i), 1.0]), i % 2) for i in range(6)]
+    assert is_trainer(Looks(pairs)) and not is_trainer(torch.nn.Linear(2, 2))
+    found = da.influence(Looks(pairs), pairs[:2])
+    assert found.effect.shape == (6, 2)
+
+
+def test_what_is_refused():
+    pairs = [(torch.ones(2), 1)] * 3
+    with pytest.raises(SettingError, match="give the queries alone: influence"):
+        da.influence(Looks(pairs), pairs, pairs)
+    with pytest.raises(SettingError, match="the Trainer must have a train_dataset"):
+        da.influence(Looks(None), pairs)
