@@ -150,7 +150,7 @@ def test_what_is_refused(tmp_path):
         run(model, checkpoints=[])
     with pytest.raises(SettingError, match="belong to one training run; got 2 models"):
         run([model, model], checkpoints=[model])
-    with pytest.raises(SettingError, match="must be networks, state dicts, or paths.*; got 3"):
+    with pytest.raises(SettingError, match=r"must be networks, state dicts, or paths.*; got 3"):
         run(model, checkpoints=3)
     with pytest.raises(SettingError, match="model must be a network, or a list with one first"):
         run("weights.safetensors")

@@ -128,7 +128,10 @@ def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
         for step in (2, 4)
     ]
     paths = [tmp_path / f"checkpoint-{step}" for step in (2, 4)]
-    each = [da.influence(one, queries, checkpoints=p, lr=lr, **given) for p, lr in zip(paths, rates, strict=True)]  # fmt: skip
+    each = [
+        da.influence(one, queries, checkpoints=path, lr=lr, **given)
+        for path, lr in zip(paths, rates, strict=True)
+    ]
     np.testing.assert_allclose(found.effect, sum(e.effect for e in each), rtol=1e-5, atol=1e-9)
     # The last checkpoint is the network as it is.
     last = da.influence(one, queries, lr=rates[1], **given)

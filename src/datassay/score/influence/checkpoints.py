@@ -43,6 +43,8 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     """
     base = next((one for one in request.models if isinstance(one, nn.Module)), None)
     if base is None:
+        if not isinstance(request.models[0], str | os.PathLike | Mapping):
+            unwrapped(request.models[0])  # which says that it is no network
         raise SettingError(
             f"model must be a network, or a list with one first; got {request.models[0]!r:.80}. "
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
