@@ -1,190 +1,187 @@
-"""Attribution at trained weights against really training again, on digits.
+"""Attribution at trained weights against really training again; ours beside its rivals.
 
-1000 samples, MLP 64-32-32-10. Linear datamodelling score (Park et al. 2023): Spearman correlation,
-over 100 random halves of the samples, of the margin that five networks trained on the half reach
-with the sum of the half's effects; mean over 300 queries. Leave-one-out: the effects of 100 samples
-against networks trained without each. Damping is chosen on other seeds than are reported.
+    python bench/attribution.py --work truth                      # all; an hour the first time
+    python bench/attribution.py --work truth --cases mlp cnn --who ours --again
+
+Linear datamodelling score (Park et al. 2023): Spearman correlation, over random halves of the
+samples, of the margin that networks trained on the half reach with the sum of the half's effects;
+mean over queries. Cases: `attribution_cases.py`; contenders: `attribution_contenders.py`. Further
+"wrong_labels" (AUROC of self-influence on a fine-tuned ResNet-20), and "datamodelling" and
+"leave_one_out" of `attribution_digits.py`. Truths and verdicts are kept in --work; what is there is
+not computed again. One line a case goes to results.jsonl. Needs DATASSAY_DATA, and the rivals as
+`attribution_contenders.py` says: one whose package is missing is left out, and said.
 """
 
-import sys
+from __future__ import annotations
 
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import attribution_digits as digits
+import attribution_noise as noise
 import numpy as np
-import torch
+from attribution_cases import CASES, Cell, cell, lds
+from attribution_contenders import OURS, RIVALS, TEXT_RIVALS, Contender, Verdict, asked
 from record import record
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import spearmanr
 
-from datassay.data import load
-from datassay.models import build_model
-from datassay.score import influence, outcome, unrolled
-from datassay.train import Recipe, TrainedNetworks, retrain, train_networks
+from datassay.act import auroc
 
-NETWORK = "mlp:width=32,depth=2"
-RECIPE = Recipe("adam", 3e-3, 300, 64)
-# Full-batch descent that stays smooth: at lr 0.1 and 600 steps these networks train at the edge of
-# stability, two runs without the same sample part by rounding, and no derivative predicts them.
-DESCENT = {"lr": 0.05, "steps": 300}
-DAMPINGS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 0.3)
-N_SUBSETS, N_SEEDS, N_MODELS, N_REMOVED = 100, 5, 5, 100
+OTHERS = ("wrong_labels", "datamodelling", "leave_one_out")
 
 
-def main() -> None:
-    train, queries = load("digits", val_fraction=0.4)
-    rng = np.random.default_rng(0)
-    train = train.subset(np.sort(rng.permutation(len(train))[:1000]))
-    queries = queries.subset(np.sort(rng.permutation(len(queries))[:300]))
-    for case in sys.argv[1:] or ["datamodelling", "leave_one_out"]:
-        {"datamodelling": datamodelling, "leave_one_out": leave_one_out}[case](train, queries)
+class Log:
+    """Lines so far, in attribution.jsonl; the newest of a case and contender counts."""
+
+    def __init__(self, work: Path):
+        self.file = work / "attribution.jsonl"
+        lines = self.file.read_text("utf-8").splitlines() if self.file.exists() else []
+        self.lines = {(line["case"], line["contender"]): line for line in map(json.loads, lines)}
+
+    def add(self, line: dict) -> None:
+        """Keep a line."""
+        self.lines[line["case"], line["contender"]] = line
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(line, flush=True)
+
+    def of(self, case: str) -> dict[str, dict]:
+        """Contender → what it reached."""
+        return {
+            who: {k: v for k, v in line.items() if k not in ("case", "contender")}
+            for (found, who), line in self.lines.items()
+            if found == case
+        }
 
 
-def trained(train, seeds, subsets, recipe, order) -> TrainedNetworks:
-    models = [build_model(NETWORK, train, seed=int(s)) for s in seeds]
-    return train_networks(models, train, subsets, recipe, seed=order)
+def judged(
+    log: Log, case: str, contenders: dict[str, Contender], again: bool, ask: Callable
+) -> None:
+    """Ask those who have not judged this case; (name, contender) → figures."""
+    for name, contender in contenders.items():
+        if (case, name) in log.lines and not (again and name in OURS):
+            continue
+        try:
+            log.add({"case": case, "contender": name, **ask(name, contender)})
+        except (ImportError, RuntimeError, TypeError, ValueError) as error:
+            print(f"left out: {case}, {name}: {type(error).__name__}: {error}"[:500], flush=True)
 
 
-def taken(networks: TrainedNetworks, train, place: int) -> torch.nn.Module:
-    model = build_model(NETWORK, train, seed=0)
-    model.load_state_dict({name: t[place] for name, t in networks.state.items()})
-    return model
-
-
-def margins(outputs: torch.Tensor, queries) -> np.ndarray:
-    targets = torch.nn.functional.one_hot(torch.as_tensor(queries.y), outputs.shape[-1])
-    measured = outcome(
-        "margin", "cross_entropy", outputs[0], targets.double(), is_classification=True
-    )
-    return measured(outputs).numpy()
-
-
-def score(effect: np.ndarray, subsets: np.ndarray, truth: np.ndarray) -> float:
-    """LDS: effect [n, m], subsets [S, kept], truth [S, m]."""
-    member = np.zeros((len(subsets), len(effect)))
-    np.put_along_axis(member, subsets, 1, axis=1)
-    sums = member @ effect
-    return float(np.mean([spearmanr(a, b)[0] for a, b in zip(sums.T, truth.T, strict=True)]))
-
-
-def datamodelling(train, queries) -> None:
-    x, everything = torch.as_tensor(queries.x).float(), np.arange(len(train))
-    found = {}
-    for name, first in (("tuning", 10_000), ("reported", 0)):
-        rng = np.random.default_rng(first)
-        halves = np.stack([rng.permutation(len(train))[:500] for _ in range(N_SUBSETS)])
-        truth = []
-        for s in range(N_SEEDS):
-            seeds = first + 1000 * (s + 1) + np.arange(N_SUBSETS)
-            networks = trained(train, seeds, torch.as_tensor(halves), RECIPE, first + s)
-            truth.append(margins(networks.outputs(x).double(), queries))
-        whole = torch.as_tensor(np.tile(everything, (N_MODELS, 1)))
-        networks = trained(train, first + np.arange(N_MODELS), whole, RECIPE, first + 77)
-        models = [taken(networks, train, place) for place in range(N_MODELS)]
-        found[name] = (halves, np.stack(truth), models)
-
-    def effects(name, method, models, **settings):
-        return influence(models, train, queries, method=method, measure="margin", **settings).effect
-
-    halves, truth, models = found["tuning"]
-    tuned = {
-        d: score(effects("tuning", "gauss_newton", models[:2], damping=d), halves, truth.mean(0))
-        for d in DAMPINGS
-    }
-    damping = max(tuned, key=tuned.get)
-    halves, truth, models = found["reported"]
-    mean = truth.mean(0)
-    each = [effects("reported", "gauss_newton", m, damping=damping) for m in models]
-    rivals = {
-        "exact_hessian_damping_0.3": [
-            effects("reported", "exact", m, damping=0.3) for m in models[:2]
-        ],
-        "tracin_last_checkpoint": [effects("reported", "tracin", m, lr=1.0) for m in models[:2]],
-    }
-    # Ceiling: how well the mean of the five networks a half repeats, from one against the others.
-    once = [
-        np.mean([
-            spearmanr(truth[s][:, j], np.delete(truth, s, 0).mean(0)[:, j])[0]
-            for j in range(truth.shape[2])
-        ])
-        for s in range(N_SEEDS)
-    ]
-    record(
-        "attribution/linear datamodelling score, digits",
-        n=len(train),
-        queries=len(queries),
-        networks_trained=2 * N_SUBSETS * N_SEEDS,
-        damping=damping,
-        tuned={str(d): v for d, v in tuned.items()},
-        lds_one_model=float(np.mean([score(e, halves, mean) for e in each])),
-        lds_one_model_lowest=float(min(score(e, halves, mean) for e in each)),
-        lds_five_models=score(np.mean(each, 0), halves, mean),
-        one_retraining_against_the_other_four=float(np.mean(once)),
-        **{
-            f"lds_one_model_{name}": float(np.mean([score(e, halves, mean) for e in few]))
-            for name, few in rivals.items()
-        },
-    )
-
-
-def correlations(effect: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Over the removed samples, mean over queries."""
-    pairs = list(zip(effect.T, truth.T, strict=True))
+def cost(verdicts: list[Verdict]) -> dict[str, float]:
+    """Of one network: the least seconds, the most memory."""
     return {
-        "spearman": float(np.mean([spearmanr(a, b)[0] for a, b in pairs])),
-        "pearson": float(np.mean([pearsonr(a, b)[0] for a, b in pairs])),
+        "seconds": round(min(v.seconds for v in verdicts), 2),
+        "mib": round(max(v.mib for v in verdicts), 1),
     }
 
 
-def leave_one_out(train, queries) -> None:
-    recipe = Recipe("sgd", DESCENT["lr"], DESCENT["steps"], None)
-    everything = torch.arange(len(train))[None]
-    cases = {}
-    for name, seed, size in (("tuning", 10_000, 40), ("reported", 0, N_REMOVED)):
-        start = build_model(NETWORK, train, seed=seed)
-        removed = np.random.default_rng(seed).permutation(len(train))[:size]
-        truth = retrain(start, train, queries, loss="cross_entropy", removed=removed, **DESCENT)
-        model = taken(train_networks([start], train, everything, recipe), train, 0)
-        cases[name] = (start, model, removed, truth)
-    targets = torch.nn.functional.one_hot(torch.as_tensor(queries.y), 10).double()
+def scores(found: Cell, verdicts: list[Verdict]) -> dict[str, object]:
+    """Scores of each network's effects, of their mean and of the mean effects of three and all."""
+    truth, effects = found.truth.mean(0), [v.effect for v in verdicts]
+    each = [lds(effect, found.halves, truth) for effect in effects]
+    means = {
+        f"lds_{many}_models": round(lds(np.mean(effects[:many], 0), found.halves, truth), 4)
+        for many in sorted({3, len(effects)})
+    }
+    return {
+        "lds_one_model": round(float(np.mean(each)), 4),
+        "lds_each": [round(v, 4) for v in each],
+        **means,
+        **cost(verdicts),
+    }
 
-    def changed(truth, of):
-        full = torch.as_tensor(truth.outputs)
-        measured = outcome(of, "cross_entropy", full, targets, is_classification=True)
-        return (measured(full) - measured(torch.as_tensor(truth.outputs_without))).numpy()
 
-    _, model, removed, truth = cases["tuning"]
-    tuned = {}
-    for d in DAMPINGS:
-        effect = influence(model, train, queries, measure="output", damping=d).effect[removed]
-        tuned[d] = correlations(effect, changed(truth, "output"))["spearman"]
-    damping = max(tuned, key=tuned.get)
-    start, model, removed, truth = cases["reported"]
-    figures = {}
-    for of in ("output", "margin"):
-        found = influence(model, train, queries, measure=of, damping=damping)
-        run = {"loss": "cross_entropy", "measure": of, "removed": removed, **DESCENT}
-        differentiated = unrolled(start, train, queries, **run)
-        truth_of = changed(truth, of)
-        figures[f"gauss_newton_{of}"] = correlations(found.effect[removed], truth_of)
-        figures[f"unrolled_{of}"] = correlations(differentiated.effect, truth_of)
-        tracin = influence(model, train, queries, measure=of, method="tracin", lr=1.0)
-        figures[f"tracin_{of}"] = correlations(tracin.effect[removed], truth_of)
-        if of == "output":
-            for name, ours in (
-                ("gauss_newton", found.prediction_change[removed]),
-                ("unrolled", differentiated.prediction_change),
-                ("tracin", tracin.prediction_change[removed]),
-            ):
-                figures[f"information_pearson_{name}"] = float(
-                    pearsonr(ours, truth.prediction_change)[0]
-                )
-    record(
-        "attribution/leave one out, digits",
-        n=len(train),
-        queries=len(queries),
-        removed=len(removed),
-        damping=damping,
-        tuned={str(d): v for d, v in tuned.items()},
-        accuracy=float((truth.outputs.argmax(1) == queries.y).mean()),
-        **figures,
+def repeated(truth: np.ndarray) -> float:
+    """How well one network a half repeats the mean of the others: Spearman, mean over queries."""
+    pairs = [
+        (truth[s][:, j], np.delete(truth, s, 0).mean(0)[:, j])
+        for s in range(len(truth))
+        for j in range(truth.shape[2])
+    ]
+    return float(np.mean([spearmanr(a, b)[0] for a, b in pairs]))
+
+
+def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
+    """One case of attribution_cases."""
+    found = cell(case, args.work, args.jobs)
+    contenders = {**(OURS if "ours" in args.who else {})}
+    if "rivals" in args.who:
+        contenders |= RIVALS | (TEXT_RIVALS if found.task.texts else {})
+
+    def ask(name, contender):
+        return scores(found, [asked(name, contender, found.task, m) for m in found.models])
+
+    judged(log, case, contenders, args.again, ask)
+    finish(
+        f"attribution/lds, {case}",
+        log.of(case),
+        args,
+        n=len(found.task.train["labels"]),
+        queries=found.truth.shape[2],
+        parameters=sum(w.numel() for w in found.models[0].parameters() if w.requires_grad),
+        networks_trained=found.truth.shape[0] * found.truth.shape[1],
+        one_retraining_against_the_others=repeated(found.truth),
     )
+
+
+def wrong_labels(args: argparse.Namespace, log: Log) -> None:
+    """Self-influence on fine-tuned networks."""
+    cells = [noise.noisy_cell(seed) for seed in range(noise.SEEDS)]
+    contenders = {"ours": noise.ours} if "ours" in args.who else {}
+    contenders |= noise.NOISE_RIVALS if "rivals" in args.who else {}
+
+    def ask(name, contender):
+        verdicts = [asked(name, contender, c.task, c.model) for c in cells]
+        each = [auroc(c.wrong, v.effect) for c, v in zip(cells, verdicts, strict=True)]
+        return {"auroc": round(float(np.mean(each)), 4), "each": each, **cost(verdicts)}
+
+    judged(log, "wrong_labels", contenders, args.again, ask)
+    finish(
+        "attribution/wrong labels, ResNet-20",
+        log.of("wrong_labels"),
+        args,
+        n=noise.N,
+        wrong=noise.N_WRONG,
+        seeds=noise.SEEDS,
+    )
+
+
+def finish(bench: str, contenders: dict, args: argparse.Namespace, **sizes) -> None:
+    """The line of results.jsonl, once ours is in it."""
+    if "ours" in contenders and not args.no_record:
+        record(bench, **sizes, contenders=contenders)
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", nargs="+", choices=(*CASES, *OTHERS), default=[*CASES, *OTHERS])
+    parser.add_argument("--who", nargs="+", choices=("ours", "rivals"), default=["rivals", "ours"])
+    parser.add_argument("--again", action="store_true", help="ours judges anew what it has judged")
+    parser.add_argument("--work", type=Path, help="keeps what is done (default: nothing)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that train")
+    parser.add_argument("--no-record", action="store_true", help="leave results.jsonl alone")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Judge what is missing and record it."""
+    args = parsed(arguments)
+    with tempfile.TemporaryDirectory(prefix="attribution-") as temporary:
+        args.work = (args.work or Path(temporary)).resolve()
+        args.work.mkdir(parents=True, exist_ok=True)
+        log = Log(args.work)
+        for case in args.cases:
+            if case in CASES:
+                datamodelling(case, args, log)
+            elif case == "wrong_labels":
+                wrong_labels(args, log)
+            else:
+                getattr(digits, case)(*digits.samples())
 
 
 if __name__ == "__main__":

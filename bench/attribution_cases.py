@@ -1,0 +1,260 @@
+"""The cells of the attribution suite: networks, their samples, and what training again gave.
+
+`CASES` lists them. A cell holds the networks trained on all samples and, for many random halves of
+these, the outcome of each query under networks trained on the half. Cells take minutes to make and
+are kept in a folder: CASE.npz, CASE_modelN.safetensors, and CASE_modelN_stepT.safetensors of
+checkpoints on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import attribution_tasks as tasks
+import attribution_texts as texts
+import numpy as np
+import torch
+from attribution_tasks import Batch, Task
+from joblib import Parallel, delayed
+from safetensors.torch import load_file, save_file
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How every network of a case is trained.
+
+    Attributes:
+        optimizer: "sgd" (momentum .9) or "adamw".
+        lr: its step size, of the loss averaged over a batch.
+        batch: samples an update.
+        epochs: over the samples that a network has; None: `steps` updates whatever it has.
+        steps: see epochs.
+        cosine: the step size falls to 0 along a cosine; otherwise it stays.
+        weight_decay: of AdamW.
+    """
+
+    optimizer: str
+    lr: float
+    batch: int
+    epochs: int | None = None
+    steps: int = 0
+    cosine: bool = False
+    weight_decay: float = 0.0
+
+    def updates(self, n: int) -> int:
+        """Updates on n samples."""
+        return self.steps if self.epochs is None else self.epochs * (n // self.batch)
+
+    def over(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of these weights."""
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(weights, lr=self.lr, momentum=0.9)
+        return torch.optim.AdamW(weights, lr=self.lr, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    Attributes:
+        task: makes data and networks; (its folder for what is kept) → Task.
+        recipe: how the networks are trained.
+        halves: random halves of the samples.
+        seeds: networks a half.
+        models: networks of all samples.
+        checkpoints: kept along each run of all samples, the last one included.
+    """
+
+    task: Callable[[Path], Task]
+    recipe: Recipe
+    halves: int
+    seeds: int
+    models: int
+    checkpoints: int = 0
+
+
+CASES = {
+    "mlp": Case(tasks.digits, Recipe("sgd", 0.05, 64, steps=300), 100, 5, 5, checkpoints=6),
+    "cnn": Case(
+        tasks.fashion,
+        Recipe("adamw", 0.003, 64, epochs=30, cosine=True, weight_decay=0.01),
+        60, 8, 5, checkpoints=6,
+    ),
+    # Learnt by heart: networks of one half part by their seeds more than halves do.
+    "cnn_long": Case(
+        tasks.fashion,
+        Recipe("adamw", 0.01, 64, epochs=60, cosine=True, weight_decay=0.01),
+        60, 3, 5, checkpoints=6,
+    ),
+    "bert": Case(
+        texts.whole, Recipe("adamw", 5e-4, 16, epochs=3, cosine=True, weight_decay=0.01), 50, 3, 3
+    ),
+    "bert_lora": Case(
+        texts.adapted, Recipe("adamw", 3e-3, 16, epochs=3, cosine=True, weight_decay=0.01), 50, 3, 3
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The network after some updates, and the step size that followed."""
+
+    step: int
+    lr: float
+    model: nn.Module
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that a contender is given, and the truth that judges it.
+
+    Attributes:
+        task: data and networks.
+        models: networks of all samples, in evaluation mode.
+        halves: [S, n / 2], positions of samples.
+        truth: [seeds, S, m], the margin of each query.
+        checkpoints: along the run of each of `models`.
+    """
+
+    task: Task
+    models: list[nn.Module]
+    halves: np.ndarray
+    truth: np.ndarray
+    checkpoints: list[list[Checkpoint]] = field(default_factory=list)
+
+
+def fitted(
+    task: Task,
+    recipe: Recipe,
+    positions: np.ndarray,
+    seed: int,
+    kept: Callable[[int, float, nn.Module], None] = lambda step, lr, model: None,
+) -> nn.Module:
+    """A network trained on some of the samples; `kept` is called after every update.
+
+    The seed decides first weights, order, augmentation and dropout.
+    """
+    torch.set_num_threads(1)
+    model = task.build(seed).train()
+    torch.manual_seed(seed)
+    optimizer = recipe.over([w for w in model.parameters() if w.requires_grad])
+    generator = torch.Generator().manual_seed(seed)
+    updates, own = recipe.updates(len(positions)), torch.as_tensor(positions)
+    order = own[:0]
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
+    for step in range(1, updates + 1):
+        if len(order) < recipe.batch:
+            order = own[torch.randperm(len(own), generator=generator)]
+        part, order = order[: recipe.batch], order[recipe.batch :]
+        batch = task.augment({k: v[part] for k, v in task.train.items()}, generator)
+        loss = nn.functional.cross_entropy(task.logits(model, batch), batch["labels"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if recipe.cosine:
+            schedule.step()
+        kept(step, optimizer.param_groups[0]["lr"], model)
+    return model.eval()
+
+
+def margins(task: Task, model: nn.Module, batch: Batch) -> np.ndarray:
+    """Log odds of each sample's own label, [m]."""
+    with torch.no_grad():
+        return log_odds(task.logits(model, batch), batch["labels"]).numpy()
+
+
+def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
+    """f_y less logsumexp of the others: [m, k], [m] → [m]."""
+    own = torch.nn.functional.one_hot(labels, logits.shape[-1]).bool()
+    others = logits.masked_fill(own, -torch.inf)
+    return logits[own] - others.logsumexp(-1)
+
+
+def retrained(name: str, work: Path, positions: np.ndarray, seed: int) -> np.ndarray:
+    """Margins [m] of the queries under one network of some of the samples."""
+    case = CASES[name]
+    task = case.task(work)
+    model = fitted(task, case.recipe, positions, seed)
+    return margins(task, model, task.queries)
+
+
+def cell(name: str, work: Path, jobs: int = 1, part: str = "reported") -> Cell:
+    """A cell, made unless its files are there.
+
+    Args:
+        name: of CASES.
+        work: the folder of the files.
+        jobs: processes.
+        part: "reported", or "tuning": other halves and other seeds of the same samples.
+    """
+    case, first = CASES[name], 0 if part == "reported" else 10_000
+    stem = name if part == "reported" else f"{name}_{part}"
+    task = case.task(work)
+    n = len(task.train["labels"])
+    models, checkpoints = _models(case, task, n, first, work / stem)
+    file = work / f"{stem}.npz"
+    if not file.exists():
+        rng = np.random.default_rng(first)
+        halves = np.stack([rng.permutation(n)[: n // 2] for _ in range(case.halves)])
+        found = Parallel(n_jobs=jobs, verbose=5)(
+            delayed(retrained)(name, work, half, first + 1000 * (s + 1) + i)
+            for s in range(case.seeds)
+            for i, half in enumerate(halves)
+        )
+        truth = np.stack(found).reshape(case.seeds, case.halves, -1)
+        np.savez(file, halves=halves, truth=truth, positions=task.positions)
+    known = np.load(file)
+    return Cell(task, models, known["halves"], known["truth"], checkpoints)
+
+
+def _models(case: Case, task: Task, n: int, first: int, stem: Path):
+    """The networks of all samples and their checkpoints, from files where there are any."""
+    models, checkpoints = [], []
+    updates = case.recipe.updates(n)
+    wanted = {round(updates * (i + 1) / case.checkpoints) for i in range(case.checkpoints)}
+    for number in range(case.models):
+        file = stem.with_name(f"{stem.name}_model{number}.safetensors")
+        steps = stem.with_name(f"{stem.name}_model{number}.json")
+
+        def at(step, number=number):
+            return stem.with_name(f"{stem.name}_model{number}_step{step}.safetensors")
+
+        if not file.exists():
+            rates = {}
+
+            def keep(step, lr, model, at=at, rates=rates):
+                if step in wanted:
+                    rates[step] = lr
+                    save_file(model.state_dict(), at(step))
+
+            model = fitted(task, case.recipe, np.arange(n), first + number, keep)
+            save_file(model.state_dict(), file)
+            steps.write_text(json.dumps(rates), encoding="utf-8")
+        rates = json.loads(steps.read_text(encoding="utf-8"))
+        models.append(_loaded(task, file))
+        checkpoints.append([
+            Checkpoint(int(t), lr, _loaded(task, at(t))) for t, lr in rates.items()
+        ])
+    return models, checkpoints
+
+
+def _loaded(task: Task, file: Path) -> nn.Module:
+    model = task.build(0)
+    model.load_state_dict(load_file(file))
+    return model.eval()
+
+
+def lds(effect: np.ndarray, halves: np.ndarray, truth: np.ndarray) -> float:
+    """Linear datamodelling score: effect [n, m], halves [S, kept], truth [S, m].
+
+    Mean over queries of Spearman's correlation, over halves, of the truth with the sum of effects.
+    """
+    member = np.zeros((len(halves), len(effect)))
+    np.put_along_axis(member, halves, 1, axis=1)
+    sums = member @ effect
+    return float(np.mean([spearmanr(a, b)[0] for a, b in zip(sums.T, truth.T, strict=True)]))
