@@ -25,7 +25,7 @@ from datassay.data import SampleSet
 
 sys.path.append(str(Path(__file__).parent / "papers"))
 
-RECIPE = Recipe("adamw", 1e-3, 32, epochs=8, weight_decay=0.01)
+RECIPE = Recipe("adamw", 3e-4, 32, epochs=8, weight_decay=0.01)
 N, N_WRONG, SEEDS = 600, 60, 3
 
 

@@ -55,12 +55,11 @@ class Task:
     sets: tuple[SampleSet, SampleSet] | None = None
 
     def given(self, which: str) -> SampleSet | list[Batch]:
-        """The "train" or "queries" of a user: a SampleSet, else a list of batches."""
+        """The "train" or "queries" of a user: a SampleSet, else a dictionary a sample."""
         if self.sets is not None:
             return self.sets[which == "queries"]
         batch = getattr(self, which)
-        rows = torch.arange(len(batch["labels"])).split(32)
-        return [{name: t[part] for name, t in batch.items()} for part in rows]
+        return [{name: t[row] for name, t in batch.items()} for row in range(len(batch["labels"]))]
 
 
 def data_folder() -> Path:
