@@ -69,24 +69,25 @@ def datamodelling(train, queries) -> None:
         models = [taken(networks, train, place) for place in range(N_MODELS)]
         found[name] = (halves, np.stack(truth), models)
 
-    def effects(name, method, models, **settings):
+    def effects(method, models, **settings):
+        how = {"response": "leave_one_out"} if method == "gauss_newton" else {}
+        settings = how | settings
         return influence(models, train, queries, method=method, measure="margin", **settings).effect
 
     halves, truth, models = found["tuning"]
     tuned = {
-        d: lds(effects("tuning", "gauss_newton", models[:2], damping=d), halves, truth.mean(0))
+        d: lds(effects("gauss_newton", models[:2], damping=d), halves, truth.mean(0))
         for d in DAMPINGS
     }
     damping = max(tuned, key=tuned.get)
     halves, truth, models = found["reported"]
     mean = truth.mean(0)
-    each = [effects("reported", "gauss_newton", m, damping=damping) for m in models]
+    each = [effects("gauss_newton", m, damping=damping) for m in models]
     rivals = {
-        "exact_hessian_damping_0.3": [
-            effects("reported", "exact", m, damping=0.3) for m in models[:2]
-        ],
-        "tracin_last_checkpoint": [effects("reported", "tracin", m, lr=1.0) for m in models[:2]],
+        "exact_hessian_damping_0.3": [effects("exact", m, damping=0.3) for m in models[:2]],
+        "tracin_last_checkpoint": [effects("tracin", m, lr=1.0) for m in models[:2]],
     }
+    default = [effects("auto", m) for m in models]
     # Ceiling: how well the mean of the five networks a half repeats, from one against the others.
     once = [
         np.mean([
@@ -105,6 +106,8 @@ def datamodelling(train, queries) -> None:
         lds_one_model=float(np.mean([lds(e, halves, mean) for e in each])),
         lds_one_model_lowest=float(min(lds(e, halves, mean) for e in each)),
         lds_five_models=lds(np.mean(each, 0), halves, mean),
+        lds_one_model_default=float(np.mean([lds(e, halves, mean) for e in default])),
+        lds_five_models_default=lds(np.mean(default, 0), halves, mean),
         one_retraining_against_the_other_four=float(np.mean(once)),
         **{
             f"lds_one_model_{name}": float(np.mean([lds(e, halves, mean) for e in few]))
@@ -140,15 +143,16 @@ def leave_one_out(train, queries) -> None:
         return (measured(full) - measured(torch.as_tensor(truth.outputs_without))).numpy()
 
     _, model, removed, truth = cases["tuning"]
+    leverage = {"measure": "output", "response": "leave_one_out"}
     tuned = {}
     for d in DAMPINGS:
-        effect = influence(model, train, queries, measure="output", damping=d).effect[removed]
+        effect = influence(model, train, queries, damping=d, **leverage).effect[removed]
         tuned[d] = correlations(effect, changed(truth, "output"))["spearman"]
     damping = max(tuned, key=tuned.get)
     start, model, removed, truth = cases["reported"]
     figures = {}
     for of in ("output", "margin"):
-        found = influence(model, train, queries, measure=of, damping=damping)
+        found = influence(model, train, queries, damping=damping, **leverage | {"measure": of})
         run = {"loss": "cross_entropy", "measure": of, "removed": removed, **DESCENT}
         differentiated = unrolled(start, train, queries, **run)
         truth_of = changed(truth, of)

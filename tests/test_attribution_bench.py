@@ -1,0 +1,57 @@
+"""What bench/attribution.py measures with: scores against their definitions, augmentation, BM25."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from attribution_cases import lds, log_odds  # noqa: E402
+from attribution_contenders import same_label, word_overlap  # noqa: E402
+from attribution_tasks import Task, shifted_and_mirrored  # noqa: E402
+
+
+def test_datamodelling_score_is_the_mean_rank_correlation_of_sums_over_halves():
+    rng = np.random.default_rng(0)
+    effect, truth = rng.normal(size=(8, 3)), rng.normal(size=(12, 3))
+    halves = np.stack([rng.permutation(8)[:4] for _ in range(12)])
+    by_hand = [
+        spearmanr([effect[half, j].sum() for half in halves], truth[:, j])[0] for j in range(3)
+    ]
+    assert np.isclose(lds(effect, halves, truth), np.mean(by_hand))
+
+
+def test_log_odds_are_those_of_the_given_label():
+    logits, labels = torch.randn(5, 4, dtype=torch.float64), torch.tensor([0, 3, 1, 2, 2])
+    p = logits.softmax(-1).gather(1, labels[:, None])[:, 0]
+    torch.testing.assert_close(log_odds(logits, labels), torch.log(p / (1 - p)))
+
+
+def test_images_are_moved_or_mirrored_and_keep_their_labels():
+    x = torch.zeros(200, 1, 5, 5)
+    x[:, 0, 2, 1] = 1
+    batch = {"x": x, "labels": torch.arange(200)}
+    moved = shifted_and_mirrored(batch, torch.Generator().manual_seed(0))
+    places = {tuple(place) for place in moved["x"][:, 0].nonzero()[:, 1:].tolist()}
+    assert places == {(row, column) for row in (1, 2, 3) for column in (0, 1, 2, 3, 4)}
+    assert torch.equal(moved["labels"], batch["labels"])
+    assert moved["x"].sum() == 200
+
+
+def test_words_in_common_count_for_the_same_label_and_against_another():
+    texts = (["a good film", "a bad film", "other words here"], ["good", "nothing"])
+    train = {"labels": torch.tensor([1, 0, 1])}
+    task = Task(
+        train, {"labels": torch.tensor([1, 0])}, np.arange(3), torch.nn.Identity, texts=texts
+    )
+    found = word_overlap(task, torch.nn.Identity())
+    assert found[0, 0] > 0
+    assert not np.any(found[1:, 0]) and not np.any(found[:, 1])
+    other = replace(task, queries={"labels": torch.tensor([0, 0])})
+    assert np.array_equal(same_label(other)[:, 0], [-1, 1, -1])
+    assert word_overlap(other, torch.nn.Identity())[0, 0] == -found[0, 0]
