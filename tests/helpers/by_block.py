@@ -34,10 +34,10 @@ def output_hessians(f, y):
     return torch.diag_embed(p) - p[:, :, None] * p[:, None]
 
 
-def gauss_newton(model, x, y, names):
-    """(1/n) Σ Jᵀ S J of one block."""
+def gauss_newton(model, x, y, names, temperature=1.0):
+    """(1/n) Σ Jᵀ S J of one block, of the loss T ℓ(f / T)."""
     j = jacobians(model, x, names)
-    hessians = output_hessians(model(x).detach(), y)
+    hessians = output_hessians(model(x).detach() / temperature, y) / temperature
     return torch.einsum("nkp,nkl,nlq->pq", j, hessians, j) / len(x)
 
 
@@ -48,15 +48,15 @@ def slopes(model, x, function, names):
     return torch.einsum("nkp,nk->np", jacobians(model, x, names), by_output)
 
 
-def effects(model, blocks, train, queries, measure, damping=0.1, weight_decay=0.0):
+def effects(model, blocks, train, queries, measure, damping=0.1, weight_decay=0.0, temperature=1.0):
     """−(1/n) Σ_b ∇ℓ_iᵀ (H_b + damping mean + weight_decay)⁻¹ ∇m_j, [n, m], and each one's own."""
     x, y = train
     total, own = 0.0, 0.0
     for names in blocks:
-        hessian = gauss_newton(model, x, y, names)
+        hessian = gauss_newton(model, x, y, names, temperature)
         penalty = damping * hessian.diagonal().mean() + weight_decay
         inverse = torch.linalg.inv(hessian + penalty * torch.eye(len(hessian)).to(hessian))
-        rows = slopes(model, x, lambda f: losses(f, y), names)
+        rows = slopes(model, x, lambda f: temperature * losses(f / temperature, y), names)
         towards = slopes(model, queries[0], measure, names)
         total = total - rows @ inverse @ towards.T / len(x)
         own = own + (rows @ inverse * rows).sum(1) / len(x)

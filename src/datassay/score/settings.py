@@ -74,10 +74,12 @@ class TrainedWeights:
         method: "auto" or one by name.
         curvature: "auto", "blocks", "ekfac" or "whole".
         response: "first_order" or "leave_one_out".
-        damping: added to the Hessian; "auto": 0.1 of each block's mean eigenvalue.
+        damping: added to the Hessian; "auto": a share of each block's mean eigenvalue.
+        temperature: that the outputs of classes are divided by in the loss.
     """
 
     method: str = "auto"
     curvature: str = "auto"
     response: str = "first_order"
     damping: float | str = "auto"
+    temperature: float = 2.0

@@ -46,7 +46,7 @@ def test_exact_blocks_are_the_definition(spectral):
         lambda: found.roots(0, "fit"),
         N,
         exact=lambda b: True,
-        damping=DAMPING,
+        damping=lambda _: DAMPING,
         weight_decay=DECAY,
         spectral=spectral,
     )
@@ -81,7 +81,7 @@ def test_factored_blocks_are_exact_where_the_factors_are_independent():
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     rows = matrix(uses, 3).flatten(1)
     hessian = rows.T @ rows / n
-    given = {"damping": DAMPING, "weight_decay": DECAY}
+    given = {"damping": lambda _: DAMPING, "weight_decay": DECAY}
     found = block_bases([block], lambda: [{"layer": uses}], n, exact=lambda b: False, **given)
     basis = found["layer"]
     truth = torch.linalg.inv(
@@ -103,7 +103,9 @@ def test_factored_blocks_have_the_second_moments_in_their_basis():
     ]
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     roots = [{"layer": uses} for uses in parts]
-    basis = block_bases([block], lambda: roots, 10, exact=lambda b: False, damping=DAMPING)["layer"]
+    basis = block_bases(
+        [block], lambda: roots, 10, exact=lambda b: False, damping=lambda _: DAMPING
+    )["layer"]
     gradients = torch.cat([matrix(uses, 3) for uses in parts])
     sides = [
         sum(torch.einsum("btr,bts->rs", u.left, u.left) for (u,) in parts),
@@ -122,7 +124,7 @@ def test_rows_that_are_looked_up_keep_their_own():
     uses = [Factors(ids, vectors(8, 2, 0).view(4, 2, 2))]
     block = Block("words", (6, 2), ("words.weight",), ("words",))
     basis = block_bases(
-        [block], lambda: [{"words": uses}], 4, exact=lambda b: False, damping=DAMPING
+        [block], lambda: [{"words": uses}], 4, exact=lambda b: False, damping=lambda _: DAMPING
     )["words"]
     assert basis.left is None
     truth = (matrix(uses, 6) @ basis.right).square().mean(0)
@@ -136,7 +138,9 @@ def test_a_singular_block_names_damping():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
-        block_bases([block], lambda: [{"layer": uses}], 2, exact=lambda b: True, damping=0.0)
+        block_bases(
+            [block], lambda: [{"layer": uses}], 2, exact=lambda b: True, damping=lambda _: 0.0
+        )
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -144,6 +148,6 @@ def test_blocks_without_curvature_are_left_out(exact):
     uses = [Factors(vectors(2, 3, 0)[:, None] * 0, vectors(2, 4, 1)[:, None])]
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     found = block_bases(
-        [block], lambda: [{"layer": uses}], 2, exact=lambda b: exact, damping=DAMPING
+        [block], lambda: [{"layer": uses}], 2, exact=lambda b: exact, damping=lambda _: DAMPING
     )
     assert found == {}

@@ -35,7 +35,8 @@ def arrays(pair):
 
 
 def run(model, train, queries, **kwargs):
-    return da.influence(model, train, queries, precision="float64", **kwargs)
+    plain = {"precision": "float64", "temperature": 1.0, "damping": 0.1}
+    return da.influence(model, train, queries, **{**plain, **kwargs})
 
 
 def margin(y):
@@ -76,7 +77,7 @@ def test_effects_are_the_definition_by_blocks(measure, how):
     assert_close(found.self_influence, own)
     assert_close(found.outcome, function(model(queries[0])))
     np.testing.assert_allclose(found.total, found.effect.sum(1), rtol=1e-12)
-    assert "damping 0.1 of each mean eigenvalue" in found.method
+    assert found.method == "gauss_newton by blocks, damping 0.1"
 
 
 @pytest.mark.parametrize("damping", [0.01, 1.0])
@@ -87,6 +88,20 @@ def test_values_and_another_damping(damping):
     )
     found = run(model, arrays(train), arrays(queries), measure="loss", damping=damping)
     assert_close(found.effect, truth)
+
+
+def test_a_temperature_softens_the_training_loss_alone():
+    model, train, queries = network(), data(N), data(M, 1)
+    loss = lambda f: losses(f, queries[1])  # noqa: E731
+    truth, own = effects(model, LAYERS, train, queries, loss, damping=0.5, temperature=2.0)
+    found = da.influence(  # the defaults
+        model, arrays(train), arrays(queries), measure="loss", precision="float64"
+    )
+    assert_close(found.effect, truth)
+    assert_close(found.self_influence, own)
+    assert found.method == "gauss_newton by blocks, temperature 2"
+    with pytest.raises(SettingError, match="temperature must be positive and finite; got 0"):
+        run(model, arrays(train), None, temperature=0.0)
 
 
 def test_some_weights_alone():
@@ -263,7 +278,7 @@ def test_smoothing_and_a_function_of_the_same_loss_have_the_same_gradients():
 def test_float32_is_close():
     model, train, queries = network(), arrays(data(N)), arrays(data(M, 1))
     exact = run(model, train, queries, measure="margin")
-    single = da.influence(model, train, queries, measure="margin")
+    single = run(model, train, queries, measure="margin", precision="float32")
     error = np.abs(single.effect - exact.effect).max() / np.abs(exact.effect).max()
     assert 1e-12 < error < 1e-4
 

@@ -42,6 +42,8 @@ class Objective:
         smoothing: of the labels, in [0, 1).
         class_weight: [k] or None, of cross_entropy; of bce, for its positive targets.
         scale: constant factor of the loss: of nn.MSELoss, which averages over outputs.
+        temperature: T; of classes, the loss is T ℓ(f / T). At 1 it is ℓ; above, samples that the
+            network fits with much confidence keep a gradient.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Objective:
     smoothing: float = 0.0
     class_weight: Tensor | None = None
     scale: float | None = None
+    temperature: float = 1.0
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
         """Each sample's loss.
@@ -130,6 +133,9 @@ class Objective:
         if self.name == "mse":
             scale = 0.5 if self.scale is None else self.scale / f.shape[-1]
             return scale * (f - y).square().sum(-1)
+        if self.temperature != 1:
+            plain = replace(self, temperature=1.0)
+            return self.temperature * plain.of_outputs(f / self.temperature, y)
         if self.name == "bce":
             scale = 1.0 if self.scale is None else self.scale / f.shape[-1]
             call = functional.binary_cross_entropy_with_logits
@@ -160,6 +166,8 @@ class Objective:
             For up to MOST_SUMMED outputs of one place a sample, all; else one, drawn.
         """
         weight = self._weights(f, y)  # [b, places, 1 or k]
+        if self.name != "mse":  # the Hessian of T ℓ(f / T)
+            f, weight = f / self.temperature, weight / self.temperature
         k = f.shape[-1]
         whole = k <= MOST_SUMMED and f.shape[1] == 1
         if self.name in {"cross_entropy", "next_token"} and k > 1:

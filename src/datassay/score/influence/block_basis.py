@@ -116,7 +116,7 @@ def block_bases(
     n: int,
     *,
     exact: Callable[[Block], bool],
-    damping: float,
+    damping: Callable[[Block], float],
     weight_decay: float = 0.0,
     spectral: bool = False,
 ) -> dict[str, BlockBasis]:
@@ -127,7 +127,7 @@ def block_bases(
         roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean.
         n: samples.
         exact: whether a block is to be exact.
-        damping: relative, of each block's mean eigenvalue.
+        damping: of a block, relative to its mean eigenvalue.
         weight_decay: added to every eigenvalue, absolute.
         spectral: eigenvectors of exact blocks too, instead of a Cholesky factor.
 
@@ -151,10 +151,10 @@ def block_bases(
                 if name in bases:
                     _add_squares(bases[name], uses, n)
     for basis in bases.values():
-        basis.damping = damping * float(basis.eigenvalues.mean()) + weight_decay
+        basis.damping = damping(basis.block) * float(basis.eigenvalues.mean()) + weight_decay
     for block in blocks:
         if block.name in grams:
-            whole, penalty = grams.pop(block.name).div_(n), (damping, weight_decay)
+            whole, penalty = grams.pop(block.name).div_(n), (damping(block), weight_decay)
             bases[block.name] = _exact(block, whole, dtype, penalty, spectral=spectral)
     return {b.name: bases[b.name] for b in blocks if b.name in bases and _curved(bases[b.name])}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -110,6 +110,7 @@ def measure_of(measure: Any, loss: Objective) -> Measure:
     Raises:
         SettingError: it is none of these, or a user's loss leaves "output" and "margin" undefined.
     """
+    loss = replace(loss, temperature=1.0)  # a query's loss is what it is
     if callable(measure):
         function: Any = measure
         return Measure("custom", loss, function)

@@ -38,6 +38,7 @@ class Request:
         seed: of draws.
         progress: called with (step, done, total).
         settings: the method's own.
+        temperature: of the loss, by blocks.
     """
 
     models: Sequence[Any]
@@ -56,6 +57,7 @@ class Request:
     seed: int
     progress: Progress
     settings: Mapping[str, Any]
+    temperature: float = 1.0
 
     @property
     def takes_gradients(self) -> bool:
@@ -90,6 +92,12 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
     if unknown:
         rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
         raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
+    _check_numbers(request)
+    if not request.models:
+        raise SettingError("model must be a network or a list of them; got an empty list.")
+
+
+def _check_numbers(request: Request) -> None:
     numbers = [("weight_decay", request.weight_decay)]
     if not isinstance(request.damping, str):
         numbers.append(("damping", request.damping))
@@ -98,5 +106,5 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
     for name, value in numbers:
         if not 0 <= value < float("inf"):
             raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
-    if not request.models:
-        raise SettingError("model must be a network or a list of them; got an empty list.")
+    if not 0 < request.temperature < float("inf"):
+        raise SettingError(f"temperature must be positive and finite; got {request.temperature}.")
