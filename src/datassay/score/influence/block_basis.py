@@ -87,7 +87,7 @@ class BlockBasis:
             0 where both are.
         """
         total = self.eigenvalues + self.damping
-        total = (total if rows is None else total[rows]).flatten()
+        total = (total if rows is None else total[rows.to(total.device)]).flatten()
         return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
 
     def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
@@ -248,6 +248,7 @@ def _dtype(uses: list[Use]) -> torch.dtype:
 def _add_squares(basis: BlockBasis, uses: list[Use], n: int) -> None:
     found, rows = basis.coordinates(uses)
     squares = found.square().sum(0).double() / n
+    basis.eigenvalues = basis.eigenvalues.to(squares)  # where the gradients are
     if rows is None:
         basis.eigenvalues += squares.view(basis.block.shape)
     else:
