@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SNIPPET = re.compile(r"(?:^\*Needs ([^*]+)\.\*\n\n)?^```python\n(.*?)^```", re.M | re.S)
-MODULES = {"datassay[skorch]": "skorch", "datassay[hf]": "transformers"}
+MODULES = {"datassay[skorch]": "skorch", "datassay[hf]": "accelerate"}
 
 
 def snippets(*pages: Path) -> list:

@@ -1,5 +1,7 @@
 """Losses of batches: torch's own, and roots whose squares are their Hessian in the outputs."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -195,6 +197,31 @@ def test_a_loss_of_the_users_own():
 )
 def test_the_loss_follows_the_targets(y, name):
     assert objective("auto", Given(), (outputs(N, K), y)).name == name
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        ("multi_label_classification", "bce"),
+        ("regression", "mse"),
+        ("single_label_classification", "cross_entropy"),
+        (None, "mse"),
+    ],
+)
+def test_the_loss_follows_what_a_configuration_says(problem, name):
+    """transformers takes several labels a sample as numbers."""
+    model = Named()
+    model.config = SimpleNamespace(problem_type=problem)
+    batch = {"values": outputs(N, K), "labels": LABELS.double()}
+    assert objective("auto", model, batch).name == name
+
+
+def test_smoothing_without_a_name_yet():
+    batch = (outputs(N, K), CLASSES)
+    found = objective(Objective("auto", smoothing=0.2), Given(), batch)
+    truth = objective(nn.CrossEntropyLoss(label_smoothing=0.2), Given(), batch)
+    torch.testing.assert_close(found.losses(Given(), batch), truth.losses(Given(), batch))
+    assert objective(truth, Given(), batch) is truth
 
 
 def test_outputs_and_targets_by_name():

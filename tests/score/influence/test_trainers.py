@@ -155,6 +155,26 @@ def test_a_language_model_whose_head_is_its_embedding(tf, tmp_path):
     )
 
 
+def test_each_token_of_a_language_model(tf):
+    """Effects on the tokens' losses add up to that on the text's; padding has none."""
+    torch.manual_seed(0)
+    model = tiny.gpt2(tf)
+    train = [{"input_ids": s["input_ids"]} for s in texts()]
+    queries = [{"input_ids": s} for s in ([3, 4, 5, 6, 7], [8, 9, 1])]
+
+    def by_token(model, batch):
+        logits = model(**batch).logits[:, :-1]
+        labels = batch["input_ids"][:, 1:].masked_fill(batch["attention_mask"][:, 1:] == 0, -100)
+        return torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+
+    given = {"precision": "float64", "curvature": "ekfac"}
+    tokens = da.influence(model, train, queries, measure=by_token, **given)
+    whole = da.influence(model, train, queries, measure="loss", **given)
+    each = tokens.effect.reshape(N, 2, 4)
+    np.testing.assert_allclose(each.sum(2), whole.effect, rtol=1e-9, atol=1e-15)
+    assert (each[:, 1, 2:] == 0).all() and (each[:, 1, :2] != 0).all()
+
+
 def test_an_adapter_and_its_checkpoints(tf, tmp_path):
     peft = imported("peft")
 
