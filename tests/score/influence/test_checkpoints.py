@@ -146,6 +146,8 @@ def test_what_is_refused(tmp_path):
         run(model, checkpoints=[model], method="tracin", lr="trainer")
     with pytest.raises(SettingError, match="lr='trainer' needs checkpoints"):
         run(model, method="tracin", lr="trainer")
+    with pytest.raises(SettingError, match=r"lr must be a number, .*; got 'train'"):
+        run(model, method="tracin", lr="train")
     with pytest.raises(SettingError, match="checkpoints must hold at least 1 network"):
         run(model, checkpoints=[])
     with pytest.raises(SettingError, match="belong to one training run; got 2 models"):

@@ -50,8 +50,11 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
         )
     models = [_network(base, one) for one in _each(request.models)]
+    lr = request.settings.get("lr")
+    if isinstance(lr, str) and lr != "trainer":
+        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
     if checkpoints is None:
-        if request.settings.get("lr") == "trainer":
+        if lr == "trainer":
             raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
         return replace(request, models=models)
     if len(models) > 1:
@@ -64,7 +67,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     if request.method != "tracin":
         return replace(request, models=networks)
     settings = {**request.settings, "checkpoints": networks}
-    if settings.get("lr") == "trainer":
+    if lr == "trainer":
         settings["lr"] = learning_rates(checkpoints)
     return replace(request, models=models, settings=settings)
 
