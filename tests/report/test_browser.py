@@ -15,13 +15,14 @@ from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page
-from datassay.commands.run.blocks.queries import chosen_queries
+from datassay.commands.run.blocks.queries import predictions
 from datassay.commands.run.page import page as run_page
 from datassay.commands.sample.job import run as run_sample
 from datassay.commands.sample.page import page as sample_page
 from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
 from datassay.report.html import render
+from datassay.report.predictions import chosen_queries
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
 from helpers.findings import (
@@ -246,7 +247,7 @@ def explained(browser):
 def test_picking_a_prediction_shows_the_samples_behind_it(browser, page):
     found = make_findings()
     opened(browser, page)
-    top, positions = found.attribution.top, chosen_queries(found).positions
+    top, positions = found.attribution.top, chosen_queries(predictions(found)).positions
     tiles = browser.find_elements("css selector", ".choices .tile")
     assert len(tiles) == len(positions)
     for k in (0, 7, len(positions) - 1):

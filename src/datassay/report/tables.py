@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from datassay.data.samples import SampleSet
 from datassay.data.targets import as_given
+from datassay.score.attribution import Attribution
 
 
 def standard_json(value: object) -> str:
@@ -38,3 +39,22 @@ def column(values: np.ndarray) -> pa.Array:
     """An array [n] or [n, k] as a column; lists for [n, k]."""
     # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
     return pa.array(values.tolist())
+
+
+def effect_table(attribution: Attribution, queries: SampleSet) -> pa.Table:
+    """The largest effects on each query, to join by id.
+
+    Args:
+        attribution: of the queries.
+        queries: in its order.
+
+    Returns:
+        One row a query, direction and rank: `query` (its position), `query_id`, `direction`
+        ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect` (signed) and
+        `of` (what it is the effect on).
+    """
+    table = attribution.to_table()
+    ids = column(queries.ids[table["query"].to_numpy()])
+    return table.add_column(1, "query_id", ids).append_column(
+        "of", pa.array([attribution.measure] * table.num_rows, pa.string())
+    )

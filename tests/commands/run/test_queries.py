@@ -6,23 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.run.blocks.pairs import N_PAIRS, pair_cards
-from datassay.commands.run.blocks.queries import (
-    N_CLOSE,
-    N_QUERIES,
-    N_WRONG,
-    chosen_queries,
-    effect_sentence,
-    effect_words,
-    query_data,
-    query_note,
-)
+from datassay.commands.run.blocks.queries import effect_sentence, predictions
 from datassay.commands.run.blocks.totals import group_table, group_verdict, sections
 from datassay.commands.run.figures.samples import comparison_figure, source_groups, spoiled_groups
 from datassay.commands.run.files import files
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
+from datassay.report.predictions import effect_words
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
@@ -42,98 +33,6 @@ def rendered(found):
     return render(run_page(found))
 
 
-def two_classes():
-    samples = row_samples()
-    return replace(samples, y=(samples.y > 0).astype(np.int64), class_names=("no", "yes"))
-
-
-def with_outputs(found, outputs):
-    return replace(found, query_outputs=outputs)
-
-
-def test_wrong_predictions_come_first_then_close_ones_then_some_at_random():
-    found = make_findings()
-    noise = np.random.default_rng(3).normal(0, 0.2, (500, 10))
-    found = with_outputs(found, found.query_outputs + noise)
-    chosen, val = chosen_queries(found), found.validation
-    wrong = found.query_outputs.argmax(1) != val.y
-    assert N_WRONG < wrong.sum()
-    assert np.array_equal(wrong, chosen.margin < 0)
-    positions = chosen.positions
-    assert len(set(positions.tolist())) == len(positions) == N_QUERIES
-    assert wrong[positions[:N_WRONG]].all()
-    assert chosen.margin[positions[:N_WRONG]].tolist() == np.sort(chosen.margin)[:N_WRONG].tolist()
-    right = np.sort(chosen.margin[~wrong])[:N_CLOSE].tolist()
-    assert chosen.margin[positions[N_WRONG : N_WRONG + N_CLOSE]].tolist() == right
-    assert np.array_equal(chosen_queries(found).positions, positions)
-    note = query_note(found)
-    assert note.startswith("60 of 500 validation samples can be picked: the 30 furthest off of ")
-    assert "then the 15 of smallest margin among those predicted rightly, then others" in note
-
-
-def test_a_small_validation_set_is_explained_whole():
-    samples = digit_samples(40)
-    found = make_findings(samples)
-    found = with_outputs(found, np.eye(10)[samples.y])
-    assert sorted(chosen_queries(found).positions) == list(range(40))
-    note = query_note(found)
-    assert note.startswith("All 40 validation samples can be picked: the 15 of smallest margin ")
-    assert note.endswith("None is predicted wrongly.")
-
-
-def test_one_output_decides_between_two_classes_at_a_half():
-    samples = two_classes()
-    outputs = np.where(samples.y == 1, 0.7, 0.2)[:, None]
-    outputs[3] = 1 - outputs[3]
-    found = with_outputs(make_findings(samples), outputs)
-    assert np.array_equal(np.flatnonzero(predicted_class(outputs) != samples.y), [3])
-    assert chosen_queries(found).positions[0] == 3
-    query = query_data(found)["queries"][0]
-    assert query["wrong"]
-    assert {query["label"], query["predicted"]} == {"no", "yes"}
-    assert [name for name, _, _ in query["outputs"]] == ["no", "yes"]
-    assert effect_words(found)[1:] == ("Pushed towards yes", "Pushed towards no")
-
-
-def test_the_samples_of_a_query_are_those_of_the_attribution():
-    found = make_findings()
-    data, top = query_data(found), found.attribution.top
-    for query, i in zip(data["queries"], chosen_queries(found).positions, strict=True):
-        raised = [data["samples"][place] for place, _ in query["raised"]]
-        assert [s["id"] for s in raised] == [str(found.samples.ids[p]) for p in top.raising[i]]
-        lowered = [data["samples"][place] for place, _ in query["lowered"]]
-        suspects = found.issues.is_issue[top.lowering[i]].tolist()
-        assert [s["suspect"] for s in lowered] == suspects
-        assert all(effect.startswith("\u2212") for _, effect in query["lowered"])
-    ids = [sample["id"] for sample in data["samples"]]
-    assert len(ids) == len(set(ids))  # each drawn once
-
-
-def test_a_sample_that_raises_is_not_listed_as_lowering():
-    found = make_findings()
-    top = found.attribution.top
-    top = replace(top, lowering=top.raising, lowering_effect=top.raising_effect)
-    found = replace(found, attribution=replace(found.attribution, top=top))
-    assert all(query["lowered"] == [] for query in query_data(found)["queries"])
-
-
-def test_a_regression_shows_its_largest_errors_first():
-    found = make_findings(regression_samples())
-    chosen = chosen_queries(found)
-    error = np.abs(found.query_outputs[:, 0] - found.validation.y)
-    assert error[chosen.positions[0]] == error.max()
-    assert "of largest error first" in query_note(found)
-    assert not any(query["wrong"] for query in query_data(found)["queries"])
-    assert effect_words(found)[0] == "the predicted value"
-
-
-@pytest.mark.parametrize("of", ["output", "margin", "loss"])
-def test_the_words_follow_what_was_attributed(of):
-    found = make_findings()
-    found = replace(found, attribution=replace(found.attribution, measure=of))
-    assert of in effect_words(found)[0]
-
-
 @pytest.mark.parametrize(
     ("of", "words"),
     [
@@ -147,8 +46,10 @@ def test_the_words_name_trained_networks(of, words):
     found = replace(
         found, attribution=replace(found.attribution, measure=of), attribution_at="trained"
     )
-    assert effect_words(found)[0] == words
-    assert effect_sentence(found).endswith("to second order, averaged over the networks.")
+    assert effect_words(predictions(found))[0] == words
+    assert effect_sentence(found).endswith(
+        "to first order in its weight, averaged over the networks."
+    )
     assert "One Newton step from the trained weights" in rendered(found)
 
 
@@ -240,7 +141,7 @@ def test_the_verdict_says_who_informs_more_or_that_nobody_does():
     told = group_verdict(
         "source", aggregate(draw.exponential(1, 200) * (1 + 4 * (who == "b")), who)
     )
-    assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p = ")
+    assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p < 0.001)")
     assert "a random sample of source b informs more than a random one of the other in " in told
     told = group_verdict("class", aggregate(draw.exponential(1, 200), who))
     assert told.startswith("The samples of one class inform no more than those of another (")

@@ -79,7 +79,7 @@ class RunSettings(TrainingSettings):
     )
     attribution_at: str = setting(
         "start",
-        "Effects in the linearised network, exactly: start; at trained ones, to second order: "
+        "Effects in the linearised network, exactly: start; at trained ones, to first order: "
         "trained.",
     )
     top: int = setting(5, "Samples kept a validation sample and direction.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
-from datassay.report.tables import column, labels
+from datassay.report.tables import column, effect_table, labels
 
 
 def score_table(findings: Findings) -> pa.Table:
@@ -64,10 +64,8 @@ def attribution_table(findings: Findings) -> pa.Table:
     """The largest effects on each validation sample.
 
     Returns:
-        One row a validation sample (training sample where none is held out, its effect on itself
-        left out), direction and rank: `query` (its position), `query_id`,
-        `direction` ("raises" or "lowers"), `rank` from 1, `id` of the training sample, `effect`
-        (signed) and `of` (what it is the effect on). No rows where no attribution was asked for.
+        That of `effect_table`; of training samples where none is held out, without effects on
+        themselves. No rows where no attribution was asked for.
     """
     attribution = findings.attribution
     if attribution is None:
@@ -75,8 +73,4 @@ def attribution_table(findings: Findings) -> pa.Table:
         types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
         types += (types[1], pa.float64(), pa.string())
         return pa.schema(list(zip(names, types, strict=True))).empty_table()
-    table = attribution.to_table()
-    ids = column(findings.queries.ids[table["query"].to_numpy()])
-    return table.add_column(1, "query_id", ids).append_column(
-        "of", pa.array([attribution.measure] * table.num_rows, pa.string())
-    )
+    return effect_table(attribution, findings.queries)

@@ -3,7 +3,7 @@
   // One prediction explained. Users' texts enter as text, never as markup.
   const data = document.getElementById("queries");
   if (!data) return;
-  const { queries, samples } = JSON.parse(data.textContent);
+  const { queries, samples, kind } = JSON.parse(data.textContent);
   const make = (tag, classes, text) => {
     const element = document.createElement(tag);
     if (classes) element.className = classes;
@@ -64,7 +64,7 @@
     place.className = query.drawing.image ? "query" : "query plain";
     const said = make("p", query.wrong ? "said wrong" : "said", `predicted: ${query.predicted}`);
     place.replaceChildren(picture(query.drawing, query.id), make("p", "label", `given: ${query.label}`));
-    place.append(said, make("p", "id", `validation id ${query.id}`), outputBars(query.outputs, query));
+    place.append(said, make("p", "id", `${kind} id ${query.id}`), outputBars(query.outputs, query));
     for (const side of ["raised", "lowered"]) {
       const cards = query[side].map((pair) => sampleCard(pair, side));
       const none = make("li", "note", "none");

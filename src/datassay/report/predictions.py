@@ -1,0 +1,243 @@
+"""A picker of predictions: each with the training samples that raised and lowered it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from datassay.collect.curvature.output_loss import margins, predicted_class
+from datassay.data.samples import SampleSet
+from datassay.report.drawing import draw
+from datassay.report.html import markup, script_json
+from datassay.report.page import Block, Partial, Text
+from datassay.report.wording import count, label_text, number
+from datassay.results import result
+from datassay.score.attribution import TopEffects
+
+N_QUERIES = 60
+# Of these, at most this many are wrong, and this many of the right ones nearly wrong.
+N_WRONG, N_CLOSE = 30, 15
+N_OUTPUTS = 10
+N_SAMPLES = 5
+PICTURE_SIDE = 48
+
+
+@result
+class Predictions:
+    """What is predicted of m queries, and what the training samples do to it.
+
+    Attributes:
+        samples: the n training samples.
+        queries: m samples.
+        kind: "validation", "training" or "queried": which samples these are, in a word.
+        outputs: [m, k], what is predicted: probabilities of classes, or targets.
+        top: the largest effects on each query.
+        measure: "output", "margin" or "loss": what the effects are on.
+        is_logit: whether outputs and margins are measured before they become probabilities.
+        suspects: [n], whose cards say so; None: nobody's.
+    """
+
+    samples: SampleSet
+    queries: SampleSet
+    kind: str
+    outputs: Float[np.ndarray, "m k"]
+    top: TopEffects
+    measure: str
+    is_logit: bool
+    suspects: Bool[np.ndarray, " n"] | None = None
+
+    @property
+    def queried(self) -> str:
+        """What one query is."""
+        return f"{self.kind} sample"
+
+
+@result
+class Chosen:
+    """The queries to explain, the most telling first.
+
+    Attributes:
+        positions: [q], among the queries.
+        margin: [m], of all queries: by how much the given label leads the outputs, below 0 where
+            another is predicted; of a regression minus the largest absolute error.
+    """
+
+    positions: Int[np.ndarray, " q"]
+    margin: Float[np.ndarray, " m"]
+
+
+def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
+    """A choice of queries, and the training samples behind each.
+
+    Args:
+        predictions: to be explained.
+        style: of the cards, as `Gallery.kind` names it.
+
+    Returns:
+        What can be picked, in words, and the picker.
+    """
+    _, raised, lowered = effect_words(predictions)
+    context = {
+        "queries": markup(script_json(query_data(predictions))),
+        "queried": predictions.queried.capitalize(),
+        "raised": raised,
+        "lowered": lowered,
+        "kind": style,
+    }
+    return (
+        Text(query_note(predictions), note=True),
+        Partial("queries.html", context, script="explain.js"),
+    )
+
+
+def chosen_queries(predictions: Predictions) -> Chosen:
+    """Wrong predictions first, then the closest right ones, then some at random.
+
+    Returns:
+        At most 60 samples: up to 30 wrong ones, the furthest off first, up to 15 right ones of
+        smallest margin, and the rest drawn with the seed 0. A regression has no wrong ones: up to
+        30 of largest error, then the rest.
+    """
+    margin = margins(predictions.outputs, predictions.queries)
+    order = np.argsort(margin, kind="stable")
+    if predictions.samples.is_classification:
+        n_wrong = int((margin < 0).sum())
+        first = np.concatenate([order[:n_wrong][:N_WRONG], order[n_wrong:][:N_CLOSE]])
+    else:
+        first = order[:N_WRONG]
+    rest = np.setdiff1d(order, first)
+    some = np.random.default_rng(0).permutation(rest)[: N_QUERIES - len(first)]
+    return Chosen(np.concatenate([first, some]).astype(np.int64), margin)
+
+
+def query_data(predictions: Predictions) -> dict[str, object]:
+    """Everything that the page's script shows, texts plain.
+
+    Returns:
+        `queries`, each with its drawing, labels, outputs and its samples' places and effects;
+        `samples`, every training sample that any of them names, drawn once; and which they are.
+    """
+    chosen, top = chosen_queries(predictions), predictions.top
+    few = min(N_SAMPLES, top.raising.shape[1])
+    sides = (
+        (top.raising, top.raising_effect, 1.0),
+        (top.lowering, top.lowering_effect, -1.0),
+    )
+    # A small set has fewer than five samples on a side: one that raises lowers nothing.
+    pairs = [
+        [_signed(who[i, :few], effect[i, :few], sign) for who, effect, sign in sides]
+        for i in chosen.positions
+    ]
+    used = np.unique([p for both in pairs for side in both for p, _ in side]).astype(np.int64)
+    place = {int(p): k for k, p in enumerate(used)}
+    drawings = draw(predictions.queries, chosen.positions, PICTURE_SIDE)
+    queries = [
+        _query(predictions, int(i), float(chosen.margin[i]))
+        | {"drawing": _compact(asdict(drawing))}
+        | {
+            name: [[place[p], _effect(e)] for p, e in side]
+            for name, side in zip(("raised", "lowered"), both, strict=True)
+        }
+        for i, drawing, both in zip(chosen.positions, drawings, pairs, strict=True)
+    ]
+    return {
+        "queries": queries,
+        "samples": _samples(predictions, used),
+        "kind": predictions.kind,
+    }
+
+
+def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int, float]]:
+    return [(int(p), float(e)) for p, e in zip(who, effect, strict=True) if sign * e > 0]
+
+
+def _query(predictions: Predictions, i: int, margin: float) -> dict[str, object]:
+    val, outputs = predictions.queries, predictions.outputs
+    names = val.class_names
+    predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
+    return {
+        "id": str(val.ids[i]),
+        "label": label_text(names, val.y[i]),
+        "predicted": label_text(names, predicted),
+        "wrong": bool(names) and margin < 0,
+        "outputs": _outputs(names, outputs[i]),
+    }
+
+
+def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
+    """(name, value as text, share of a full bar), the largest first where there are many."""
+    if len(names) == 2 and len(outputs) == 1:  # targets 0 and 1
+        outputs = np.array([1 - outputs[0], outputs[0]])
+    elif len(outputs) == 1:  # the prediction itself
+        return []
+    order = np.arange(len(outputs))
+    if len(outputs) > N_OUTPUTS:
+        order = np.argsort(-outputs, kind="stable")[:N_OUTPUTS]
+    labels = names or tuple(f"target {j}" for j in range(len(outputs)))
+    full = float(np.abs(outputs).max()) or 1.0
+    return [
+        [labels[j], _effect(float(outputs[j])), round(max(0.0, float(outputs[j])) / full, 3)]
+        for j in order
+    ]
+
+
+def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:
+    samples, suspects = predictions.samples, predictions.suspects
+    return [
+        {
+            "id": str(samples.ids[i]),
+            "label": label_text(samples.class_names, samples.y[i]),
+            "suspect": suspects is not None and bool(suspects[i]),
+            "drawing": _compact(asdict(drawing)),
+        }
+        for i, drawing in zip(used, draw(samples, used, PICTURE_SIDE), strict=True)
+    ]
+
+
+def _compact(drawing: dict) -> dict:
+    return {name: value for name, value in drawing.items() if value}
+
+
+def _effect(value: float) -> str:
+    return number(value).replace("-", "−")
+
+
+def query_note(predictions: Predictions) -> str:
+    """Which samples can be picked, in words."""
+    chosen = chosen_queries(predictions)
+    shown, n = len(chosen.positions), len(chosen.margin)
+    number_shown = "All" if shown == n else f"{shown} of"
+    scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
+    if not predictions.samples.is_classification:
+        rule = f"the {min(N_WRONG, n)} of largest error first, then others at random (seed 0)"
+        return f"{scope}: {rule}."
+    n_wrong = int((chosen.margin < 0).sum())
+    n_close = min(N_CLOSE, n - n_wrong)
+    which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
+    first = f"{which} that are predicted wrongly, then " if n_wrong else ""
+    rest = ", then others at random (seed 0)" if shown > min(n_wrong, N_WRONG) + n_close else ""
+    close = f"the {n_close} of smallest margin among those predicted rightly"
+    none = "" if n_wrong else " None is predicted wrongly."
+    return f"{scope}: {first}{close}{rest}.{none}"
+
+
+def effect_words(predictions: Predictions) -> tuple[str, str, str]:
+    """What the effects are on, and the headings of those that raise and lower it."""
+    names, is_logit = predictions.samples.class_names, predictions.is_logit
+    if predictions.measure == "loss":
+        what = f"the loss of the given {'label' if names else 'target'}"
+        return what, "Raised the loss", "Lowered the loss"
+    if predictions.measure == "margin":
+        what = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
+        return what, "Raised the margin", "Lowered the margin"
+    if len(names) == 2 and predictions.outputs.shape[1] == 1:
+        what = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
+        if is_logit:
+            what = f"the one logit, which is positive for {names[1]}"
+        return what, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
+    if names:
+        what = f"the {'logit' if is_logit else 'output'} of the predicted class"
+        return what, "Spoke for the predicted class", "Spoke against it"
+    return "the predicted value", "Raised the prediction", "Lowered the prediction"
