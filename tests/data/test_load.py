@@ -301,3 +301,59 @@ def test_whole_numbers_in_several_columns_are_quantities_and_told():
     assert "whole numbers in 2 columns, fitted as 2 quantities" in train.warnings[0]
     assert da.load((X, y + 0.5))[0].warnings == ()
     assert da.load((X, Y))[0].warnings == ()
+
+
+TABLE = "key,age,city,note,answer\n"
+ROWS = [f"a{i},{i % 50 + 20},{('Rome', 'Oslo', 'Bern')[i % 3]},{i % 7}.5,{('no', 'yes')[i % 2]}"
+        for i in range(40)]  # fmt: skip
+
+
+def test_validation_samples_of_a_table_of_their_own_are_treated_as_the_others(tmp_path):
+    whole, queries = tmp_path / "train.csv", tmp_path / "val.csv"
+    whole.write_text(TABLE + "\n".join(ROWS))
+    queries.write_text(TABLE + "\n".join([ROWS[7], "q,30,Paris,0.5,no"]))
+    train, val = da.load(whole, ids="key", target="answer", val=queries)
+    assert len(train) == 40 and val.ids.tolist() == ["a7", "q"] and not val.split_off
+    assert val.class_names == train.class_names and val.y.tolist() == [1, 0]
+    assert np.array_equal(val.x[0], train.x[7])
+    cities = [i for i, name in enumerate(train.feature_names) if name.startswith("city")]
+    assert len(cities) == 3 and not val.x[1, cities].any()  # a city that was not there
+    assert val.rows.column_names == train.rows.column_names
+
+
+def test_one_validation_sample_is_enough(tmp_path):
+    whole, one = tmp_path / "train.csv", tmp_path / "one.csv"
+    whole.write_text(TABLE + "\n".join(ROWS))
+    one.write_text(TABLE + ROWS[3])
+    train, val = da.load(whole, ids="key", val=one)
+    assert np.array_equal(val.x, train.x[3:4])
+    np.savez(tmp_path / "one.npz", x=X[:1], y=Y[:1])
+    np.savez(tmp_path / "all.npz", x=X, y=Y)
+    train, val = da.load(tmp_path / "all.npz", val=tmp_path / "one.npz")
+    assert (len(train), len(val)) == (20, 1)
+
+
+def test_validation_samples_of_another_kind_are_refused(tmp_path):
+    whole = tmp_path / "train.csv"
+    whole.write_text(TABLE + "\n".join(ROWS))
+    np.savez(tmp_path / "pair.npz", x=X, y=Y, x_val=X, y_val=Y)
+    np.savez(tmp_path / "named.npz", x=X, y=Y, class_names=["a", "b"])
+    (tmp_path / "less.csv").write_text("key,age,answer\nb,3,no")
+    (tmp_path / "none.csv").write_text(TABLE)
+    (tmp_path / "other.csv").write_text(TABLE + ROWS[0].replace("no", "perhaps"))
+    for val, told in (
+        (tmp_path / "pair.npz", "val must be a table as data is"),
+        (tmp_path / "less.csv", "frame must have the columns that were used; it has no note, city"),
+        (tmp_path / "none.csv", "it holds column names alone"),
+        (tmp_path / "other.csv", "labels in y_val must lie among the 2 classes"),
+        (tmp_path / "away.csv", "an existing path"),
+    ):
+        with pytest.raises(DataError, match=told):
+            da.load(whole, ids="key", target="answer", val=val)
+    for val, told in (
+        (tmp_path / "pair.npz", "it is a training and a validation part"),
+        (whole, "it is a table"),
+        (tmp_path / "named.npz", "must have the class names of data"),
+    ):
+        with pytest.raises(DataError, match=told):
+            da.load((X, Y), val=val)

@@ -14,10 +14,10 @@ from datassay.data.files.frames import check_index, frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
-from datassay.data.files.tables import SUFFIXES, read_table, table_source
+from datassay.data.files.tables import SUFFIXES, read_table, table_of, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, Task
+from datassay.data.source import Part, Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.data.tables.choices import Choices, names_of
 from datassay.data.tables.skewed import skew_warning, with_log_target
@@ -42,6 +42,7 @@ def load(
     text: Any = Loading.text,
     log_target: bool = Loading.log_target,
     encode: Encode | None = None,
+    val: Any = None,
 ) -> tuple[SampleSet, SampleSet | Any]:
     """Load the training and the validation samples, and check them.
 
@@ -81,6 +82,8 @@ def load(
             ln(1 + y) where some are 0; targets and residuals are then in that unit.
         encode: makes numbers of images and texts, such as Backbone("lite0"); None: pixels of
             images, which then need one size, and word weights of texts.
+        val: the validation samples, from a source of their own of the same kind: its columns are
+            treated as those of `data`, its labels are among theirs. None: those of `data`.
 
     Returns:
         (train, val): the same input shape and classes; within each, the source's order. val is
@@ -103,7 +106,10 @@ def load(
     known = cast("Task | None", task)
     columns = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
     named = {option: names_of(option, value) for option, value in columns.items()}
-    read = _read(data, Choices(target, ids, source, known, **named))
+    chosen = Choices(target, ids, source, known, **named)
+    read = _read(data, chosen)
+    if val is not None:
+        read = _with_val(read, val, chosen)
     if val_fraction is None:
         val_fraction = 0.0 if read.is_table else HELD_OUT
     if log_target:
@@ -115,6 +121,46 @@ def load(
         return train, val
     warnings = train.warnings + skew_warning(train.y)
     return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
+
+
+def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
+    """The same source with the samples of another one as its validation part."""
+    if read.is_table:
+        return replace(read, val=_like_table(read, val, chosen))
+    theirs = _read(val, Choices())
+    if theirs.val is not None or theirs.is_table:
+        held = "a table" if theirs.is_table else "a training and a validation part"
+        raise DataError(f"val must be one set of samples, of the kind of data; it is {held}.")
+    if theirs.class_names != read.class_names and theirs.class_names:
+        raise DataError(
+            f"val must have the class names of data, in their order; it has "
+            f"{', '.join(theirs.class_names[:10])}."
+        )
+    return replace(read, val=theirs.train)
+
+
+def _like_table(read: Source, val: Any, chosen: Choices) -> Part:
+    """The rows of another table, treated as those of the first."""
+    is_named = isinstance(val, str | Path)
+    path = _expanded(val) if is_named else Path("val")
+    if is_named and path.name.lower().endswith(SUFFIXES):
+        _check_exists(val)
+        table = table_of(path, chosen)
+    elif is_named or (table := frame_table(val)) is None:
+        raise DataError(
+            f"val must be a table as data is ({', '.join(SUFFIXES)}); got {str(val)[:80]!r}."
+        )
+    kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
+    fitted = () if read.preparation is None else [c.name for c in read.preparation.columns]
+    target = next(c.name for c in read.columns if c.read_as == "target")
+    texts = tuple(name for name, kind in kinds.items() if kind == "text")
+    keep = tuple(name for name in fitted if name in kinds)
+    out = tuple(name for name, kind in kinds.items() if kind == "left out")
+    chosen = replace(chosen, target=target, keep=keep, text=texts, categorical=(), drop=out)
+    part = table_source(table, str(path), chosen).train
+    if read.preparation is None or part.rows is None:
+        return part
+    return replace(part, x=read.preparation.transform(part.rows))
 
 
 def _read(data: Any, chosen: Choices) -> Source:
@@ -150,11 +196,7 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
         )
     if isinstance(data, str) and data in BUILTINS:
         return read_builtin(data)
-    if not str(data) or not os.path.exists(path):  # Path.exists raises on too long a name
-        raise DataError(
-            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
-            f"{str(data)!r}. Check the spelling."
-        )
+    _check_exists(data)
     if path.is_dir():
         return _read_folder(path)
     if is_table:
@@ -165,6 +207,14 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
         f"a file must end in .npz, {', '.join(SUFFIXES)}; got {path}. Convert it, or pass its "
         "arrays as (x, y)."
     )
+
+
+def _check_exists(data: str | Path) -> None:
+    if not str(data) or not os.path.exists(_expanded(data)):  # Path.exists raises on a long name
+        raise DataError(
+            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
+            f"{str(data)!r}. Check the spelling."
+        )
 
 
 def _expanded(data: str | Path) -> Path:

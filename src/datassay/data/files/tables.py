@@ -52,15 +52,28 @@ def read_table(path: Path, chosen: Choices) -> Source:
             text.
     """
     with reading(path):
-        kind = path.suffix.lower()
         # No name for the table here: what `table_source` has read of it can then be let go.
-        return table_source(
-            READERS[kind](path)
-            if kind in READERS
-            else read_delimited(path, chosen.ids if isinstance(chosen.ids, str) else None),
-            str(path),
-            chosen,
-        )
+        return table_source(table_of(path, chosen), str(path), chosen)
+
+
+def table_of(path: Path, chosen: Choices) -> pa.Table:
+    """The table as it is in the file.
+
+    Args:
+        path: as in `read_table`.
+        chosen: names the ids, which are strings if any has leading zeros.
+
+    Returns:
+        One row a sample.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    kind = path.suffix.lower()
+    with reading(path):
+        if kind in READERS:
+            return READERS[kind](path)
+        return read_delimited(path, chosen.ids if isinstance(chosen.ids, str) else None)
 
 
 def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
