@@ -14,7 +14,7 @@ from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Partial, Text
 from datassay.report.wording import count, label_text, number
 from datassay.results import result
-from datassay.score.attribution import TopEffects
+from datassay.score.attribution import Attribution
 
 N_QUERIES = 60
 # Of these, at most this many are wrong, and this many of the right ones nearly wrong.
@@ -32,9 +32,9 @@ class Predictions:
         samples: the n training samples.
         queries: m samples.
         kind: "validation", "training" or "queried": which samples these are, in a word.
-        outputs: [m, k], what is predicted: probabilities of classes, or targets.
-        top: the largest effects on each query.
-        measure: "output", "margin" or "loss": what the effects are on.
+        outputs: [m, k], what is predicted: probabilities of classes, or targets; None: several
+            tokens a sample, which are not shown.
+        attribution: of the queries to the samples; measure "output", "margin" or "loss".
         is_logit: whether outputs and margins are measured before they become probabilities.
         suspects: [n], whose cards say so; None: nobody's.
     """
@@ -42,9 +42,8 @@ class Predictions:
     samples: SampleSet
     queries: SampleSet
     kind: str
-    outputs: Float[np.ndarray, "m k"]
-    top: TopEffects
-    measure: str
+    outputs: Float[np.ndarray, "m k"] | None
+    attribution: Attribution
     is_logit: bool
     suspects: Bool[np.ndarray, " n"] | None = None
 
@@ -53,6 +52,17 @@ class Predictions:
         """What one query is."""
         return f"{self.kind} sample"
 
+    @property
+    def margin(self) -> Float[np.ndarray, " m"]:
+        """By how much the given label leads, below 0 where another is predicted.
+
+        Of a regression minus the largest absolute error; of tokens the measure, a loss negative.
+        """
+        if self.outputs is not None:
+            return margins(self.outputs, self.queries)
+        outcome = self.attribution.outcome
+        return -outcome if self.attribution.measure == "loss" else outcome
+
 
 @result
 class Chosen:
@@ -60,8 +70,7 @@ class Chosen:
 
     Attributes:
         positions: [q], among the queries.
-        margin: [m], of all queries: by how much the given label leads the outputs, below 0 where
-            another is predicted; of a regression minus the largest absolute error.
+        margin: [m], of all queries, as `Predictions.margin`.
     """
 
     positions: Int[np.ndarray, " q"]
@@ -100,7 +109,7 @@ def chosen_queries(predictions: Predictions) -> Chosen:
         smallest margin, and the rest drawn with the seed 0. A regression has no wrong ones: up to
         30 of largest error, then the rest.
     """
-    margin = margins(predictions.outputs, predictions.queries)
+    margin = predictions.margin
     order = np.argsort(margin, kind="stable")
     if predictions.samples.is_classification:
         n_wrong = int((margin < 0).sum())
@@ -119,7 +128,7 @@ def query_data(predictions: Predictions) -> dict[str, object]:
         `queries`, each with its drawing, labels, outputs and its samples' places and effects;
         `samples`, every training sample that any of them names, drawn once; and which they are.
     """
-    chosen, top = chosen_queries(predictions), predictions.top
+    chosen, top = chosen_queries(predictions), predictions.attribution.top
     few = min(N_SAMPLES, top.raising.shape[1])
     sides = (
         (top.raising, top.raising_effect, 1.0),
@@ -156,10 +165,11 @@ def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int,
 def _query(predictions: Predictions, i: int, margin: float) -> dict[str, object]:
     val, outputs = predictions.queries, predictions.outputs
     names = val.class_names
+    told = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
+    if outputs is None:
+        return told | {"predicted": "", "wrong": False, "outputs": []}
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
-    return {
-        "id": str(val.ids[i]),
-        "label": label_text(names, val.y[i]),
+    return told | {
         "predicted": label_text(names, predicted),
         "wrong": bool(names) and margin < 0,
         "outputs": _outputs(names, outputs[i]),
@@ -226,13 +236,14 @@ def query_note(predictions: Predictions) -> str:
 def effect_words(predictions: Predictions) -> tuple[str, str, str]:
     """What the effects are on, and the headings of those that raise and lower it."""
     names, is_logit = predictions.samples.class_names, predictions.is_logit
-    if predictions.measure == "loss":
+    if predictions.attribution.measure == "loss":
         what = f"the loss of the given {'label' if names else 'target'}"
         return what, "Raised the loss", "Lowered the loss"
-    if predictions.measure == "margin":
+    if predictions.attribution.measure == "margin":
         what = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
         return what, "Raised the margin", "Lowered the margin"
-    if len(names) == 2 and predictions.outputs.shape[1] == 1:
+    outputs = predictions.outputs
+    if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:
         what = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
         if is_logit:
             what = f"the one logit, which is positive for {names[1]}"

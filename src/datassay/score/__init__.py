@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from datassay.score.influence.linear import linear_influence as linear_influence
     from datassay.score.influence.methods import METHODS as METHODS
     from datassay.score.influence.methods import influence as influence
+    from datassay.score.influence.plan import InfluencePlan as InfluencePlan
+    from datassay.score.influence.plan import influence_plan as influence_plan
     from datassay.score.influence.unrolled import unrolled as unrolled
     from datassay.score.influence.whole.cg import conjugate_gradients as conjugate_gradients
     from datassay.score.influence.whole.exact import exact as exact

@@ -62,7 +62,8 @@
   function explain(query) {
     const place = document.querySelector(".explained .query");
     place.className = query.drawing.image ? "query" : "query plain";
-    const said = make("p", query.wrong ? "said wrong" : "said", `predicted: ${query.predicted}`);
+    const predicted = query.predicted && `predicted: ${query.predicted}`;
+    const said = make("p", query.wrong ? "said wrong" : "said", predicted);
     place.replaceChildren(picture(query.drawing, query.id), make("p", "label", `given: ${query.label}`));
     place.append(said, make("p", "id", `${kind} id ${query.id}`), outputBars(query.outputs, query));
     for (const side of ["raised", "lowered"]) {
@@ -80,7 +81,8 @@
     radio.name = "query";
     radio.value = k;
     radio.checked = k === 0;
-    const says = query.predicted === query.label ? query.label : `${query.label} → ${query.predicted}`;
+    const same = !query.predicted || query.predicted === query.label;
+    const says = same ? query.label : `${query.label} → ${query.predicted}`;
     label.title = `id ${query.id}: ${says}`;
     radio.setAttribute("aria-label", label.title);
     const tile = make("span", "tile");

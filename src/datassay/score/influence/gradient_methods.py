@@ -180,7 +180,7 @@ def with_curvature(
     Raises:
         SettingError: it needs more memory than there is, or a block cannot be inverted.
     """
-    exact = _exact_rule(request.curvature, network.n)
+    exact = exact_rule(request.curvature, network.n)
     _check_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
     bases = block_bases(
@@ -212,7 +212,16 @@ def with_steps(network: TrainedNetwork, measure: Measure, lr: float) -> Prepared
     return Prepared(network, bases, measure, lr)
 
 
-def _exact_rule(curvature: str, n: int) -> Callable[[Block], bool]:
+def exact_rule(curvature: str, n: int) -> Callable[[Block], bool]:
+    """Which blocks' Hessians are exact.
+
+    Args:
+        curvature: "blocks", "ekfac" or "auto".
+        n: samples.
+
+    Returns:
+        Whether a block's is.
+    """
     if curvature == "blocks":
         return lambda block: True
     if curvature == "ekfac":

@@ -31,8 +31,7 @@ def predictions(findings: Findings) -> Predictions:
         queries=findings.queries,
         kind="training" if findings.validation is None else "validation",
         outputs=outputs,
-        top=attribution.top,
-        measure=attribution.measure,
+        attribution=attribution,
         is_logit=findings.attribution_at == "trained",
         suspects=findings.issues.is_issue,
     )

@@ -1,0 +1,104 @@
+"""The plan of an influence: its blocks by hand, its time and memory beside those of a real run."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import datassay as da
+from datassay.errors import SettingError
+from datassay.score import InfluencePlan, influence_plan
+
+FACTOR = 3
+MEMORY = """
+import resource, torch
+from torch import nn
+import datassay as da
+from datassay.machine import held_bytes
+from datassay.score import influence_plan
+torch.manual_seed(0)
+x, y = torch.randn(150, 40).numpy(), (torch.arange(150) % 3).numpy()
+net = nn.Sequential(nn.Linear(40, 60), nn.Tanh(), nn.Linear(60, 3))
+small = nn.Sequential(nn.Linear(40, 2), nn.Tanh(), nn.Linear(2, 3))
+da.influence(small, (x, y), curvature="blocks")  # what any call loads
+plan = influence_plan(net, (x, y), curvature="blocks")
+before = held_bytes()
+da.influence(net, (x, y), curvature="blocks")
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(plan.peak_bytes, peak - before)
+"""
+
+
+def network(width=16, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3))
+
+
+def samples(n=60, seed=0):
+    draw = np.random.default_rng(seed)
+    return draw.normal(size=(n, 6)), np.arange(n) % 3
+
+
+def test_blocks_and_passes_by_hand():
+    plan = influence_plan(network(), samples(), samples(10, 1), curvature="blocks")
+    assert plan.block.tolist() == ["0", "2"]
+    assert plan.size.tolist() == [16 * 7, 3 * 17]
+    assert plan.kind.tolist() == ["exact", "exact"]
+    assert plan.bytes.tolist() == [24.0 * 112**2, 24.0 * 51**2]
+    # Forward and three back a sample for the curvature; forward and back for losses and queries.
+    assert plan.passes == 60 * 4 + 60 * 2 + 10 * 2
+    # 180 gradients by outputs and 70 others: formed, and a product of size²; effects; Cholesky.
+    expected = 250 * (2 * 51 + 2 * 51**2) + 2 * 600 * 51 + 4 / 3 * 51**3
+    assert plan.flops[1] == pytest.approx(expected)
+    assert (plan.n_samples, plan.n_queries, plan.n_models) == (60, 10, 1)
+    assert plan.to_table().column_names == ["block", "size", "kind", "bytes", "flops"]
+    assert 0 < plan.seconds < 5 and 0 < plan.peak_bytes < 1e8 and plan.fits
+
+
+def test_factored_blocks_take_another_round_and_models_their_number():
+    one = influence_plan(network(), samples(), curvature="ekfac")
+    assert one.kind.tolist() == ["factored", "factored"]
+    assert one.passes == 2 * 60 * 4 + 2 * 2 * 60
+    two = influence_plan([network(), network(seed=1)], samples(), curvature="ekfac")
+    assert two.passes == 2 * one.passes and two.n_models == 2
+    assert two.flops.tolist() == (2 * one.flops).tolist()
+
+
+def test_a_plan_of_some_weights_is_saved_and_read(tmp_path):
+    plan = influence_plan(network(), samples(), parameters="2.")
+    assert plan.block.tolist() == ["2"]
+    plan.save(tmp_path / "plan.parquet")
+    again = InfluencePlan.load(tmp_path / "plan.parquet")
+    assert again.size.tolist() == plan.size.tolist() and again.passes == plan.passes
+
+
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+def test_seconds_are_those_of_a_run(curvature):
+    train, val = da.load("digits")
+    model = da.build_model("mlp:width=24", train)
+    planned = influence_plan(model, train, val, curvature=curvature, top=5).seconds
+    took = []
+    for _ in range(2):  # others may be using the cores
+        started = time.perf_counter()
+        da.influence(model, train, val, curvature=curvature, top=5)
+        took.append(time.perf_counter() - started)
+    assert min(took) / FACTOR < planned < FACTOR * max(took)
+
+
+def test_memory_is_that_of_a_run():
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    planned, real = map(float, run.stdout.split())
+    assert real / FACTOR < planned < FACTOR * real
+
+
+def test_what_cannot_be_planned_is_refused():
+    with pytest.raises(SettingError, match="'blocks' or 'ekfac' to be planned; got 'whole'"):
+        influence_plan(network(), samples(), curvature="whole")
+    with pytest.raises(SettingError, match="none has 'head'"):
+        influence_plan(network(), samples(), parameters="head")
+    with pytest.raises(SettingError, match="top must be at least 1"):
+        influence_plan(network(), samples(), top=0)
