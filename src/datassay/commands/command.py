@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from datassay.report.page import Page
 
 PAGE = "index.html"
-READ = ("data", "data_option", "folders")  # settings that name what may be a folder to read
+READ = (
+    "data",
+    "data_option",
+    "folders",
+    "queries",
+)  # settings that name what may be a folder to read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +120,8 @@ class Command:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
             check_held_out(inputs, self.name)
         with ProgressDisplay(err_console) as progress:
-            return load_sets(inputs, asked_backbone(given, store, progress))
+            backbone = asked_backbone(given, store, progress)
+            return load_sets(inputs, backbone, given.get("queries"))
 
     def part(self, name: str, given: Mapping[str, Any]) -> Any:
         """A module of the command's folder; a command with several modes chooses by `given`."""

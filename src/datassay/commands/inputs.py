@@ -94,9 +94,9 @@ def asked_backbone(
 
 
 def load_sets(
-    inputs: DataInputs, encode: Backbone | None = None
+    inputs: DataInputs, encode: Backbone | None = None, val: str | None = None
 ) -> tuple[SampleSet, SampleSet | None]:
-    """(train, val) as the inputs name them; raises what `load` raises."""
+    """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
     from datassay.data.load import load
 
     if (inputs.data is None) == (inputs.data_option is None):
@@ -115,6 +115,7 @@ def load_sets(
         text=_names(inputs.text),
         log_target=inputs.log_target,
         encode=encode,
+        val=val,
     )
 
 

@@ -56,6 +56,7 @@ def render(page: Page) -> str:
         figures={f.name: (markup(script_json(f.json)), f.text)
                  for f in page.figures},
         gallery_view=gallery.advice_view if gallery else "",
+        gallery_views=[view.value for view in gallery.views] if gallery else [],
         suspects=any(section.anchor == SUSPECTS for section in page.sections),
         css=markup(css),
         plotly=markup(plotly),

@@ -182,7 +182,8 @@ class Gallery:
         descending: whether largest first is the first order.
         class_names: to choose a class by; empty: no such control.
         note: what is shown, in words.
-        advice_view: the view in which the samples that the advice names are seen.
+        advice_view: the view in which the samples that an advice names are seen, where no view is
+            called as the advice's kind.
     """
 
     cards: tuple[Card, ...] | tuple[CardPair, ...]

@@ -187,10 +187,16 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
         order = np.argsort(-outputs, kind="stable")[:N_OUTPUTS]
     labels = names or tuple(f"target {j}" for j in range(len(outputs)))
     full = float(np.abs(outputs).max()) or 1.0
+    text = _share if names else _effect
     return [
-        [labels[j], _effect(float(outputs[j])), round(max(0.0, float(outputs[j])) / full, 3)]
+        [labels[j], text(float(outputs[j])), round(max(0.0, float(outputs[j])) / full, 3)]
         for j in order
     ]
+
+
+def _share(value: float) -> str:
+    """A class's output: three decimals are enough, and no minus before 0."""
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:
@@ -221,8 +227,8 @@ def query_note(predictions: Predictions) -> str:
     number_shown = "All" if shown == n else f"{shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
-        rule = f"the {min(N_WRONG, n)} of largest error first, then others at random (seed 0)"
-        return f"{scope}: {rule}."
+        few = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
+        return f"{scope}: {few if n > N_WRONG else 'those of largest error first'}."
     n_wrong = int((chosen.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
     which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"

@@ -1,0 +1,1 @@
+"""`datassay explain`."""

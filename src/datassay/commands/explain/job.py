@@ -1,0 +1,270 @@
+"""The job of `datassay explain`: networks at their trained weights, effects, predictions."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class, task_loss
+from datassay.collect.gradients.objective import LOSSES, outputs_of
+from datassay.collect.jacobian.device import check_device
+from datassay.collect.jacobian.inputs import network_inputs, takes_integers
+from datassay.commands.explain.findings import ExplainFindings
+from datassay.commands.explain.settings import ExplainSettings
+from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.build import build_model
+from datassay.models.names import full_name
+from datassay.models.user_code import user_code
+from datassay.models.weights import weights_source
+from datassay.progress import Progress, silent
+from datassay.report.wording import count, number, percent
+from datassay.score.attribution import check_top
+from datassay.score.influence.methods import influence
+from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
+from datassay.score.linear.outcome import OUTCOMES
+
+# Samples a pass, where only predictions are asked for.
+BATCH = 256
+# Values of all gradients; planning takes a second itself. What takes a minute says so first.
+MANY_VALUES, LONG_SECONDS = 1e9, 60
+
+
+def run(
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: ExplainSettings,
+    progress: Progress = silent,
+) -> ExplainFindings:
+    """Everything `datassay explain` computes, without writing anything."""
+    started = time.perf_counter()
+    check_settings(settings)
+    settings = replace(settings, model=full_name(settings.model, train))
+    models = networks(settings, train)
+    loss = loss_of(settings.loss, train)
+    measure = measure_of(settings.measure, train)
+    queries = train if val is None else val
+    fitted = None if loss == "next_token" else predictions(models, train, loss)
+    predicted = fitted
+    if val is not None and loss != "next_token":
+        predicted = predictions(models, val, loss)
+    _tell_long(models, train, val, settings)
+    found = influence(
+        models, train, val, curvature=settings.curvature, loss=loss, measure=measure,
+        damping=settings.damping, parameters=settings.parameters, top=settings.top,
+        precision=settings.precision, device=settings.device, seed=settings.seed,
+        progress=progress,
+    )  # fmt: skip
+    asked = {"Queries": settings.queries} if settings.queries else {}
+    facts = data_facts(train, val) | asked | _model_facts(settings, models[0], train)
+    facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
+    facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
+    return ExplainFindings(
+        samples=train,
+        queries=queries,
+        kind="training" if val is None else "queried" if settings.queries else "validation",
+        attribution=found,
+        loss=loss,
+        fitted=fitted,
+        predicted=predicted,
+        facts=facts,
+        warnings=(*found.warnings, *_warnings(fitted, train, val)),
+    )
+
+
+def planned(train: SampleSet, val: SampleSet | None, settings: ExplainSettings) -> InfluencePlan:
+    """What `run` would compute: blocks, bytes and seconds."""
+    settings = replace(settings, model=full_name(settings.model, train))
+    return _plan(networks(settings, train), train, val, settings)
+
+
+def _plan(
+    models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
+) -> InfluencePlan:
+    return influence_plan(
+        models, train, val, curvature=settings.curvature, loss=loss_of(settings.loss, train),
+        parameters=settings.parameters, top=settings.top, precision=settings.precision,
+        device=settings.device, seed=settings.seed,
+    )  # fmt: skip
+
+
+def check_settings(settings: ExplainSettings) -> None:
+    """Refuse, before anything is loaded, what cannot be."""
+    if not settings.weights:
+        raise SettingError(
+            "weights must name the file of the trained network (.safetensors or a state dict); "
+            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
+            "datassay run DATA --attribution-at trained."
+        )
+    for name, value, allowed in (
+        ("measure", settings.measure, ("auto", *OUTCOMES)),
+        ("loss", settings.loss, ("auto", *LOSSES)),
+        ("curvature", settings.curvature, (*PLANNED, "whole")),
+    ):
+        if value not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    check_device(settings.device)
+    check_top(settings.top)
+
+
+def networks(settings: ExplainSettings, train: SampleSet) -> list[nn.Module]:
+    """One network a file of weights, in evaluation mode; a factory may always give the same one."""
+    return [
+        copy.deepcopy(build_model(settings.model, train, weights=path, seed=settings.seed)).eval()
+        for path in settings.weights
+    ]
+
+
+def measure_of(measure: str, train: SampleSet) -> str:
+    """What "auto" stands for; others stay.
+
+    Returns:
+        "margin" of classes, since softmax fixes its logits only up to a common shift; "output" of
+        one target; "loss" of several.
+    """
+    if measure != "auto":
+        return measure
+    if train.is_classification:
+        return "margin"
+    return "output" if train.y[:1].size == 1 else "loss"
+
+
+def loss_of(loss: str, train: SampleSet) -> str:
+    """What "auto" stands for; others stay if they suit y.
+
+    Returns:
+        "bce" of several labels a sample, else as `task_loss` has it.
+
+    Raises:
+        SettingError: classes are needed, or a label a token.
+    """
+    if loss == "auto" and train.has_several_labels:
+        return "bce"
+    if loss == "next_token" and train.y.ndim < 2:
+        raise SettingError("loss next_token needs y [n, tokens], the ids of tokens; got [n].")
+    return loss if loss in {"bce", "next_token"} else task_loss(train, loss)
+
+
+def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float[np.ndarray, "n k"]:
+    """What the networks say of samples, by their mean outputs.
+
+    Returns:
+        Probabilities of classes or labels where the loss makes them; else the outputs.
+
+    Raises:
+        ModelError: a network cannot be run, or its outputs do not fit the targets.
+    """
+    outputs = torch.stack([_outputs(model, samples) for model in models]).mean(0)
+    check_n_outputs(samples, outputs.shape[1])
+    if not outputs.isfinite().all():
+        raise ModelError(
+            "the network's outputs must be finite; got NaN or infinity. Check the weights and the "
+            "scale of the inputs."
+        )
+    if loss == "bce" or (loss == "cross_entropy" and outputs.shape[1] == 1):
+        outputs = outputs.sigmoid()
+    elif loss == "cross_entropy":
+        outputs = outputs.softmax(1)
+    return outputs.numpy()
+
+
+def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    integers = takes_integers(model, samples.x[:1])
+    parts = []
+    for start in range(0, len(samples), BATCH):
+        x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
+        with user_code(_refused), torch.no_grad():
+            parts.append(outputs_of(model, x))
+    found = torch.cat(parts).double().cpu()
+    if found.ndim != 2:
+        raise ModelError(
+            f"the model must give [n, k], one row a sample; got {list(found.shape)}. Of tokens "
+            "only --loss next_token is explained."
+        )
+    return found
+
+
+def _refused(error: str) -> str:
+    return f"the model must run on the samples; that raised {error} Check --model against DATA."
+
+
+def _tell_long(
+    models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
+) -> None:
+    """Say first where this takes a minute or more."""
+    size = sum(p.numel() for p in models[0].parameters())
+    if len(train) * size < MANY_VALUES or settings.curvature not in PLANNED:
+        return
+    plan = _plan(models, train, val, settings)
+    if plan.seconds > LONG_SECONDS:
+        logging.getLogger(__name__).warning(
+            "this takes about %.0f s. Shorter: fewer queries or samples, --curvature ekfac, or "
+            "some of the weights: --parameters; --plan shows what each block takes.",
+            plan.seconds,
+        )
+
+
+def _model_facts(settings: ExplainSettings, model: nn.Module, train: SampleSet) -> dict[str, str]:
+    sizes = sum(p.numel() for p in model.parameters())
+    some = f", those with {settings.parameters} explained" if settings.parameters else ""
+    files = "; ".join(weights_source(path) for path in settings.weights)
+    return model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}") | {
+        "Weights": files
+    }
+
+
+def _score_facts(fitted: np.ndarray | None, train: SampleSet) -> dict[str, str]:
+    """How well the networks fit the samples that they are said to be trained on."""
+    if fitted is None:
+        return {}
+    if train.is_classification:
+        return {
+            "Fit": f"{percent(round(_accuracy(fitted, train), 3))} of the training samples right"
+        }
+    return {"Fit": f"R² {number(_r2(fitted, train))} on the training samples"}
+
+
+def _accuracy(fitted: np.ndarray, samples: SampleSet) -> float:
+    return float((predicted_class(fitted) == samples.y).mean())
+
+
+def _r2(fitted: np.ndarray, samples: SampleSet) -> float:
+    y = samples.y.reshape(fitted.shape)
+    return float((1 - ((fitted - y) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean())
+
+
+def _warnings(
+    fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
+) -> tuple[str, ...]:
+    told = []
+    belong = (
+        "Check that --model, --weights and DATA belong together: the scale of the inputs, the "
+        "order of the classes, which samples it was trained on."
+    )
+    if fitted is not None and train.is_classification:
+        right, most = _accuracy(fitted, train), float(np.bincount(train.y).max() / len(train))
+        if right <= most:
+            told.append(
+                f"the network gets {percent(round(right, 3))} of its training samples right, no "
+                f"more than the most frequent class alone ({percent(round(most, 3))}). {belong}"
+            )
+    elif fitted is not None and (score := _r2(fitted, train)) <= 0:
+        told.append(
+            f"the network predicts its training samples no better than their mean (R² "
+            f"{number(score)}). {belong}"
+        )
+    if val is not None and val.split_off:
+        told.append(
+            f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
+            "trained on them too, give --val-fraction 0, or queries of their own by --queries."
+        )
+    return tuple(told)

@@ -1,0 +1,56 @@
+"""What `datassay explain` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from datassay.collect.settings import Collection
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, number_or
+from datassay.score.settings import Influence, TrainedWeights
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class ExplainSettings:
+    """What the job can be told; every default is what `datassay explain DATA` does."""
+
+    queries: str | None = setting(
+        None,
+        "Samples to explain: a file as DATA is, labels too (default: the validation part, or the "
+        "training samples where there is none).",
+    )
+    model: str = setting(MODEL, MODEL_HELP)
+    weights: tuple[Path, ...] = setting(
+        (),
+        ".safetensors or state dict of the trained network; several times for several seeds or "
+        "checkpoints, whose effects are averaged.",
+    )
+    measure: str = setting(
+        "auto",
+        "Effect on each query's margin (of the given label), output (of the predicted class) or "
+        "loss; auto: the margin of classes, the output of one target, else the loss.",
+    )
+    loss: str = setting(
+        Influence.loss,
+        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+    )
+    curvature: str = setting(
+        TrainedWeights.curvature,
+        "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small); or "
+        "whole: of all layers together, for small networks.",
+    )
+    damping: float | str = setting(
+        TrainedWeights.damping,
+        "Share of each layer's mean curvature added to it, or auto: 0.1.",
+        read=lambda text: number_or(text, "auto", "damping"),
+    )
+    parameters: str | None = setting(
+        None, "Only weights with this in their names, or that fit it where it has a *."
+    )
+    top: int = setting(20, "Samples kept a query and direction.")
+    precision: str | None = setting(None, "float32 or float64 (default: float32 by layers).")
+    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    seed: int = setting(Collection.seed, SEED_HELP)
+    plan: bool = setting(False, "Show blocks, bytes and seconds, then exit.")
+    command: str = ""
