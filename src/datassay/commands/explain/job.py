@@ -124,17 +124,22 @@ def networks(settings: ExplainSettings, train: SampleSet) -> list[nn.Module]:
 
 
 def measure_of(measure: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay.
+    """What "auto" stands for; others stay if they suit the task.
 
     Returns:
         "margin" of classes, since softmax fixes its logits only up to a common shift; "output" of
         one target; "loss" of several.
+
+    Raises:
+        SettingError: a margin of what is no class, or the output of several targets.
     """
-    if measure != "auto":
-        return measure
-    if train.is_classification:
-        return "margin"
-    return "output" if train.y[:1].size == 1 else "loss"
+    classes, one = train.is_classification, train.y[:1].size == 1
+    if measure == "auto":
+        return "margin" if classes else "output" if one else "loss"
+    if not classes and (measure == "margin" or (measure == "output" and not one)):
+        rule = "margin needs classes" if measure == "margin" else "output needs one target"
+        raise SettingError(f"measure {rule}; y is {list(train.y.shape)} numbers. Take loss.")
+    return measure
 
 
 def loss_of(loss: str, train: SampleSet) -> str:
@@ -252,10 +257,11 @@ def _warnings(
     )
     if fitted is not None and train.is_classification:
         right, most = _accuracy(fitted, train), float(np.bincount(train.y).max() / len(train))
-        if right <= most:
+        if right <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
             told.append(
-                f"the network gets {percent(round(right, 3))} of its training samples right, no "
-                f"more than the most frequent class alone ({percent(round(most, 3))}). {belong}"
+                f"the network gets {percent(round(right, 3))} of its training samples right, "
+                f"hardly more than the most frequent class alone ({percent(round(most, 3))}). "
+                f"{belong}"
             )
     elif fitted is not None and (score := _r2(fitted, train)) <= 0:
         told.append(

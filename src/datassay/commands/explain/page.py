@@ -94,7 +94,7 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
         times = number(float(own[i]) / middle) if middle > 0 else "–"
         cells = (
             label_text(samples.class_names, samples.y[i]),
-            predicted_text(findings, i),
+            predicted_text(findings, int(i)),
             number(float(own[i])),
             times,
             number(float(findings.attribution.total[i])).replace("-", "−"),

@@ -1,0 +1,146 @@
+"""The page of explain as text: what it says, its figures by hand, nothing unescaped."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from datassay.commands.explain.advice import advice
+from datassay.commands.explain.figures import self_influence_figure
+from datassay.commands.explain.files import files, sample_table
+from datassay.commands.explain.findings import ExplainFindings
+from datassay.commands.explain.gallery import gallery, harmful
+from datassay.commands.explain.page import page as page_of
+from datassay.report.html import render
+from datassay.report.page import Table
+from helpers.findings import (
+    EVIL,
+    digit_samples,
+    regression_samples,
+    row_samples,
+    simulated_attribution,
+    text_samples,
+)
+from helpers.pages import Elements, assert_asks_no_network
+
+KINDS = {
+    "images": digit_samples,
+    "rows": row_samples,
+    "texts": text_samples,
+    "regression": regression_samples,
+}
+
+
+@cache
+def explained(kind="images", measure="margin"):
+    """Simulated effects of samples on each other."""
+    samples, rng = KINDS[kind](), np.random.default_rng(0)
+    attribution, outputs = simulated_attribution(samples, rng)
+    own = rng.exponential(1, len(samples)) ** 4
+    attribution = replace(attribution, measure=measure, self_influence=own)
+    return ExplainFindings(
+        samples=samples,
+        queries=samples,
+        kind="validation",
+        attribution=attribution,
+        loss="cross_entropy" if samples.is_classification else "mse",
+        fitted=outputs,
+        predicted=outputs,
+        facts={"Data": "<b>some</b>", "Seed": "0"},
+        warnings=("<i>careful</i>",),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_page_that_asks_no_network(kind):
+    page = render(page_of(explained(kind, "output" if kind == "regression" else "margin")))
+    seen = Elements(page)
+    assert_asks_no_network(seen)
+    anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
+    assert anchors <= {a.get("id") for a in seen.all("section")}
+    assert {"why", "labels", "gallery", "method"} <= anchors
+
+
+def test_what_users_wrote_never_becomes_an_element():
+    found = explained("texts")
+    hostile = np.array([f"<img src=x onerror=alert({i})>" for i in range(len(found.samples))])
+    samples = replace(found.samples, ids=hostile, name=EVIL)
+    attribution = replace(found.attribution, ids=hostile)
+    found = replace(found, samples=samples, queries=samples, attribution=attribution)
+    page = render(page_of(found))
+    seen = Elements(page)
+    assert all(a["src"].startswith("data:image/png") for a in seen.all("img"))
+    assert len(seen.all("script")) == len(
+        Elements(render(page_of(explained("texts")))).all("script")
+    )
+    assert ("h1", EVIL) in seen.text
+    (data,) = [text for tag, text in seen.text if text.startswith('{"queries"')]
+    assert "<" not in data and json.loads(data)["kind"] == "validation"
+    assert ("th", hostile[found.first[0]]) in seen.text
+    (summary,) = [t for name, t in files(found, page_of(found)).items() if name == "summary.json"]
+    assert json.loads(summary)["largest_self_influence"][0] == hostile[found.first[0]]
+
+
+def test_the_table_is_of_largest_self_influence():
+    found = explained()
+    own = found.attribution.self_influence
+    tables = {b.name: b for b in page_of(found).blocks if isinstance(b, Table)}
+    rows = tables["Largest self-influence"].rows
+    assert [row.name for row in rows] == [str(i) for i in found.samples.ids[np.argsort(-own)[:20]]]
+    times = float(rows[0].cells[3].replace(",", ""))
+    assert times == pytest.approx(own.max() / np.median(own), rel=1e-2)
+    bars = self_influence_figure(found, 20).data
+    assert [int(np.sum(bar.y)) for bar in bars] == [480, 20]
+
+
+@pytest.mark.parametrize("measure, sign", [("margin", -1), ("loss", 1)])
+def test_what_harms_lowers_margins_or_raises_losses(measure, sign):
+    found = explained("rows", measure)
+    harm = sign * found.attribution.total
+    worst = harmful(found)
+    assert worst[0] == harm.argmax() and len(worst) == (harm > 0).sum()
+    told = {one.kind: one for one in advice(found)}
+    assert told["harm"].ids[0] == str(found.samples.ids[harm.argmax()])
+    shown = [card for card in gallery(found).cards if "harm" in card.views]
+    assert {card.id for card in shown} == {str(i) for i in found.samples.ids[worst[:60]]}
+
+
+def test_an_output_harms_nobody():
+    found = explained("rows", "output")
+    assert [one.kind for one in advice(found)] == ["labels", "predictions"]
+    assert [view.value for view in gallery(found).views] == ["labels"]
+
+
+def test_wrong_predictions_are_counted():
+    found = explained()
+    outputs = np.eye(10)[found.samples.y]
+    assert replace(found, predicted=outputs).n_wrong == 0
+    outputs[[3, 8]] = outputs[[3, 8]][:, ::-1]
+    wrong = replace(found, predicted=outputs)
+    assert wrong.n_wrong == 2
+    headlines = [one.headline for one in advice(wrong)]
+    assert "2 predictions are wrong" in headlines
+    assert advice(replace(found, predicted=np.eye(10)[found.samples.y]))[1].severity == "fine"
+
+
+def test_without_self_influence_there_is_no_table_of_it():
+    found = explained()
+    found = replace(found, attribution=replace(found.attribution, self_influence=None))
+    page = page_of(found)
+    assert "labels" not in {section.anchor for section in page.sections}
+    assert sample_table(found)["self_influence"].null_count == 500
+    assert json.loads(files(found, page)["summary.json"])["median_self_influence"] is None
+    assert render(page)
+
+
+def test_tokens_are_explained_without_outputs():
+    found = replace(explained("regression", "loss"), fitted=None, predicted=None)
+    (data,) = [
+        text for _, text in Elements(render(page_of(found))).text if text.startswith('{"queries"')
+    ]
+    queries = json.loads(data)["queries"]
+    assert {query["predicted"] for query in queries} == {""}
+    outcome = found.attribution.outcome
+    assert queries[0]["id"] == str(found.samples.ids[outcome.argmax()])  # of largest loss
