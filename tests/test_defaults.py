@@ -131,6 +131,7 @@ STEPS_OF = {
     "TeacherSettings": ("complexity",),
     "BenchSettings": ("data",),
     "LabSettings": ("data",),
+    "ExplainSettings": (),  # which damping is meant, "score" does not say
     "KeepSettings": (),
     "PlanInputs": (),
     "ReportSettings": (),

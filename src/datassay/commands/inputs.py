@@ -78,6 +78,13 @@ class NoiseInputs:
     noise_kind: str = setting(Corruption.kind, "uniform, or pair (each class to the next).")
 
 
+@dataclass(frozen=True)
+class PlanInputs:
+    """Whether to run at all."""
+
+    plan: bool = setting(False, "Show sizes and seconds, then exit.")
+
+
 def asked_backbone(
     given: Mapping[str, Any], store: str | None, progress: Progress
 ) -> Backbone | None:

@@ -165,7 +165,7 @@ def _signed(who: np.ndarray, effect: np.ndarray, sign: float) -> list[tuple[int,
 def _query(predictions: Predictions, i: int, margin: float) -> dict[str, object]:
     val, outputs = predictions.queries, predictions.outputs
     names = val.class_names
-    told = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
+    told: dict[str, object] = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
     if outputs is None:
         return told | {"predicted": "", "wrong": False, "outputs": []}
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]

@@ -21,11 +21,10 @@ from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
-from datassay.score.settings import Queries, Training
+from datassay.score.settings import DEFAULT_TOP, Queries, Training
 
 # Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
-DEFAULT_TOP = 20
 # Values that the changed outputs of one chunk of samples may hold, 128 MiB.
 CHUNK_VALUES = 2**24
 

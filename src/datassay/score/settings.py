@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from datassay.train.settings import Descent
 
+# Samples kept a query and direction, where the whole matrix of effects is not.
+DEFAULT_TOP = 20
+
 
 @dataclass(frozen=True)
 class Training(Descent):

@@ -197,7 +197,10 @@ def test_a_long_run_says_so_first(here, monkeypatch, caplog):
 W = ["--weights", "net0.safetensors"]
 REFUSED = {
     "no weights": ([*TABLE], "datassay run DATA --attribution-at trained"),
-    "a pickled model": ([*TABLE, "--weights", "whole.pt"], "whole.pt must be .* safetensors"),
+    "a pickled model": (
+        [*TABLE, "--weights", "whole.pt"],
+        r"safetensors.torch.save_model\(model, ",
+    ),
     "no file": ([*TABLE, "--weights", "gone.pt"], "gone.pt must be .*FileNotFoundError"),
     "another width": ([*TABLE[:-1], "mlp:width=9", *W], "must hold every tensor of the model in"),
     "another architecture": ([*TABLE, "--weights", "own0.pt"], "own0.pt must hold every tensor"),

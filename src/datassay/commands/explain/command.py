@@ -8,7 +8,7 @@ from typing import Any
 
 from datassay.commands.command import Command, read
 from datassay.commands.explain.settings import ExplainSettings
-from datassay.commands.inputs import DataInputs
+from datassay.commands.inputs import DataInputs, PlanInputs
 from datassay.commands.shell import out_console
 
 
@@ -46,7 +46,7 @@ COMMAND = _Explain(
       datassay explain mnist/ --model cnn --weights my.safetensors --curvature ekfac --plan
     """,
     settings=ExplainSettings,
-    inputs=(DataInputs,),
+    inputs=(DataInputs, PlanInputs),
     home="datassay.commands.explain",
     out="explained",
     order=15,

@@ -221,7 +221,7 @@ def _tell_long(
 def _model_facts(settings: ExplainSettings, model: nn.Module, train: SampleSet) -> dict[str, str]:
     sizes = sum(p.numel() for p in model.parameters())
     some = f", those with {settings.parameters} explained" if settings.parameters else ""
-    files = "; ".join(weights_source(path) for path in settings.weights)
+    files = "; ".join(weights_source(path, model) for path in settings.weights)
     return model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}") | {
         "Weights": files
     }

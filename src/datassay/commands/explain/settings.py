@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datassay.collect.settings import Collection
 from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, number_or
-from datassay.score.settings import Influence, TrainedWeights
+from datassay.score.settings import DEFAULT_TOP, Influence, TrainedWeights
 from datassay.setting import setting
 
 
@@ -48,9 +48,8 @@ class ExplainSettings:
     parameters: str | None = setting(
         None, "Only weights with this in their names, or that fit it where it has a *."
     )
-    top: int = setting(20, "Samples kept a query and direction.")
+    top: int = setting(DEFAULT_TOP, "Samples kept a query and direction.")
     precision: str | None = setting(None, "float32 or float64 (default: float32 by layers).")
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     seed: int = setting(Collection.seed, SEED_HELP)
-    plan: bool = setting(False, "Show blocks, bytes and seconds, then exit.")
     command: str = ""

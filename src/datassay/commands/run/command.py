@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datassay.commands.command import Command, read
-from datassay.commands.inputs import DataInputs, NoiseInputs, with_noise
+from datassay.commands.inputs import DataInputs, NoiseInputs, PlanInputs, with_noise
 from datassay.commands.run.settings import (
     AdversarialInputs,
     KeepSettings,
-    PlanInputs,
     RunSettings,
     ScoreSettings,
     TrainingSettings,

@@ -160,10 +160,3 @@ class AdversarialInputs:
 
     adversarial: float = setting(0.0, "Fraction of training inputs to replace by adversarial ones.")
     epsilon: float = setting(Corruption.epsilon, "Largest change of an adversarial input's value.")
-
-
-@dataclass(frozen=True)
-class PlanInputs:
-    """Whether to run at all."""
-
-    plan: bool = setting(False, "Show sizes and seconds, then exit.")
