@@ -74,7 +74,7 @@ def _labels(findings: ExplainFindings) -> tuple[Section, ...]:
     n_rows = min(N_ROWS, len(own))
     text = (
         "Self-influence is how much a sample's presence lowers its own loss: large where nothing "
-        f"else in the data supports its {what[:-1]}. Wrong {what} come first, then rare samples."
+        f"else in the data supports its {what[:-1]}. Wrong {what} and rare samples come first."
     )
     described = "Histogram of self-influence, the samples of the table in another colour"
     blocks: tuple[Block, ...] = (
@@ -102,6 +102,4 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
         rows.append(Row(str(samples.ids[i]), cells))
     columns = ("id", "given", "predicted", "self-influence", "times the median", "total effect")
     note = f"The first {n_rows} of {len(samples):,}; samples.parquet holds all."
-    return Table(
-        "Largest self-influence", columns, tuple(rows), note=note, in_terminal=True, sortable=True
-    )
+    return Table("Largest self-influence", columns, tuple(rows), note=note, in_terminal=True)
