@@ -15,7 +15,8 @@ from datassay.score import InfluencePlan, influence_plan
 
 FACTOR = 3
 MEMORY = """
-import resource, torch
+from pathlib import Path
+import torch
 from torch import nn
 import datassay as da
 from datassay.machine import held_bytes
@@ -28,7 +29,9 @@ da.influence(small, (x, y), curvature="blocks")  # what any call loads
 plan = influence_plan(net, (x, y), curvature="blocks")
 before = held_bytes()
 da.influence(net, (x, y), curvature="blocks")
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# Not what getrusage says, which a child process has from its parent.
+status = Path("/proc/self/status").read_text()
+peak = float(status.split("VmHWM:")[1].split()[0]) * 1024
 print(plan.peak_bytes, peak - before)
 """
 
