@@ -33,7 +33,8 @@ def notes(findings: ExplainFindings) -> tuple[tuple[str, str], ...]:
             "Curvature",
             f"{attribution.method}. The Hessian of the loss in the weights is taken layer by layer "
             "(Gauss–Newton; exact, or in a Kronecker eigenbasis), and a share of its mean "
-            "eigenvalue is added to each.",
+            "eigenvalue is added to each. At a temperature T the loss is of the logits divided by "
+            "T: samples that the network fits had to be learned too, and so they count.",
         ),
         (
             "Self-influence",
