@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from datassay.commands.explain.gallery import harmful
+from datassay.commands.explain.page import page as explain_page
 from datassay.commands.lab.job import run as run_experiments
 from datassay.commands.lab.page import page as lab_page
 from datassay.commands.lab.settings import LabSettings
@@ -25,6 +27,7 @@ from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
+from helpers.explanations import explained as explained_findings
 from helpers.findings import (
     EVIL,
     digit_samples,
@@ -340,6 +343,19 @@ def test_the_page_of_a_purification(browser, tmp_path):
     chances = [float(c) for c in visible(browser, "chance")]
     assert chances == sorted(chances)
     assert len(chances) == min(48, len(gone))
+
+
+@pytest.mark.parametrize("kind", ["images", "rows", "texts"])
+def test_the_page_of_an_explanation(browser, tmp_path, kind):
+    path, found = tmp_path / "index.html", explained_findings(kind)
+    path.write_text(render(explain_page(found)), encoding="utf-8")
+    silent_and_narrow(browser, path)
+    opened(browser, path)
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[found.first[:48]]]
+    link = browser.find_element("css selector", "[data-show=harm]")
+    browser.execute_script("arguments[0].click()", link)
+    assert visible(browser, "id") == [str(i) for i in found.samples.ids[harmful(found)[:48]]]
+    assert explained(browser)[0].startswith("validation id ")
 
 
 def test_the_page_of_compared_runs(browser, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,47 +9,13 @@ import pytest
 from datassay.commands.explain.advice import advice
 from datassay.commands.explain.figures import self_influence_figure
 from datassay.commands.explain.files import files, sample_table
-from datassay.commands.explain.findings import ExplainFindings
 from datassay.commands.explain.gallery import gallery, harmful
 from datassay.commands.explain.page import page as page_of
 from datassay.report.html import render
 from datassay.report.page import Table
-from helpers.findings import (
-    EVIL,
-    digit_samples,
-    regression_samples,
-    row_samples,
-    simulated_attribution,
-    text_samples,
-)
+from helpers.explanations import KINDS, explained
+from helpers.findings import EVIL
 from helpers.pages import Elements, assert_asks_no_network
-
-KINDS = {
-    "images": digit_samples,
-    "rows": row_samples,
-    "texts": text_samples,
-    "regression": regression_samples,
-}
-
-
-@cache
-def explained(kind="images", measure="margin"):
-    """Simulated effects of samples on each other."""
-    samples, rng = KINDS[kind](), np.random.default_rng(0)
-    attribution, outputs = simulated_attribution(samples, rng)
-    own = rng.exponential(1, len(samples)) ** 4
-    attribution = replace(attribution, measure=measure, self_influence=own)
-    return ExplainFindings(
-        samples=samples,
-        queries=samples,
-        kind="validation",
-        attribution=attribution,
-        loss="cross_entropy" if samples.is_classification else "mse",
-        fitted=outputs,
-        predicted=outputs,
-        facts={"Data": "<b>some</b>", "Seed": "0"},
-        warnings=("<i>careful</i>",),
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
