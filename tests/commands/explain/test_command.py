@@ -226,7 +226,7 @@ REFUSED = {
     "tokens": ([*TABLE, *W, "--loss", "next_token"], r"needs y \[n, tokens\]"),
     "it raises": (
         ["rows.npz", "--model", "own_models:raises", "--weights", "raises.pt"],
-        "the model must run on the samples; that raised RuntimeError: no luck",
+        r"the model must run on samples \[n, 4\]; that raised RuntimeError: no luck",
     ),
 }
 

@@ -184,10 +184,18 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     integers = takes_integers(model, samples.x[:1])
+    shape = ["n", *samples.input_shape]
+
+    def refused(error: str) -> str:
+        return (
+            f"the model must run on samples [{', '.join(map(str, shape))}]; that raised {error} "
+            "Check --model against DATA."
+        )
+
     parts = []
     for start in range(0, len(samples), BATCH):
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
-        with user_code(_refused), torch.no_grad():
+        with user_code(refused), torch.no_grad():
             parts.append(outputs_of(model, x))
     found = torch.cat(parts).double().cpu()
     if found.ndim != 2:
@@ -196,10 +204,6 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
             "only --loss next_token is explained."
         )
     return found
-
-
-def _refused(error: str) -> str:
-    return f"the model must run on the samples; that raised {error} Check --model against DATA."
 
 
 def _tell_long(
