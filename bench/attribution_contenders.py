@@ -140,13 +140,8 @@ def kronfluence(
         return analyzer.load_pairwise_scores("pairs")["all_modules"].T.numpy()
 
 
-def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
-    """TRAK with its Gaussian projection for CPUs, in float32.
-
-    It inverts a matrix [features, features] of n samples without damping, so that features ≥ n, its
-    default of 2048 here, give noise.
-    """
-    from trak import TRAKer
+def trak_task(task: Task):
+    """The margin and its weight in the loss, as TRAK's tasks give them."""
     from trak.modelout_functions import AbstractModelOutput
 
     names = list(task.train)
@@ -174,6 +169,19 @@ def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
             p = logits(model, weights, buffers, rows).softmax(-1)
             return (1 - p.gather(1, rows["labels"][:, None])).detach()
 
+    return Margin()
+
+
+def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
+    """TRAK with its Gaussian projection for CPUs, in float32.
+
+    It inverts a matrix [features, features] of n samples without damping, so that features ≥ n, its
+    default of 2048 here, give noise.
+    """
+    from trak import TRAKer
+
+    names = list(task.train)
+
     def parts(batch: Batch):
         for rows in torch.arange(len(batch["labels"])).split(BATCH):
             yield tuple(batch[name][rows] for name in names), len(rows)
@@ -181,7 +189,7 @@ def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
     trained = [name for name, w in model.named_parameters() if w.requires_grad]
     with tempfile.TemporaryDirectory() as folder:
         traker = TRAKer(
-            model, Margin(), train_set_size=len(task.train["labels"]), save_dir=folder,
+            model, trak_task(task), train_set_size=len(task.train["labels"]), save_dir=folder,
             device="cpu", proj_dim=features, use_half_precision=False,
             logging_level=logging.ERROR,
             grad_wrt=trained if len(trained) < len(list(model.parameters())) else None,

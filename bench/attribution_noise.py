@@ -48,6 +48,12 @@ def photographs():
 
 def noisy_cell(seed: int) -> NoisyCell:
     """Draw images and wrong labels, and fine-tune."""
+    task, wrong = drawn(seed)
+    return NoisyCell(task, fitted(task, RECIPE, np.arange(N), seed), wrong)
+
+
+def drawn(seed: int) -> tuple[Task, np.ndarray]:
+    """Images with some wrong labels, the network before fine-tuning, and which are wrong."""
     import resnet20
 
     x, y = photographs()
@@ -64,8 +70,7 @@ def noisy_cell(seed: int) -> NoisyCell:
     def build(seed: int) -> nn.Module:
         return resnet20.trained().requires_grad_(True)
 
-    task = Task(batch_of(train), batch_of(few), kept, build, sets=(train, few))
-    return NoisyCell(task, fitted(task, RECIPE, np.arange(N), seed), wrong)
+    return Task(batch_of(train), batch_of(few), kept, build, sets=(train, few)), wrong
 
 
 def loss(task: Task, model: nn.Module) -> np.ndarray:
