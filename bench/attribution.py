@@ -107,9 +107,10 @@ def repeated(truth: np.ndarray) -> float:
 def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
     """One case of attribution_cases."""
     found = cell(case, args.work, args.jobs)
-    contenders = {**(OURS if "ours" in args.who else {})}
+    contenders: dict[str, Contender] = {}
     if "rivals" in args.who:
         contenders |= RIVALS | (TEXT_RIVALS if found.task.texts else {})
+    contenders |= OURS if "ours" in args.who else {}
 
     def ask(name, contender):
         return scores(found, [asked(name, contender, found.task, m) for m in found.models])
@@ -130,8 +131,8 @@ def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
 def wrong_labels(args: argparse.Namespace, log: Log) -> None:
     """Self-influence on fine-tuned networks."""
     cells = [noise.noisy_cell(seed) for seed in range(noise.SEEDS)]
-    contenders = {"ours": noise.ours} if "ours" in args.who else {}
-    contenders |= noise.NOISE_RIVALS if "rivals" in args.who else {}
+    contenders = {**(noise.NOISE_RIVALS if "rivals" in args.who else {})}
+    contenders |= {"ours": noise.ours} if "ours" in args.who else {}
 
     def ask(name, contender):
         verdicts = [asked(name, contender, c.task, c.model) for c in cells]
