@@ -165,7 +165,7 @@ def test_trained_networks_are_explained_on_the_page(here):
     succeed("run", "iris", *options, "--out", "out")
     page = Path("out/index.html").read_text()
     assert "in the networks trained on all samples minus its value without" in page
-    assert "gauss_newton, damping 0.01" in page
+    assert "gauss_newton by blocks" in page
     assert set(columns("out/attribution.parquet")["of"]) == {"margin"}
 
 
