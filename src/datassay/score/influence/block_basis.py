@@ -1,7 +1,7 @@
 """Gauss–Newton Hessian of each block of weights, in its eigenbasis: exact, or Kronecker-factored.
 
 A block's part of the mean loss's Hessian is H = (1/n) Σ_i J_iᵀ S_i J_i, S_i the Hessian of the loss
-in the outputs. Exact: H = U diag(λ) Uᵀ. EK-FAC: U = U_left ⊗ U_right from the second moments of the
+in the outputs. Exact: H + damping = L Lᵀ. EK-FAC: U = U_left ⊗ U_right from second moments of the
 layer's two factors, and λ the second moments of the gradients in that basis, which is the closest
 to H among all with this basis.
 """
@@ -27,9 +27,9 @@ from datassay.collect.gradients.factors import (
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.errors import SettingError
 
-# Blocks of up to this many weights are exact.
+# Blocks of up to this many weights are exact, the smallest first, as long as all of them together
+# take no more than so many operations, half a minute or so.
 LARGEST_EXACT = 4096
-# ... where they take no more than this many operations, a minute or so.
 MOST_OPERATIONS = 1e12
 # Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
 LARGEST_SIDE = 4096
@@ -41,8 +41,8 @@ class BlockBasis:
 
     Attributes:
         block: the weights.
-        whole: of an exact block, [size, size]: U, or L⁻ᵀ with H + damping = L Lᵀ, where every
-            eigenvalue of what is left is 1.
+        whole: of an exact block, L⁻ᵀ, [size, size], with H + damping = L Lᵀ: what is left in these
+            coordinates has eigenvalues 1.
         left: U_left, [rows, rows], of a factored one; None where rows stay as they are.
         right: U_right, [columns, columns]; likewise.
         eigenvalues: λ, [size] or [rows, columns], in float64, at least 0.
@@ -90,21 +90,6 @@ class BlockBasis:
         total = (total if rows is None else total[rows.to(total.device)]).flatten()
         return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
 
-    def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From coordinates to the weights' own axes.
-
-        Args:
-            coordinates: in the basis.
-
-        Returns:
-            Flat vectors of the block.
-        """
-        if self.whole is not None:
-            return coordinates @ self.whole.T
-        found = coordinates.view(-1, *self.block.shape)
-        found = found if self.left is None else self.left @ found
-        return (found if self.right is None else found @ self.right.T).flatten(1)
-
 
 # Goes through all samples and gives their gradients by the loss's outputs, batch by batch.
 Roots = Callable[[], Iterable[Gradients]]
@@ -118,7 +103,6 @@ def block_bases(
     exact: Callable[[Block], bool],
     damping: Callable[[Block], float],
     weight_decay: float = 0.0,
-    spectral: bool = False,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis.
 
@@ -129,7 +113,6 @@ def block_bases(
         exact: whether a block is to be exact.
         damping: of a block, relative to its mean eigenvalue.
         weight_decay: added to every eigenvalue, absolute.
-        spectral: eigenvectors of exact blocks too, instead of a Cholesky factor.
 
     Returns:
         Block name → basis; blocks without any curvature are left out.
@@ -138,7 +121,7 @@ def block_bases(
         SettingError: an exact block cannot be inverted.
 
     Cost: one pass, and another where a block is factored; 2 n size² a vector and size³ for exact
-        blocks (spectral: ten times that); rows³ + columns³ for factored ones. A block's λ twice,
+        blocks; rows³ + columns³ for factored ones. A block's λ twice,
         and size² or rows² + columns².
     Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023), 0.1. Deviates:
         blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
@@ -155,7 +138,7 @@ def block_bases(
     for block in blocks:
         if block.name in grams:
             whole, penalty = grams.pop(block.name).div_(n), (damping(block), weight_decay)
-            bases[block.name] = _exact(block, whole, dtype, penalty, spectral=spectral)
+            bases[block.name] = _exact(block, whole, dtype, penalty)
     return {b.name: bases[b.name] for b in blocks if b.name in bases and _curved(bases[b.name])}
 
 
@@ -206,14 +189,8 @@ def _exact(
     hessian: Float[Tensor, "size size"],
     dtype: torch.dtype,
     penalty: tuple[float, float],
-    *,
-    spectral: bool,
 ) -> BlockBasis:
     damping = penalty[0] * float(hessian.diagonal().mean()) + penalty[1]
-    if spectral:
-        values, vectors = torch.linalg.eigh(hessian)
-        # Positive semidefinite; rounding makes the smallest negative.
-        return BlockBasis(block, vectors.to(dtype), None, None, values.clamp_min(0), damping)
     ones = torch.ones(block.size, dtype=torch.float64)
     if not hessian.any() and not damping:
         return BlockBasis(block, None, None, None, torch.zeros(block.shape).double())

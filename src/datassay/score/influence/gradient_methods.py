@@ -32,7 +32,7 @@ from datassay.train.retrain import positions
 
 # Of the mean eigenvalue, where a block is exact and where it is factored: best for most networks on
 # which settings were chosen (digits and Fashion-MNIST, `bench/attribution.py`).
-DAMPING = {True: 0.5, False: 0.1}
+DAMPING = {True: 1.0, False: 0.1}
 # Values of the queries' gradients that are held at once, 1 GiB in float32.
 QUERY_VALUES = 2**28
 
@@ -180,7 +180,7 @@ def with_curvature(
     Raises:
         SettingError: it needs more memory than there is, or a block cannot be inverted.
     """
-    exact = exact_rule(request.curvature, network.n)
+    exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     _check_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
     bases = block_bases(
@@ -212,12 +212,13 @@ def with_steps(network: TrainedNetwork, measure: Measure, lr: float) -> Prepared
     return Prepared(network, bases, measure, lr)
 
 
-def exact_rule(curvature: str, n: int) -> Callable[[Block], bool]:
+def exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block], bool]:
     """Which blocks' Hessians are exact.
 
     Args:
         curvature: "blocks", "ekfac" or "auto".
         n: samples.
+        blocks: all of them.
 
     Returns:
         Whether a block's is.
@@ -226,8 +227,13 @@ def exact_rule(curvature: str, n: int) -> Callable[[Block], bool]:
         return lambda block: True
     if curvature == "ekfac":
         return lambda block: False
-    work = 2.0 * n * MOST_SUMMED
-    return lambda b: b.size <= LARGEST_EXACT and work * b.size**2 <= MOST_OPERATIONS
+    names, left = set(), MOST_OPERATIONS
+    for block in sorted(blocks, key=lambda b: b.size):
+        left -= 2.0 * n * MOST_SUMMED * block.size**2 + 3.0 * block.size**3
+        if block.size > LARGEST_EXACT or left < 0:
+            break
+        names.add(block.name)
+    return lambda block: block.name in names
 
 
 def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:

@@ -77,8 +77,8 @@ def influence(
         measure: of each query: "output" (of the predicted class), "margin" (of the given label),
             "loss", or measure(model, batch) → [b], or [b, tokens]: then each token of each query,
             in order, is a column of its own.
-        damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (0.5 where
-            it is exact, 0.1 where it is factored), a number is the share instead. Of the whole
+        damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (1 where it
+            is exact, 0.1 where it is factored), a number is the share instead. Of the whole
             Hessian and other methods it is absolute, "auto" 0.01.
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have

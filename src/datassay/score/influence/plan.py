@@ -189,8 +189,8 @@ def _planned(
     top: int | None,
 ) -> InfluencePlan:
     n, m, models = sizes
-    exact = exact_rule(curvature, n)
     blocks = network.per_sample.blocks
+    exact = exact_rule(curvature, n, blocks)
     p = sum(block.size for block in blocks)
     group = max(1, QUERY_VALUES // p // models)
     goes = ceil(m / group)  # through the samples, for the queries

@@ -26,7 +26,7 @@ from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
-PASS_VALUES, LARGEST_PASS = 2**25, 256
+PASS_VALUES, LARGEST_PASS = 2**22, 256
 
 
 @dataclass(slots=True)
