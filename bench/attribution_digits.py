@@ -164,7 +164,6 @@ def leave_one_out(train, queries) -> None:
             for name, ours in (
                 ("gauss_newton", found.prediction_change[removed]),
                 ("unrolled", differentiated.prediction_change),
-                ("tracin", tracin.prediction_change[removed]),
             ):
                 figures[f"information_pearson_{name}"] = float(
                     pearsonr(ours, truth.prediction_change)[0]
