@@ -497,3 +497,17 @@ def test_a_projection_of_the_jacobian_keeps_large_effects():
         assert np.corrcoef(effect.ravel(), whole.ravel())[0, 1] > 0.8
     both = influence([model, model], train, val, measure="margin", projection=64).effect
     np.testing.assert_allclose(both, np.mean(drawn, 0))  # each model draws its own
+
+
+def test_the_leverage_says_when_it_reaches_too_far():
+    """Random weights are far from a minimum; a trained model with its decay is not."""
+    train, val = samples(20, 3), samples(6, 3, m_seed=1)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    far = influence(model, train, val, response="leave_one_out", damping=1e-5)
+    assert "further than a linear model of the network can be trusted" in far.warnings[0]
+    near = run(fitted(train, outputs=3), train, val, method="auto", response="leave_one_out")
+    assert near.warnings == ()
+    first = influence(model, train, val, damping=1e-5)
+    assert first.warnings == ()
+    assert np.abs(near.self_influence).min() > 0
