@@ -34,8 +34,8 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         checkpoints: of one training run, or None.
 
     Returns:
-        The request with networks: the checkpoints instead of its model, or for "tracin" among its
-        settings, beside their learning rates.
+        The request with networks: the checkpoints instead of its model, or for "tracin" and
+        "segments" among its settings, beside their learning rates.
 
     Raises:
         SettingError: they belong to several models, or no learning rate is known.
@@ -64,7 +64,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     networks = [_network(base, one) for one in _each(checkpoints)]
     if not networks:
         raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
-    if request.method != "tracin":
+    if request.method not in {"tracin", "segments"}:
         return replace(request, models=networks)
     settings = {**request.settings, "checkpoints": networks}
     if lr == "trainer":

@@ -55,7 +55,7 @@ def directions(
     for batch in queries:
         batch = to_model(batch, network.model)
         shape: list[Tensor] = []
-        found = network.per_sample.gradients(measure, batch, lambda v, s=shape: _each_token(v, s))
+        found = network.per_sample.gradients(measure, batch, lambda v, s=shape: each_token(v, s))
         per_token = list(found)
         seen = shape[0]
         values.append(seen.double().flatten().cpu())
@@ -77,7 +77,16 @@ def directions(
     )
 
 
-def _each_token(values: Tensor, seen: list[Tensor]) -> list[Tensor]:
+def each_token(values: Tensor, seen: list[Tensor]) -> list[Tensor]:
+    """Cotangents that differentiate each of a query's values alone.
+
+    Args:
+        values: [b] or [b, tokens].
+        seen: the values are added to it.
+
+    Returns:
+        One cotangent a token.
+    """
     seen.append(values)
     if values.ndim == 1:
         return [torch.ones_like(values)]

@@ -24,9 +24,10 @@ from datassay.score.influence.block_basis import (
     BlockBasis,
     block_bases,
 )
-from datassay.score.influence.first_order import directions, removal_effects
+from datassay.score.influence.first_order import Directions, directions, removal_effects
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
+from datassay.score.influence.segments import along_the_run, segment_settings, set_time
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.train.retrain import positions
 
@@ -51,17 +52,16 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     Raises:
         SettingError: a setting is out of range.
     """
-    adds = request.method == "tracin"
-    steps = tracin_settings(request.models[0], **request.settings) if adds else []
+    adds = request.method in TAKES_CHECKPOINTS
+    steps = []
+    if adds:
+        steps = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [model for model, _ in steps] if adds else request.models
     networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
     first = networks[0]
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
-    deciders = () if len(networks) == 1 else tuple(n.model for n in networks)
-    if adds and len(networks) > 1:  # the trained network, not its checkpoints
-        final = _network(request, request.models[0], train, 0, 1)
-        deciders = (final.model,)
+    deciders = _deciders(request, networks, train)
     measures = [replace(measure_of(request.measure, n.loss), deciders=deciders) for n in networks]
     queries = (
         first.train
@@ -69,7 +69,13 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
         else batches(val, first.pass_size, "val", integers=first.integers)
     )
     both = list(zip(networks, measures, strict=True))
-    if adds:
+    if request.method == "segments":
+        each = [
+            with_curvature(n, m, request, place, times[1])
+            for place, ((n, m), times) in enumerate(zip(both, steps, strict=True))
+        ]
+        name = f"segments, temperature {request.temperature:g}"
+    elif adds:
         each = [with_steps(n, m, lr) for (n, m), (_, lr) in zip(both, steps, strict=True)]
         name = "tracin"
     else:
@@ -84,6 +90,19 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
 
 
+def _deciders(
+    request: Request, networks: list[TrainedNetwork], train: Any
+) -> tuple[nn.Module, ...]:
+    """The networks whose mean output says which class "output" is of; none: each its own."""
+    if len(networks) == 1:
+        return ()
+    if request.method == "segments":
+        return (networks[-1].model,)
+    if request.method == "tracin":  # the trained network, not its checkpoints
+        return (_network(request, request.models[0], train, 0, 1).model,)
+    return tuple(n.model for n in networks)
+
+
 def _network(request: Request, model: nn.Module, train: Any, place: int, of: int) -> TrainedNetwork:
     network = trained_network(
         model,
@@ -94,7 +113,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         device=request.device,
         progress=_part(request.progress, place, of),
     )
-    if request.method == "gauss_newton":
+    if request.method != "tracin":
         network.loss = replace(network.loss, temperature=request.temperature)
     if request.removed is not None:
         if network.train.subset is None:
@@ -146,6 +165,10 @@ def tracin_settings(
     return list(zip(models, rates, strict=True))
 
 
+# Methods that go along a training run: settings to pairs of a network and a number.
+TAKES_CHECKPOINTS = {"tracin": tracin_settings, "segments": segment_settings}
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """One network with what turns its gradients into effects.
@@ -155,16 +178,22 @@ class Prepared:
         bases: of its blocks.
         measure: of the queries.
         scale: 1/n, or a step size.
+        time: t of a segment of the training run; None: there are none.
     """
 
     network: TrainedNetwork
     bases: dict[str, BlockBasis]
     measure: Measure
     scale: float
+    time: float | None = None
 
 
 def with_curvature(
-    network: TrainedNetwork, measure: Measure, request: Request, place: int
+    network: TrainedNetwork,
+    measure: Measure,
+    request: Request,
+    place: int,
+    time: float | None = None,
 ) -> Prepared:
     """Fit the Hessian of a network by blocks.
 
@@ -173,6 +202,7 @@ def with_curvature(
         measure: of the queries.
         request: with curvature, damping, weight decay and seed.
         place: of the network among several; each draws its own.
+        time: t of a segment that ends here; damping is then 0 where it is "auto": t stands for it.
 
     Returns:
         The network, ready.
@@ -183,15 +213,19 @@ def with_curvature(
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     _check_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
+    shares = DAMPING if time is None else {True: 0.0, False: 0.0}
     bases = block_bases(
         network.per_sample.blocks,
         lambda: network.roots(seed, "fit the curvature"),
         network.n,
         exact=exact,
-        damping=lambda b: DAMPING[exact(b)] if isinstance(given, str) else float(given),
+        damping=lambda b: float(given) if not isinstance(given, str) else shares[exact(b)],
         weight_decay=float(request.weight_decay),
+        spectral=time is not None,
     )
-    return Prepared(network, bases, measure, 1 / network.n)
+    if time is not None:
+        set_time(bases, time)
+    return Prepared(network, bases, measure, 1 / network.n, time)
 
 
 def with_steps(network: TrainedNetwork, measure: Measure, lr: float) -> Prepared:
@@ -296,7 +330,7 @@ def attributed(
     share = 1.0 if adds else 1 / len(each)
     parts = []
     for group, places in _groups(queries, max(1, QUERY_VALUES // size // len(each))):
-        towards = [directions(p.network, p.bases, group, p.measure) for p in each]
+        towards = _towards(each, group)
         values = torch.stack([d.values for d in towards]).mean(0)
         streams = [
             removal_effects(p.network, p.bases, d, p.scale)
@@ -310,6 +344,13 @@ def attributed(
         parts.append(found)
     warnings = dict.fromkeys(w for p in each for w in p.network.warnings)
     return replace(_beside(parts), warnings=tuple(warnings))
+
+
+def _towards(each: Sequence[Prepared], group: list[Any]) -> list[Directions]:
+    timed = [(p.network, p.bases, p.measure, p.time) for p in each if p.time is not None]
+    if timed:
+        return along_the_run(timed, group)
+    return [directions(p.network, p.bases, group, p.measure) for p in each]
 
 
 def _groups(queries: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:

@@ -18,6 +18,7 @@ from datassay.score.attribution import Attribution
 from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.gradient_methods import by_gradients, tracin_settings
 from datassay.score.influence.request import METHODS, Request, check_request
+from datassay.score.influence.segments import segment_settings
 from datassay.score.influence.trainers import from_trainer, is_trainer
 from datassay.score.influence.whole.methods import METHODS as ON_ARRAYS
 from datassay.score.influence.whole.methods import on_arrays
@@ -64,7 +65,8 @@ def influence(
         method: "auto" and "gauss_newton" are one: H is the Gauss–Newton Hessian. "exact" (the whole
             Hessian, small models), "cg" (conjugate gradients: `tolerance`, `iterations`), "lissa"
             (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`,
-            or lr="trainer": what the Trainer's folders say).
+            or lr="trainer": what the Trainer's folders say); "segments" (of a training run, with
+            its `checkpoints`: `lr`, over 1 − momentum, and `steps`, the updates done at each).
         curvature: of "gauss_newton": "blocks" (each layer's, exact), "ekfac" (each layer's in a
             Kronecker eigenbasis), "auto" (exact where a layer is small) or "whole" (all layers
             together, on arrays: small models or few samples, more with a `projection`).
@@ -89,7 +91,7 @@ def influence(
             several; None: all that train.
         checkpoints: of one training run, instead of the model: networks, state dicts, files of
             weights, or folders (transformers', peft's, or a run with its checkpoint-*). Averaged;
-            with "tracin" added.
+            with "tracin" added, with "segments" in the order of the run, the trained network last.
         removed: positions of the samples to remove, one at a time; None: all.
         top: keep only this many samples per query and direction, as in `attribution`.
         precision: of the network and its gradients, "float32" or "float64"; None is float32 by
@@ -135,7 +137,11 @@ def influence(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
     )  # fmt: skip
-    own = {"tracin": tracin_settings}.get(method) if request.takes_gradients else ON_ARRAYS[method]
+    own = (
+        {"tracin": tracin_settings, "segments": segment_settings}.get(method)
+        if request.takes_gradients
+        else ON_ARRAYS[method]
+    )
     check_request(request, own)
     found = _effects(with_checkpoints(request, checkpoints), train, val)
     return replace(found, warnings=(*notes, *found.warnings))

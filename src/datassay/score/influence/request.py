@@ -12,7 +12,7 @@ import numpy as np
 from datassay.errors import SettingError
 from datassay.progress import Progress
 
-METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin")
+METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments")
 CURVATURES = ("auto", "blocks", "ekfac", "whole")
 RESPONSES = ("first_order", "leave_one_out")
 
@@ -64,7 +64,7 @@ class Request:
         """Whether gradients alone are needed, so that any batches will do."""
         if self.method == "gauss_newton":
             return self.curvature != "whole"
-        return self.method == "tracin"
+        return self.method in {"tracin", "segments"}
 
 
 def check_request(request: Request, function: Callable[..., Any] | None) -> None:
