@@ -19,8 +19,9 @@ from datassay.collect.gradients.batches import mapped
 from datassay.errors import ModelError, SettingError
 
 LOSSES = ("cross_entropy", "mse", "bce", "next_token")
-# Up to this many outputs a sample, the curvature sums over all of them; beyond, one is drawn.
-MOST_SUMMED = 16
+# Up to this many outputs a sample, the curvature sums over all of them; beyond, so many vectors are
+# drawn, or one where a sample has several places.
+MOST_SUMMED, DRAWS = 16, 8
 IGNORED = -100  # a token's label that does not count, as in torch
 TARGETS = ("labels", "label")
 CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
@@ -163,7 +164,7 @@ class Objective:
             generator: for the draws where outputs are many: then the mean of v vᵀ is S.
 
         Yields:
-            For up to MOST_SUMMED outputs of one place a sample, all; else one, drawn.
+            For up to MOST_SUMMED outputs of one place a sample, all; else drawn ones.
         """
         weight = self._weights(f, y)  # [b, places, 1 or k]
         if self.name != "mse":  # the Hessian of T ℓ(f / T)
@@ -177,8 +178,13 @@ class Objective:
                     unit = functional.one_hot(torch.tensor(c), k).to(p)
                     yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
                 return
-            drawn = torch.multinomial(p.flatten(0, 1).cpu(), 1, generator=generator)
-            yield weight.sqrt() * (functional.one_hot(drawn.view(y.shape).to(f.device), k) - p)
+            draws = DRAWS if f.shape[1] == 1 else 1
+            every = torch.multinomial(
+                p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
+            )
+            for drawn in every.to(f.device).unbind(1):
+                unit = functional.one_hot(drawn.view(y.shape), k)
+                yield (weight / draws).sqrt() * (unit - p)
             return
         p = f.sigmoid()
         spread = torch.ones_like(f) if self.name == "mse" else (p * (1 - p)).sqrt()
@@ -187,8 +193,10 @@ class Objective:
                 unit = functional.one_hot(torch.tensor(c), k).to(f)
                 yield weight.sqrt() * spread * unit
             return
-        signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
-        yield weight.sqrt() * spread * signs
+        draws = DRAWS if f.shape[1] == 1 else 1
+        for _ in range(draws):
+            signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
+            yield (weight / draws).sqrt() * spread * signs
 
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Factor of the Hessian at each place."""
