@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from datassay.collect.gradients.objective import (
-    IGNORED,
     DRAWS,
+    IGNORED,
     MOST_SUMMED,
     Objective,
     objective,
