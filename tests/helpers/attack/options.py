@@ -37,6 +37,7 @@ PLAIN = {
     "complexity": ["data.csv", "--model", "linear", "--repeats", "2"],
     "lab": ["weight-decay"],
     "report": ["first", "second"],
+    "explain": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
 }
 
 
@@ -49,6 +50,8 @@ def case(draw: random.Random, folder: Path) -> Case:
     write_csv(folder / "data.csv", table(draw))
     for seed, name in enumerate(("first", "second")):
         write_run(folder / name, noise=0.2, seed=seed)
+    if of.name == "explain":
+        _write_weights(folder)
     named = {
         f"--{spec.name or name.replace('_', '-')}": (cls, name)
         for cls in of.groups
@@ -83,6 +86,19 @@ def case(draw: random.Random, folder: Path) -> Case:
     return Case(
         shown, command(arguments), judge, frozenset({1}) if of.name == "lab" else frozenset()
     )
+
+
+def _write_weights(folder: Path) -> None:
+    """A linear network's weights that fit the table."""
+    from safetensors.torch import save_file
+
+    from datassay.data import load
+    from datassay.models import build_model
+
+    train, _ = load(folder / "data.csv")
+    state = build_model("linear", train).state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()},
+              folder / "weights.safetensors")  # fmt: skip
 
 
 def _strict_json(folder: Path) -> str | None:
