@@ -220,8 +220,8 @@ def test_what_is_no_part_of_the_loss_is_said(tf, tmp_path):
             return super().compute_loss(*args, **kwargs)
 
     found = da.influence(trainer(tf, tmp_path, kind=Own, weight_decay=0.01), texts(M, 1))
-    assert len(found.warnings) == 2
-    assert "weight decay of 0.01" in found.warnings[0] and "compute_loss" in found.warnings[1]
+    said = " ".join(found.warnings)
+    assert "weight decay of 0.01" in said and "compute_loss" in said
 
 
 class Looks:

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.gradients.objective import to_model
-from datassay.score.attribution import Effects
+from datassay.score.attribution import Attribution, Effects
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.measure import Measure
+from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.trained_network import TrainedNetwork
 
 
@@ -164,3 +166,23 @@ def _products(
     at = torch.searchsorted(other, mine[shared])
     left = found.view(len(found), n_rows, columns)[:, shared].flatten(1)
     return left @ matrix.view(len(matrix), -1, columns)[:, at].flatten(1).T
+
+
+def too_far(found: Attribution) -> list[str]:
+    """Tell where single effects are larger than a linear model can be trusted with.
+
+    Args:
+        found: effects on outputs, margins or losses of classes.
+
+    Returns:
+        A warning, or none.
+    """
+    both = (found.top.raising_effect, found.top.lowering_effect)
+    largest = max(float(np.abs(effects).max()) for effects in both)
+    if largest <= TRUSTED or found.measure == "custom":
+        return []
+    return [
+        f"single effects on the {found.measure} reach {largest:.1f}, further than a linear model "
+        "of the network can be trusted: read them as an order, not as sizes. Several networks from "
+        "other seeds, averaged, or more damping bring them nearer."
+    ]

@@ -24,7 +24,7 @@ from datassay.score.influence.block_basis import (
     BlockBasis,
     block_bases,
 )
-from datassay.score.influence.first_order import Directions, directions, removal_effects
+from datassay.score.influence.first_order import Directions, directions, removal_effects, too_far
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import along_the_run, segment_settings, set_time
@@ -342,8 +342,11 @@ def attributed(
         name = each[0].measure.name
         found = gather(_together(streams, share), values, name, ids, method, top, mine)
         parts.append(found)
+    result = _beside(parts)
     warnings = dict.fromkeys(w for p in each for w in p.network.warnings)
-    return replace(_beside(parts), warnings=tuple(warnings))
+    if each[0].network.loss.name == "cross_entropy" and method != "tracin":
+        warnings |= dict.fromkeys(too_far(result))
+    return replace(result, warnings=tuple(warnings))
 
 
 def _towards(each: Sequence[Prepared], group: list[Any]) -> list[Directions]:

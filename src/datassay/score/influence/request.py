@@ -14,6 +14,8 @@ from datassay.progress import Progress
 
 METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments")
 CURVATURES = ("auto", "blocks", "ekfac", "whole")
+# Change of an output, in logits, up to which one removal is believed to be linear.
+TRUSTED = 2.0
 RESPONSES = ("first_order", "leave_one_out")
 
 

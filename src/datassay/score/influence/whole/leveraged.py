@@ -9,12 +9,10 @@ import torch
 from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
 from datassay.score.attribution import OutputChanges
+from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.gauss_newton import gauss_newton
 from datassay.score.influence.whole.problem import Problem
 from datassay.score.settings import TrainedWeights
-
-# Change of an output, in logits, up to which one removal is believed to be linear.
-TRUSTED = 2.0
 
 
 def leveraged(
