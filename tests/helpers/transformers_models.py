@@ -1,5 +1,9 @@
 """Tiny models of transformers, made on the spot, and batches for them."""
 
+import importlib
+import warnings
+
+import pytest
 import torch
 from torch import nn
 
@@ -7,6 +11,14 @@ WORDS, LONGEST = 40, 7
 SIZES = {
     "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12,
 }  # fmt: skip
+
+
+def imported(name):
+    """The module; the test is skipped visibly where it is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it imports
+        pytest.importorskip(name)
+        return importlib.import_module(name)
 
 
 def texts(n=4, labels="class"):

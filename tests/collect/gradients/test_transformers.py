@@ -1,6 +1,5 @@
 """Models of transformers and adapters of peft: each sample's gradients are autograd's."""
 
-import importlib
 import warnings
 
 import pytest
@@ -13,16 +12,9 @@ from helpers.per_sample import check, direct
 N = 4
 
 
-def imported(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it imports
-        pytest.importorskip(name)
-        return importlib.import_module(name)
-
-
 @pytest.fixture(scope="module")
 def tf():
-    return imported("transformers")
+    return tiny.imported("transformers")
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +77,7 @@ def test_llama_and_its_normalisation(tf):
 
 
 def test_adapters_of_peft(tf):
-    peft = imported("peft")
+    peft = tiny.imported("peft")
     config = peft.LoraConfig(
         r=2, target_modules=["query", "value"], task_type="SEQ_CLS", init_lora_weights=False
     )

@@ -15,17 +15,10 @@ from helpers import transformers_models as tiny
 N, M = 10, 3
 
 
-def imported(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it imports
-        pytest.importorskip(name)
-        return importlib.import_module(name)
-
-
 @pytest.fixture(scope="module")
 def tf():
-    imported("accelerate")
-    return imported("transformers")
+    tiny.imported("accelerate")
+    return tiny.imported("transformers")
 
 
 def texts(n=N, seed=0):
@@ -176,7 +169,7 @@ def test_each_token_of_a_language_model(tf):
 
 
 def test_an_adapter_and_its_checkpoints(tf, tmp_path):
-    peft = imported("peft")
+    peft = tiny.imported("peft")
 
     def adapted():
         torch.manual_seed(0)

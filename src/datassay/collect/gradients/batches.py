@@ -36,14 +36,12 @@ class Batches:
         parts: called for a new pass over (ids or None, batch).
         ids: [n], one a sample; None: counted or read on the way.
         n: how many samples; None: unknown before the first pass.
-        samples: where they came from, if that was a SampleSet.
         subset: gives the samples at these positions as batches; None where they have none.
     """
 
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None
     n: int | None
-    samples: SampleSet | None = None
     subset: Callable[[Sequence[int]], Batches] | None = None
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
@@ -80,7 +78,6 @@ def batches(data: Any, size: int, name: str = "train", *, integers: bool = False
             lambda: _of_arrays(data, size, integers),
             data.ids,
             len(data),
-            data,
             lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
         )
     if isinstance(data, DataLoader):
@@ -221,7 +218,7 @@ def _of_loader(loader: DataLoader, name: str) -> Batches:
         size = loader.batch_size or 1
         return _of_loader(DataLoader(part, size, collate_fn=loader.collate_fn), name)
 
-    return Batches(parts, None, n, None, subset if counted else None)
+    return Batches(parts, None, n, subset if counted else None)
 
 
 def _ids(batch: Any) -> tuple[np.ndarray | None, Any]:

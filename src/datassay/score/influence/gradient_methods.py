@@ -15,7 +15,6 @@ from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.objective import MOST_SUMMED
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.progress import Progress
 from datassay.score.attribution import Attribution, Effects, TopEffects, gather
 from datassay.score.influence.block_basis import (
     LARGEST_EXACT,
@@ -85,7 +84,8 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
         warm = "" if request.temperature == 1 else f", temperature {request.temperature:g}"
         name = f"gauss_newton by {kind}{share}{warm}"
     places = None if request.removed is None else np.array(positions(request.removed, first.n))
-    ids = np.concatenate([ids for ids, _ in first.removed or first.train])
+    asked = first.removed or first.train
+    ids = np.concatenate([ids for ids, _ in asked]) if asked.ids is None else asked.ids
     own = None if val is not None else np.arange(len(ids)) if places is None else places
     return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
 
@@ -111,7 +111,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         parameters=request.parameters,
         precision=request.precision or "float32",
         device=request.device,
-        progress=_part(request.progress, place, of),
+        progress=request.progress_of(place, of),
     )
     if request.method != "tracin":
         network.loss = replace(network.loss, temperature=request.temperature)
@@ -121,13 +121,6 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         chosen = positions(request.removed, network.n)
         network.removed = network.train.subset(chosen)
     return network
-
-
-def _part(progress: Progress, place: int, of: int) -> Progress:
-    """Progress of one network among several: the same step, with its share of the units."""
-    if of == 1:
-        return progress
-    return lambda step, done, total: progress(step, place * total + done, of * total)
 
 
 def tracin_settings(

@@ -61,6 +61,20 @@ class Request:
     settings: Mapping[str, Any]
     temperature: float = 1.0
 
+    def progress_of(self, place: int, of: int) -> Progress:
+        """Progress of one network among several: the same step, with its share of the units.
+
+        Args:
+            place: of the network.
+            of: networks in all.
+
+        Returns:
+            A callback.
+        """
+        if of == 1:
+            return self.progress
+        return lambda step, done, total: self.progress(step, place * total + done, of * total)
+
     @property
     def takes_gradients(self) -> bool:
         """Whether gradients alone are needed, so that any batches will do."""

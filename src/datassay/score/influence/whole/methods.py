@@ -14,7 +14,6 @@ from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.progress import Progress, part_of
 from datassay.score.attribution import Attribution, Effects, OutputChanges, effects_of, gather
 from datassay.score.influence.request import Request
 from datassay.score.influence.whole.cg import conjugate_gradients
@@ -60,7 +59,7 @@ def on_arrays(
         settings["response"] = request.response
     problems = []
     for place, one in enumerate(request.models):
-        report = _part(request.progress, place, len(request.models))
+        report = request.progress_of(place, len(request.models))
         mean = loss_at(one, train, loss, precision)
         x = mean.x if val is None else inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))
@@ -109,11 +108,3 @@ def _averaged(streams: list[Iterator[Effects]]) -> Iterator[Effects]:
 def _mean(values: list[Tensor | None]) -> Tensor | None:
     found = [v for v in values if v is not None]
     return torch.stack(found).mean(0) if len(found) == len(values) else None
-
-
-def _part(progress: Progress, place: int, of: int) -> Progress:
-    if of == 1:
-        return progress
-    return lambda step, done, total: part_of(progress, step, place * total, of * total)(
-        step, done, total
-    )
