@@ -47,6 +47,7 @@ class _Run(Command):
         self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
     ) -> Findings:
         """The findings; the network that adversarial inputs fool learns the labels as they were."""
+        from datassay.commands.finished import origin_of
         from datassay.commands.run import job
         from datassay.commands.run.steps.plan import long_wait
 
@@ -56,7 +57,9 @@ class _Run(Command):
         if fraction := given["adversarial"]:
             fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
             train = replace(train, x=fooled.samples.x)
-        return job.run(train, val, settings, progress, adversarial=fooled)
+        findings = job.run(train, val, settings, progress, adversarial=fooled)
+        origin = origin_of(read(DataInputs, given), read(NoiseInputs, given))
+        return replace(findings, origin=origin)
 
 
 class _Summarize(Command):

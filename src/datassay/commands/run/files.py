@@ -43,6 +43,7 @@ def _summary(findings: Findings, page: Page) -> str:
     groups, whole, check = findings.groups, findings.whole_groups, findings.check
     return standard_json({
         **page.head,
+        "origin": None if findings.origin is None else findings.origin.to_dict(),
         "counts": _counts(findings),
         "labels": label_facts(findings),
         "data_issues": _data_issues(findings),

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
+from datassay.data.files.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result
@@ -72,6 +73,7 @@ class Findings:
         contests: our rankings beside their trivial rivals.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
+        origin: how the samples were read; None of samples that came as arrays.
     """
 
     samples: SampleSet
@@ -98,6 +100,7 @@ class Findings:
     contests: tuple[Contest, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         check_aligned(self)

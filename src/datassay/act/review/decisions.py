@@ -1,0 +1,132 @@
+"""Decisions about samples, one row a sample decided on, in a Parquet file that says of which data.
+
+| column | meaning |
+|---|---|
+| id | of the sample |
+| decision | "relabel", "keep", "remove" or "unsure" |
+| label | the new label, in the words of the class names (a number as text); null unless "relabel" |
+| given | the label that was seen, in the same words |
+| when | UTC |
+| seen_score | probability that the given label is wrong, as it was shown; null where none was |
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datassay.data.source import reading
+from datassay.errors import DataError
+from datassay.results import result
+
+FILE = "decisions.parquet"
+RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
+METADATA = b"datassay.decisions"
+COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
+
+
+@result
+class Decision:
+    """What was decided about one sample.
+
+    Attributes:
+        id: of the sample, as the data has it.
+        decision: one of KINDS.
+        given: the label that was seen.
+        label: the new one; empty unless "relabel".
+        when: UTC.
+        seen_score: probability that the given label is wrong, as shown; None where none was.
+    """
+
+    id: str | int
+    decision: str
+    given: str
+    label: str
+    when: datetime
+    seen_score: float | None = None
+
+
+@result
+class Decisions:
+    """All decisions about one data set, at most one a sample.
+
+    Attributes:
+        decisions: in the order in which they were made.
+        digest: of the data that was looked at, from `source_digest`; empty: not known.
+        name: of the data.
+        class_names: the classes that a label may name; empty: numbers.
+    """
+
+    decisions: tuple[Decision, ...]
+    digest: str = ""
+    name: str = ""
+    class_names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    def to_table(self) -> pa.Table:
+        """One row a decision; the schema's metadata say of which data."""
+        rows = self.decisions
+        ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
+        about = {"digest": self.digest, "name": self.name, "class_names": self.class_names}
+        return pa.table({
+            "id": ids,
+            "decision": pa.array([row.decision for row in rows], pa.string()),
+            "label": pa.array([row.label or None for row in rows], pa.string()),
+            "given": pa.array([row.given for row in rows], pa.string()),
+            "when": pa.array([row.when for row in rows], pa.timestamp("us", "UTC")),
+            "seen_score": pa.array([row.seen_score for row in rows], pa.float64()),
+        }).replace_schema_metadata({METADATA: json.dumps(about).encode()})
+
+
+def read_decisions(path: str | Path) -> Decisions:
+    """Decisions from a file.
+
+    Args:
+        path: of a Parquet file, as `datassay view` writes it.
+
+    Returns:
+        The decisions.
+
+    Raises:
+        DataError: it is no such file, a decision is none of KINDS, or two are of one sample.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
+    with reading(path), pq.ParquetFile(path) as file:
+        table = file.read()
+    if missing := [name for name in COLUMNS if name not in table.column_names]:
+        raise DataError(
+            f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
+            "Give the file that datassay view wrote."
+        )
+    rows = table.to_pylist()
+    decisions = tuple(_decision(row, path) for row in rows)
+    ids = [decision.id for decision in decisions]
+    if len(set(ids)) < len(ids):
+        twice = next(one for one in ids if ids.count(one) > 1)
+        raise DataError(f"{path} must decide once about a sample; {twice} occurs more than once.")
+    about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    return Decisions(
+        decisions,
+        digest=str(about.get("digest", "")),
+        name=str(about.get("name", "")),
+        class_names=tuple(map(str, about.get("class_names", ()))),
+    )
+
+
+def _decision(row: dict[str, Any], path: Path) -> Decision:
+    kind, label = row["decision"], row["label"] or ""
+    if kind not in KINDS or (kind == RELABEL) != bool(label):
+        raise DataError(
+            f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; for id "
+            f"{row['id']} it has {kind!r} and {label!r}. Mend that row."
+        )
+    return Decision(row["id"], kind, row["given"] or "", label, row["when"], row["seen_score"])
