@@ -1,0 +1,101 @@
+"""Decisions that were made in Label Studio, from the JSON that it exports."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from datassay.act.review.decisions import (
+    KEEP,
+    RELABEL,
+    REMOVE,
+    UNSURE,
+    Decision,
+    Decisions,
+)
+from datassay.data.source import reading
+from datassay.errors import DataError
+
+# Names of the controls, and of what a task holds beside its sample, as `datassay export` writes it.
+LABEL, FATE = "label", "fate"
+ID, GIVEN, SEEN, DIGEST = "sample_id", "given_label", "wrong_probability", "data_digest"
+SUFFIX = ".json"
+
+
+def read_label_studio(path: str | Path) -> Decisions:
+    """Decisions from what Label Studio exports as JSON of a project of `datassay export`.
+
+    The latest annotation of a task counts. A label other than the given one is "relabel", the
+    given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A task
+    without an annotation was not decided on.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The decisions; the classes are not named.
+
+    Raises:
+        DataError: it is no such export, or its tasks are of several data sets.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} must be a Label Studio export; there is none. Check the path.")
+    with reading(path):
+        tasks = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(tasks, list) or not all(map(_is_task, tasks)):
+        raise DataError(
+            f"{path} must be what Label Studio exports as JSON, with the tasks of datassay export; "
+            "it is not. Choose the format JSON there, not JSON-MIN."
+        )
+    with reading(path):
+        digests = {str(task["data"][DIGEST]) for task in tasks}
+        made = [_decision(task, path) for task in tasks]
+    if len(digests) > 1:
+        raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
+    decisions = sorted((one for one in made if one is not None), key=lambda one: one.when)
+    return Decisions(tuple(decisions), digest=next(iter(digests), ""))
+
+
+def _is_task(task: Any) -> bool:
+    data = task.get("data") if isinstance(task, dict) else None
+    if not (isinstance(data, dict) and {ID, GIVEN, DIGEST} <= data.keys()):
+        return False
+    annotations = task.get("annotations")
+    return isinstance(annotations, list) and all(
+        isinstance(one, dict) and all(isinstance(part, dict) for part in one.get("result", []))
+        for one in annotations
+    )
+
+
+def _decision(task: dict[str, Any], path: Path) -> Decision | None:
+    if not task["annotations"]:
+        return None
+    data = task["data"]
+    latest = max(task["annotations"], key=_when)
+    chosen = {one.get("from_name"): one.get("value", {}) for one in latest.get("result", [])}
+    fate, label = _word(chosen.get(FATE)), _word(chosen.get(LABEL))
+    if fate not in {"", REMOVE, UNSURE}:
+        raise DataError(
+            f"{path} must decide {REMOVE} or {UNSURE} as {FATE}; sample {data[ID]} has {fate!r}."
+        )
+    if not fate and (latest.get("was_cancelled") or not label):
+        fate = UNSURE
+    kind = fate or (KEEP if label == data[GIVEN] else RELABEL)
+    new = label if kind == RELABEL else ""
+    return Decision(data[ID], kind, data[GIVEN], new, _when(latest), data.get(SEEN))
+
+
+def _word(value: Any) -> str:
+    """What a control holds: its one choice, or a number in words."""
+    value = value or {}
+    if "number" in value:
+        return repr(float(value["number"]))
+    return str(next(iter(value.get("choices", [])), ""))
+
+
+def _when(annotation: dict[str, Any]) -> datetime:
+    when = datetime.fromisoformat(annotation.get("updated_at") or annotation.get("created_at", ""))
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
