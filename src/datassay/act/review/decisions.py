@@ -1,4 +1,7 @@
-"""Decisions about samples, one row a sample decided on, in a Parquet file that says of which data.
+"""Decisions about samples, one row a sample decided on, in a file that says of which data.
+
+`datassay view` writes Parquet. A page without a server downloads JSON: {"datassay.decisions":
+{"digest", "name", "class_names", "integer_ids"}, "decisions": [one object a row, "when" in ISO]}.
 
 | column | meaning |
 |---|---|
@@ -13,7 +16,8 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from datassay.results import result
 FILE = "decisions.parquet"
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
 METADATA = b"datassay.decisions"
+LARGEST = 500_000_000  # bytes of JSON that are read
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
 
 
@@ -85,11 +90,25 @@ class Decisions:
         }).replace_schema_metadata({METADATA: json.dumps(about).encode()})
 
 
+def label_word(class_names: tuple[str, ...], label: Any) -> str:
+    """A label as decisions have it.
+
+    Args:
+        class_names: in the order of their indices; empty: labels are numbers.
+        label: a class index, or one number.
+
+    Returns:
+        The class's name, or the number as text, twelve digits.
+    """
+    return class_names[int(label)] if class_names else f"{float(label):.12g}"
+
+
 def read_decisions(path: str | Path) -> Decisions:
     """Decisions from a file.
 
     Args:
-        path: of a Parquet file, as `datassay view` writes it.
+        path: of a Parquet file, as `datassay view` writes it, or of the .json that a page without
+            a server downloads.
 
     Returns:
         The decisions.
@@ -100,6 +119,22 @@ def read_decisions(path: str | Path) -> Decisions:
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
+    rows, about = _of_json(path) if path.suffix.lower() == ".json" else _of_parquet(path)
+    decisions = tuple(_decision(row, path) for row in rows)
+    ids = Counter(decision.id for decision in decisions)
+    if twice := [one for one, times in ids.items() if times > 1]:
+        raise DataError(
+            f"{path} must decide once about a sample; {twice[0]} occurs more than once."
+        )
+    return Decisions(
+        decisions,
+        digest=str(about.get("digest", "")),
+        name=str(about.get("name", "")),
+        class_names=tuple(map(str, about.get("class_names", ()))),
+    )
+
+
+def _of_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     with reading(path), pq.ParquetFile(path) as file:
         table = file.read()
     if missing := [name for name in COLUMNS if name not in table.column_names]:
@@ -107,19 +142,36 @@ def read_decisions(path: str | Path) -> Decisions:
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
-    rows = table.to_pylist()
-    decisions = tuple(_decision(row, path) for row in rows)
-    ids = [decision.id for decision in decisions]
-    if len(set(ids)) < len(ids):
-        twice = next(one for one in ids if ids.count(one) > 1)
-        raise DataError(f"{path} must decide once about a sample; {twice} occurs more than once.")
     about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    return Decisions(
-        decisions,
-        digest=str(about.get("digest", "")),
-        name=str(about.get("name", "")),
-        class_names=tuple(map(str, about.get("class_names", ()))),
-    )
+    return table.to_pylist(), about
+
+
+def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    if path.stat().st_size > LARGEST:
+        raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
+    try:
+        with reading(path):
+            whole = json.loads(path.read_text(encoding="utf-8"))
+        about = whole[METADATA.decode()]
+        whole_ids = bool(about.get("integer_ids"))  # as texts: JavaScript rounds beyond 2^53
+        return [
+            {
+                **row,
+                "id": int(row["id"]) if whole_ids else str(row["id"]),
+                "label": row["label"] and str(row["label"]),
+                "given": str(row["given"]),
+                "seen_score": None if row["seen_score"] is None else float(row["seen_score"]),
+                "when": datetime.fromisoformat(row["when"]).astimezone(UTC),
+            }
+            for row in whole["decisions"]
+        ], about
+    except DataError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} must be a file of decisions, as a page of datassay run downloads it; it is "
+            "another. Give the file that the page or datassay view wrote."
+        ) from error
 
 
 def _decision(row: dict[str, Any], path: Path) -> Decision:

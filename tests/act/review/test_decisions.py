@@ -1,0 +1,82 @@
+"""Files of decisions: what is written is read again, from Parquet and from a page's JSON."""
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from datassay.act.review.decisions import Decision, Decisions, read_decisions
+from datassay.errors import DataError
+
+WHEN = datetime(2026, 11, 23, 9, 0, 0, 250_000, tzinfo=UTC)
+
+
+def some(ids=(7, 2**62 + 1)):
+    made = (
+        Decision(ids[0], "relabel", "cat", "<b>dog", WHEN, 0.75),
+        Decision(ids[1], "keep", "dog", "", WHEN),
+    )
+    return Decisions(made, "abc", "pets", ("cat", "<b>dog"))
+
+
+def page_json(decisions):
+    """As the page's script downloads them: ids as texts, which lose no digit."""
+    rows = [{**row, "id": str(row["id"]), "when": row["when"].isoformat()}
+            for row in decisions.to_table().to_pylist()]  # fmt: skip
+    about = {"digest": decisions.digest, "name": decisions.name}
+    about |= {"class_names": list(decisions.class_names)}
+    about["integer_ids"] = isinstance(decisions.decisions[0].id, int)
+    return {"datassay.decisions": about, "decisions": rows}
+
+
+def write(decisions, path):
+    if path.suffix == ".json":
+        path.write_text(json.dumps(page_json(decisions)), encoding="utf-8")
+    else:
+        pq.write_table(decisions.to_table(), path)
+    return path
+
+
+@pytest.mark.parametrize("ids", [(7, 2**62 + 1), ("7", "b")], ids=["numbers", "texts"])
+@pytest.mark.parametrize("name", ["decisions.parquet", "decisions.json"])
+def test_what_is_written_is_read(tmp_path, name, ids):
+    read = read_decisions(write(some(ids), tmp_path / name))
+    assert read.to_table().equals(some(ids).to_table(), check_metadata=True)
+    assert read.decisions[0].when == WHEN and read.decisions[0].seen_score == 0.75
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "1", "null", '{"decisions": []}', '{"datassay.decisions": {}}',
+     '{"datassay.decisions": {}, "decisions": [1]}',
+     '{"datassay.decisions": {"integer_ids": true}, "decisions": [{"id": "x"}]}'],
+)  # fmt: skip
+def test_another_json_is_refused_by_name(tmp_path, text):
+    path = tmp_path / "decisions.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"decisions\.json"):
+        read_decisions(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"decision": "burn"}, "must decide relabel, keep, remove, unsure"),
+        ({"decision": "relabel", "label": None}, "with a label where it is relabel"),
+        ({"label": "cat"}, "with a label where it is relabel"),
+    ],
+)
+def test_a_decision_that_is_none_is_named(tmp_path, row, message):
+    whole = page_json(some())
+    whole["decisions"][1] |= row
+    path = tmp_path / "decisions.json"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_decisions(path)
+
+
+def test_one_decision_a_sample(tmp_path):
+    path = write(some((7, 7)), tmp_path / "decisions.parquet")
+    with pytest.raises(DataError, match="decide once about a sample; 7 occurs"):
+        read_decisions(path)
