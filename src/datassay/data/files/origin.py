@@ -64,6 +64,12 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
+    seen = set()  # a link can lead back to a folder above it
     for folder, folders, names in os.walk(path, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        seen.add(os.path.realpath(folder))
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(os.path.join(folder, name)) not in seen
+        )
         yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))

@@ -1,0 +1,146 @@
+"""What decisions make of labels: which samples stay, and with which label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from datassay.act.review.decisions import RELABEL, REMOVE, Decision, Decisions
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.results import result
+
+SHOWN = 5
+DIGITS = 1e-3  # given targets are compared as they were shown, with four digits
+
+
+@result
+class Mending:
+    """Decisions carried out on n labels, in the order of the samples.
+
+    Attributes:
+        keep: [n], False where the sample is removed.
+        y: [n] or [n, k], the labels with new ones where that was decided.
+        is_new: [n], where y differs from the label before.
+        place: [d], the position of the sample of each decision.
+    """
+
+    keep: Bool[np.ndarray, " n"]
+    y: Shaped[np.ndarray, " n *k"]
+    is_new: Bool[np.ndarray, " n"]
+    place: Int[np.ndarray, " d"]
+
+
+def mending(
+    decisions: Sequence[Decision],
+    ids: Shaped[np.ndarray, " n"],
+    y: Shaped[np.ndarray, " n *k"],
+    class_names: Sequence[str],
+) -> Mending:
+    """What decisions make of labels.
+
+    "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
+
+    Args:
+        decisions: at most one a sample.
+        ids: of the samples; compared as text, since some files hold nothing else.
+        y: [n] class indices, or [n] or [n, k] targets.
+        class_names: in index order; empty: y holds targets.
+
+    Returns:
+        The labels after the decisions; `ids` and `y` stay as they are.
+
+    Raises:
+        DataError: an id or a class is unknown, a label differs from the one that was seen, a new
+            target is no finite number, or one label is decided where a sample has several.
+    """
+    places = {str(name): i for i, name in enumerate(ids.tolist())}
+    _refuse_unknown(
+        [str(d.id) for d in decisions if str(d.id) not in places],
+        "decisions must be about samples of the data", "they have no id",
+        "Name the data that were reviewed, and the id column with --ids.",
+    )  # fmt: skip
+    relabels = [d for d in decisions if d.decision == RELABEL]
+    place = np.array([places[str(d.id)] for d in decisions], dtype=np.int64)
+    index = {name: i for i, name in enumerate(class_names)}
+    if class_names:
+        _refuse_unknown(
+            sorted({d.label for d in relabels if d.label not in index}),
+            "a new label must be a class of the data", "they have no class",
+            f"The classes are {_some(class_names)}.",
+        )  # fmt: skip
+    elif relabels and y.ndim > 1:
+        raise DataError(
+            f"decisions name one label a sample; these have {y.shape[1]}, so that none can be "
+            "given another. Remove such samples, or mend the data by hand."
+        )
+    for at, decision in zip(place, decisions, strict=True):
+        if decision.given and y.ndim == 1:
+            _check_given(decision, y[at].item(), class_names)
+    keep, new = np.ones(len(ids), dtype=bool), y.copy()
+    for at, decision in zip(place, decisions, strict=True):
+        if decision.decision == REMOVE:
+            keep[at] = False
+        elif decision.decision == RELABEL:
+            new[at] = index[decision.label] if class_names else _target(decision)
+    return Mending(keep, new, (new != y).reshape(len(y), -1).any(axis=1), place)
+
+
+def mended(samples: SampleSet, decisions: Decisions) -> SampleSet:
+    """The samples as decided: with new labels, and without those that were removed.
+
+    Args:
+        samples: with the labels that were seen.
+        decisions: about them.
+
+    Returns:
+        The samples that stay, in their order, with their ids.
+
+    Raises:
+        DataError: as `mending`.
+    """
+    found = mending(decisions.decisions, samples.ids, samples.y, samples.class_names)
+    return replace(samples, y=found.y).subset(found.keep)
+
+
+def _refuse_unknown(unknown: list[str], rule: str, what: str, remedy: str) -> None:
+    if unknown:
+        raise DataError(f"{rule}; {what} {_some(unknown)}. {remedy}")
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in names[:SHOWN])
+    return shown + f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
+
+
+def _check_given(decision: Decision, label: float, class_names: Sequence[str]) -> None:
+    """Refuse a decision about another label than the data have; an empty one was not told."""
+    now = class_names[int(label)] if class_names else repr(float(label))
+    seen = math.nan if class_names else _number(decision.given)
+    if now != decision.given and not math.isclose(seen, label, rel_tol=DIGITS):
+        raise DataError(
+            f"the label of {decision.id} must be the one that was reviewed, {decision.given!r}; "
+            f"the data have {now!r}. Name the data that were reviewed; labels that a run flipped "
+            "with --noise are in no file."
+        )
+
+
+def _target(decision: Decision) -> float:
+    value = _number(decision.label)
+    if not math.isfinite(value):
+        raise DataError(
+            f"a new target must be a finite number; for {decision.id} it is {decision.label!r}. "
+            "Decide anew, or remove that decision."
+        )
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
