@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.act.review.decisions import Decision, Decisions, read_decisions
+from datassay.act.review.decisions import METADATA, Decision, Decisions, read_decisions
 from datassay.errors import DataError
 
 WHEN = datetime(2026, 11, 23, 9, 0, 0, 250_000, tzinfo=UTC)
@@ -17,7 +17,7 @@ def some(ids=(7, 2**62 + 1)):
         Decision(ids[0], "relabel", "cat", "<b>dog", WHEN, 0.75),
         Decision(ids[1], "keep", "dog", "", WHEN),
     )
-    return Decisions(made, "abc", "pets", ("cat", "<b>dog"))
+    return Decisions(made, "abc", "pets", ("cat", "<b>dog"), {"target": "animal"})
 
 
 def page_json(decisions):
@@ -25,7 +25,7 @@ def page_json(decisions):
     rows = [{**row, "id": str(row["id"]), "when": row["when"].isoformat()}
             for row in decisions.to_table().to_pylist()]  # fmt: skip
     about = {"digest": decisions.digest, "name": decisions.name}
-    about |= {"class_names": list(decisions.class_names)}
+    about |= {"class_names": list(decisions.class_names), "inputs": decisions.inputs}
     about["integer_ids"] = isinstance(decisions.decisions[0].id, int)
     return {"datassay.decisions": about, "decisions": rows}
 
@@ -79,4 +79,36 @@ def test_a_decision_that_is_none_is_named(tmp_path, row, message):
 def test_one_decision_a_sample(tmp_path):
     path = write(some((7, 7)), tmp_path / "decisions.parquet")
     with pytest.raises(DataError, match="decide once about a sample; 7 occurs"):
+        read_decisions(path)
+
+
+def test_no_decisions_are_a_file_too(tmp_path):
+    assert read_decisions(write(Decisions(()), tmp_path / "none.parquet")).decisions == ()
+
+
+def test_a_file_without_metadata_says_of_no_data(tmp_path):
+    pq.write_table(some().to_table().replace_schema_metadata(None), tmp_path / "d.parquet")
+    read = read_decisions(tmp_path / "d.parquet")
+    assert (read.digest, read.class_names, read.inputs) == ("", (), {})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop_columns("given"), "must have the columns .*it lacks given"),
+        (lambda t: t.set_column(0, "id", [["a", None]]), "which id and when; got None"),
+        (lambda t: t.set_column(4, "when", [[1, 2]]), "which id and when; got 7 and 1"),
+        (lambda t: t.replace_schema_metadata({METADATA: b"{"}), "cannot be read"),
+    ],
+)
+def test_a_table_of_another_kind_is_refused(tmp_path, change, message):
+    pq.write_table(change(some().to_table()), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match=message):
+        read_decisions(tmp_path / "d.parquet")
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    path = write(some(), tmp_path / "d.parquet")
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DataError, match="cannot be read"):
         read_decisions(path)

@@ -1,7 +1,8 @@
 """Decisions about samples, one row a sample decided on, in a file that says of which data.
 
 `datassay view` writes Parquet. A page without a server downloads JSON: {"datassay.decisions":
-{"digest", "name", "class_names", "integer_ids"}, "decisions": [one object a row, "when" in ISO]}.
+{"digest", "name", "class_names", "inputs", "integer_ids"}, "decisions": [one object a row, "when"
+in ISO]}.
 
 | column | meaning |
 |---|---|
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ FILE = "decisions.parquet"
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
 METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
+ABOUT = ("digest", "name", "class_names", "inputs")  # what the file says of the data
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
 
 
@@ -65,12 +68,14 @@ class Decisions:
         digest: of the data that was looked at, from `source_digest`; empty: not known.
         name: of the data.
         class_names: the classes that a label may name; empty: numbers.
+        inputs: how ids and labels were read, as `Origin.inputs` has it; empty: not known.
     """
 
     decisions: tuple[Decision, ...]
     digest: str = ""
     name: str = ""
     class_names: tuple[str, ...] = ()
+    inputs: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -79,7 +84,7 @@ class Decisions:
         """One row a decision; the schema's metadata say of which data."""
         rows = self.decisions
         ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
-        about = {"digest": self.digest, "name": self.name, "class_names": self.class_names}
+        about = {name: getattr(self, name) for name in ABOUT}
         return pa.table({
             "id": ids,
             "decision": pa.array([row.decision for row in rows], pa.string()),
@@ -130,20 +135,21 @@ def read_decisions(path: str | Path) -> Decisions:
         decisions,
         digest=str(about.get("digest", "")),
         name=str(about.get("name", "")),
-        class_names=tuple(map(str, about.get("class_names", ()))),
+        class_names=tuple(map(str, about.get("class_names") or ())),
+        inputs=about.get("inputs") or {},
     )
 
 
 def _of_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     with reading(path), pq.ParquetFile(path) as file:
         table = file.read()
+        about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     if missing := [name for name in COLUMNS if name not in table.column_names]:
         raise DataError(
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
-    about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    return table.to_pylist(), about
+    return table.to_pylist(), about if isinstance(about, dict) else {}
 
 
 def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -175,10 +181,15 @@ def _of_json(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def _decision(row: dict[str, Any], path: Path) -> Decision:
-    kind, label = row["decision"], row["label"] or ""
+    kind, label, when = row["decision"], row["label"] or "", row["when"]
     if kind not in KINDS or (kind == RELABEL) != bool(label):
         raise DataError(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; for id "
             f"{row['id']} it has {kind!r} and {label!r}. Mend that row."
         )
-    return Decision(row["id"], kind, row["given"] or "", label, row["when"], row["seen_score"])
+    if not isinstance(row["id"], str | int) or not isinstance(when, datetime):
+        raise DataError(
+            f"{path} must say of each decision which id and when; got {row['id']!r} and {when!r}. "
+            "Mend that row."
+        )
+    return Decision(row["id"], kind, row["given"] or "", label, when, row["seen_score"])

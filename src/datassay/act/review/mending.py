@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from datassay.act.review.decisions import RELABEL, REMOVE, Decision, Decisions
+from datassay.act.review.decisions import RELABEL, REMOVE, Decision, Decisions, label_word
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result
@@ -39,7 +39,7 @@ def mending(
     decisions: Sequence[Decision],
     ids: Shaped[np.ndarray, " n"],
     y: Shaped[np.ndarray, " n *k"],
-    class_names: Sequence[str],
+    class_names: tuple[str, ...],
 ) -> Mending:
     """What decisions make of labels.
 
@@ -117,9 +117,9 @@ def _some(names: Sequence[str]) -> str:
     return shown + f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
 
 
-def _check_given(decision: Decision, label: float, class_names: Sequence[str]) -> None:
+def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
     """Refuse a decision about another label than the data have; an empty one was not told."""
-    now = class_names[int(label)] if class_names else repr(float(label))
+    now = label_word(class_names, label)
     seen = math.nan if class_names else _number(decision.given)
     if now != decision.given and not math.isclose(seen, label, rel_tol=DIGITS):
         raise DataError(

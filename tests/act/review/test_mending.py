@@ -1,0 +1,102 @@
+"""What decisions make of labels."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from datassay.act.review.decisions import KEEP, RELABEL, REMOVE, UNSURE, Decision, Decisions
+from datassay.act.review.mending import mended, mending
+from datassay.data import SampleSet
+from datassay.errors import DataError
+
+WHEN = datetime(2026, 3, 1, 12, 30, 15, 250_000, UTC)
+CLASSES = ("cat", "dog", "<script>")
+
+
+def decided(name, kind, given="cat", label="", seen=None):
+    return Decision(name, kind, given, label, WHEN, seen)
+
+
+THREE = (
+    decided("a", RELABEL, "cat", "<script>", 0.9),
+    decided("c", REMOVE, "dog"),
+    decided("b", UNSURE, "dog", seen=0.25),
+)
+
+
+@pytest.fixture
+def samples():
+    return SampleSet(
+        np.arange(8.0).reshape(4, 2), np.array([0, 1, 1, 0]), np.array(list("abcd")), CLASSES
+    )
+
+
+def test_labels_after_the_decisions(samples):
+    found = mending(THREE, samples.ids, samples.y, CLASSES)
+    assert found.keep.tolist() == [True, True, False, True]
+    assert found.y.tolist() == [2, 1, 1, 0]
+    assert found.is_new.tolist() == [True, False, False, False]
+    assert found.place.tolist() == [0, 2, 1]
+    assert samples.y.tolist() == [0, 1, 1, 0]
+
+
+def test_samples_after_the_decisions(samples):
+    after = mended(samples, Decisions(THREE))
+    assert after.ids.tolist() == ["a", "b", "d"]
+    assert after.y.tolist() == [2, 1, 0]
+    np.testing.assert_array_equal(after.x, samples.x[[0, 1, 3]])
+
+
+def test_ids_are_compared_as_text():
+    found = mending((decided("7", REMOVE),), np.array([5, 7]), np.array([0, 0]), CLASSES)
+    assert found.keep.tolist() == [True, False]
+
+
+def test_targets_take_numbers():
+    y = np.array([1.5, 2.0, 3.123456])
+    given = (decided(0, RELABEL, "1.5", "-4e2"), decided(2, KEEP, "3.123"))
+    found = mending(given, np.arange(3), y, ())
+    assert found.y.tolist() == [-400.0, 2.0, 3.123456]
+    assert found.is_new.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("decision", "message"),
+    [
+        (decided("x" * 200, KEEP), "they have no id xxx.*…"),
+        (decided("a", RELABEL, "cat", "bird"), "must be a class of the data; they have no class b"),
+        (decided("a", KEEP, "dog"), "label of a must be the one that was reviewed, 'dog'.*'cat'"),
+    ],
+)
+def test_decisions_about_other_samples_are_refused(samples, decision, message):
+    with pytest.raises(DataError, match=message):
+        mended(samples, Decisions((decision,)))
+
+
+@pytest.mark.parametrize(
+    ("decision", "message"),
+    [
+        (decided(1, RELABEL, "2.0", "big"), "finite number; for 1 it is 'big'"),
+        (decided(1, RELABEL, "2.0", "nan"), "finite number"),
+        (decided(1, KEEP, "2.1"), "must be the one that was reviewed"),
+    ],
+)
+def test_targets_are_checked(decision, message):
+    with pytest.raises(DataError, match=message):
+        mending((decision,), np.arange(2), np.array([1.0, 2.0]), ())
+
+
+def test_one_of_several_labels_is_not_decided():
+    labels = np.array([[0.0, 1.0], [1.0, 1.0]])
+    removed = mending((decided(0, REMOVE, "any"),), np.arange(2), labels, ())
+    assert removed.keep.tolist() == [False, True]
+    with pytest.raises(DataError, match="these have 2"):
+        mending((decided(0, RELABEL, "", "1"),), np.arange(2), labels, ())
+
+
+def test_a_decision_can_be_taken_back_to_what_was_given(samples):
+    same = replace(THREE[0], label="cat")
+    found = mending((same,), samples.ids, samples.y, CLASSES)
+    assert not found.is_new.any()
