@@ -19,7 +19,8 @@ from helpers.command_line import assert_one_error_line, columns, invoke, listed,
 
 COMMANDS = ["run", "score", "summarize"]
 SMALL = ["--model", "mlp:width=16"]
-FILES = ["attribution.parquet", "index.html", "scores.parquet", "summary.json", "suspects.csv"]
+FILES = ["attribution.parquet", "index.html", "review.npz", "scores.parquet", "summary.json"]
+FILES += ["suspects.csv"]
 OWN = """
 import torch
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import numpy as np
-import pyarrow as pa
 
 from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.blocks.suspects import FILE, suspects_file
 from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.findings import Findings
@@ -17,11 +17,13 @@ from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
+from datassay.report.write import Part
 
 FILES = {
     FILE: "the suspected labels with their columns, for a spreadsheet",
     "scores.parquet": "every sample's scores",
     "attribution.parquet": "effects on each validation sample",
+    REVIEW: "what a review of the labels goes on from",
     "summary.json": "the figures above",
 }
 NO_EFFECTS = {"attribution.parquet": "no rows: effects on single predictions were left out"}
@@ -29,9 +31,12 @@ MOST_PAIRS = 100
 CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "weights")
 
 
-def files(findings: Findings, page: Page) -> dict[str, pa.Table | str]:
+def files(findings: Findings, page: Page) -> dict[str, Part]:
     """What stands beside the page."""
+    judged = findings.judged
+    kept = {} if judged is None else {REVIEW: judged.write}
     return {
+        **kept,
         FILE: suspects_file(findings),
         "scores.parquet": score_table(findings),
         "attribution.parquet": attribution_table(findings),

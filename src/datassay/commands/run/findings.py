@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
+from datassay.act.review.judged import Judged
 from datassay.data.files.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -74,6 +75,7 @@ class Findings:
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
         origin: how the samples were read; None of samples that came as arrays.
+        judged: what a review of the labels goes on from; None where it was not gathered.
     """
 
     samples: SampleSet
@@ -101,6 +103,7 @@ class Findings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     origin: Origin | None = None
+    judged: Judged | None = None
 
     def __post_init__(self) -> None:
         check_aligned(self)

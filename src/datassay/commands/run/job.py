@@ -13,6 +13,7 @@ import numpy as np
 from torch import nn
 
 from datassay.act.remove.removal_curve import train_all
+from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.form import within_memory
@@ -126,6 +127,7 @@ def run(
         contests=retrained.contests,
         facts=facts,
         warnings=lin.warnings + chosen.warnings + check_warning(checked),
+        judged=judged(lin, issues),
     )
 
 

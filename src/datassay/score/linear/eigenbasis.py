@@ -122,6 +122,18 @@ class FeatureRows:
                 rows.append(self[part][here - part.start])
         return torch.cat(rows)
 
+    def modes(self, which: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
+        """The rows in some modes only: the others are not computed."""
+        n, b, size = self.shape
+        vectors = operand(self._vectors[:, which], self._products, self.device)
+        found = torch.empty(n, b, len(which), dtype=torch.float64)
+        for part in panels(n, b * size):
+            features = self.features[part.start * b : part.stop * b]
+            features = operand(features, self._products, self.device)
+            rows = product(features, vectors, self._products)
+            found[part] = rows.double().cpu().reshape(-1, b, len(which))
+        return found
+
     def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
         """rowsᵀ Y."""
         flat = columns.flatten(0, 1)
@@ -191,6 +203,22 @@ class Eigenbasis:
             SettingError: they do not fit the memory.
         """
         return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
+
+    def leading(self, count: int) -> Float[Tensor, "n b c"]:
+        """Coordinates of the samples in the modes of the largest eigenvalues.
+
+        Args:
+            count: how many modes; at most p are given.
+
+        Returns:
+            Largest first; over all modes their inner products are the kernel.
+
+        Cost: n b p count operations (primal), or none (dual).
+        """
+        which = self.eigenvalues.argsort(descending=True)[:count]
+        if isinstance(self.rows, FeatureRows):
+            return self.rows.modes(which)
+        return self.rows[:, :, which] * self.metric[which].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
         """Rows that turn W into output changes of validation samples, else of training samples.

@@ -1,0 +1,125 @@
+"""What a run knows of its labels, kept so that a review can go on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from datassay.collect.linearization import Linearization
+from datassay.data.source import reading
+from datassay.errors import DataError
+from datassay.results import result
+from datassay.score.label_issues import LabelIssues
+from datassay.score.linear.eigenbasis import eigenbasis
+
+FILE = "review.npz"
+PLACES = 32  # coordinates a sample: 3.8 MB of 60 000
+SMALLEST = 1e-30
+FIELDS = ("labels", "log_posterior", "log_odds", "places")
+
+
+@result
+class Judged:
+    """How a run judged n labels, before anybody looked.
+
+    Attributes:
+        labels: given, [n]; −1 of numbers and of several labels a sample.
+        log_posterior: log probability of each true class, nats, [n, k]; k = 0 of numbers and of
+            several labels.
+        log_odds: that the given label is wrong, nats, [n].
+        places: where each sample lies, [n, r] with r ≤ PLACES; inner products say how alike two
+            samples are to the network, about 1 for a sample and itself.
+    """
+
+    labels: Int[np.ndarray, " n"]
+    log_posterior: Float[np.ndarray, "n k"]
+    log_odds: Float[np.ndarray, " n"]
+    places: Float[np.ndarray, "n r"]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_of_classes(self) -> bool:
+        """Whether each sample has one label of k classes."""
+        return self.log_posterior.shape[1] > 0
+
+    def write(self, path: str | Path) -> None:
+        """Write arrays and nothing else; 6 MB of 60 000 samples of 10 classes.
+
+        Args:
+            path: of the file, with its ending.
+        """
+        np.savez(path, **{name: getattr(self, name) for name in FIELDS})
+
+
+def judged(lin: Linearization, issues: LabelIssues) -> Judged:
+    """What a review needs of a run.
+
+    Args:
+        lin: the linearisation.
+        issues: of the same samples.
+
+    Returns:
+        It in small: float32, places float16.
+    """
+    n, labels = len(lin), issues.given_label
+    posterior = issues.posterior
+    if lin.labels is None or posterior is None:
+        labels, posterior = np.full(n, -1), np.zeros((n, 0))
+    return Judged(
+        labels=labels.astype(np.int64),
+        log_posterior=np.log(posterior.clip(SMALLEST)).astype(np.float32),
+        log_odds=issues.score.astype(np.float32),
+        places=places(lin).astype(np.float16),
+    )
+
+
+def read_judged(path: str | Path) -> Judged:
+    """What a run wrote of its labels.
+
+    Args:
+        path: of review.npz in the run's folder.
+
+    Returns:
+        It.
+
+    Raises:
+        DataError: there is no such file, or it holds something else.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
+    with reading(path), np.load(path, allow_pickle=False) as file:
+        found = {name: file[name] for name in FIELDS if name in file.files}
+    shapes = {name: array.shape for name, array in found.items()}
+    n = len(found["labels"]) if found.get("labels", np.empty(())).ndim == 1 else -1
+    whole = shapes.keys() == set(FIELDS) and all(
+        shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "places"))
+        for name, shape in shapes.items()
+    )
+    if not whole:
+        raise DataError(
+            f"{path} must hold {', '.join(FIELDS)}, one row a sample; got {shapes}. "
+            "Take the file that datassay run wrote."
+        )
+    return Judged(**found)
+
+
+def places(lin: Linearization) -> Float[np.ndarray, "n r"]:
+    """The leading coordinates of each sample under the kernel, in one common unit.
+
+    Args:
+        lin: the linearisation.
+
+    Returns:
+        Rows whose mean squared length is 1.
+    """
+    rows = eigenbasis(lin).leading(PLACES).flatten(1)  # [n, b r]
+    if rows.shape[1] > PLACES:
+        rows = rows @ torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -PLACES:]
+    length = rows.square().sum(1).mean().sqrt().clamp_min(SMALLEST)
+    return (rows / length).numpy()

@@ -1,0 +1,66 @@
+"""What a run keeps for a review: small arrays, written and read, nothing pickled."""
+
+import numpy as np
+import pytest
+import torch
+
+import datassay as da
+from datassay.act.review.judged import FIELDS, PLACES, judged, places, read_judged
+from datassay.collect.collection import collect
+from datassay.errors import DataError
+from datassay.models.build import build_model
+from helpers.findings import digit_samples, regression_samples
+
+
+@pytest.fixture(scope="module")
+def digits():
+    samples = digit_samples(300)
+    lin = collect(build_model("mlp", samples), samples)
+    return lin, judged(lin, da.label_issues(lin))
+
+
+def test_written_and_read_it_is_the_same(digits, tmp_path):
+    _, kept = digits
+    kept.write(tmp_path / "review.npz")
+    again = read_judged(tmp_path / "review.npz")
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
+    assert again.is_of_classes and len(again) == 300
+
+
+def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
+    lin, _ = digits
+    found = places(lin)
+    assert found.shape == (300, PLACES)
+    np.testing.assert_allclose(np.square(found).sum(1).mean(), 1)
+    kernel = lin.averaged().kernel
+    kernel = kernel if kernel is not None else lin.features @ lin.features.T
+    values, vectors = torch.linalg.eigh(torch.as_tensor(kernel))
+    best = (vectors[:, -PLACES:] * values[-PLACES:]) @ vectors[:, -PLACES:].T
+    best = best / best.diagonal().mean()
+    if lin.rows_per_sample == 1:
+        np.testing.assert_allclose(found @ found.T, best, atol=1e-6)
+
+
+def test_numbers_have_no_classes():
+    samples = regression_samples()
+    lin = collect(build_model("mlp", samples), samples)
+    kept = judged(lin, da.label_issues(lin))
+    assert not kept.is_of_classes and (kept.labels == -1).all()
+    assert kept.log_odds.shape == (len(samples),)
+
+
+@pytest.mark.parametrize("spoil", ["missing", "none", "pickled", "text", "short"])
+def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits, spoil):
+    path = tmp_path / "review.npz"
+    arrays = {name: getattr(digits[1], name) for name in FIELDS}
+    if spoil == "missing":
+        np.savez(path, **{name: arrays[name] for name in FIELDS[1:]})
+    elif spoil == "pickled":
+        np.savez(path, **(arrays | {"labels": np.array([{"a": 1}], dtype=object)}))
+    elif spoil == "text":
+        path.write_text("nothing")
+    elif spoil == "short":
+        np.savez(path, **(arrays | {"log_odds": arrays["log_odds"][1:]}))
+    with pytest.raises(DataError, match=r"review\.npz"):
+        read_judged(path)
