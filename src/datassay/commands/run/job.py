@@ -99,21 +99,20 @@ def run(
     attributed = attribution_of(settings, lin.form, *sizes, train.is_classification)
     asked = replace(settings, attribution=attributed)
     removed, information, issues, influence = _scored(lin, train, asked, progress)
-    loo = removed.leave_one_out
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(model, train, val, information, issues, replaced, settings, progress)
-    checked = check_of(model, train, val, loo, settings, progress)
-    facts = _facts(train, val, settings, lin, loo, model) | _spoiled_facts(train, adversarial)
-    facts |= chosen.facts | score_facts(issues, influence) | _left_out(settings, attributed)
-    facts |= retrained.facts | {"Seconds": f"{time.perf_counter() - started:.1f}"}
+    checked = check_of(model, train, val, removed.leave_one_out, settings, progress)
+    facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
+    facts |= _spoiled_facts(train, adversarial) | chosen.facts | score_facts(issues, influence)
+    facts |= _left_out(settings, attributed) | retrained.facts | _seconds_fact(started)
     return Findings(
         samples=train,
         validation=val,
         information=information,
-        prediction_change=loo.prediction_change,
-        weight_change=loo.weight_change,
+        prediction_change=removed.leave_one_out.prediction_change,
+        weight_change=removed.leave_one_out.weight_change,
         issues=issues,
-        learning_curve=learning_curve(lin, loo.run),
+        learning_curve=learning_curve(lin, removed.leave_one_out.run),
         attribution_at=settings.attribution_at,
         **_explained(removed, retrained.networks, model, train, val, asked, progress),
         influence=influence,
@@ -277,6 +276,10 @@ def _facts(
     if settings.command:
         facts["Command"] = settings.command
     return facts
+
+
+def _seconds_fact(started: float) -> dict[str, str]:
+    return {"Seconds": f"{time.perf_counter() - started:.1f}"}
 
 
 def _left_out(settings: RunSettings, attributed: str) -> dict[str, str]:
