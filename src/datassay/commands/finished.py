@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -120,3 +121,21 @@ def sets_of(
         )
     train, val = load_sets(inputs, encode)
     return with_noise(train, run.noise, inputs.seed), val
+
+
+def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    """`encode` of `load` for who only shows samples: images and texts are not made numbers.
+
+    Args:
+        train: as read.
+        val: as read; None where nothing is held out.
+
+    Returns:
+        Both sets; where x would be empty it holds row numbers.
+    """
+    sets = (train, val)
+    return tuple(s if s is None or 0 not in s.input_shape else _numbered(s) for s in sets)  # pyright: ignore[reportReturnType]
+
+
+def _numbered(samples: SampleSet) -> SampleSet:
+    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None])

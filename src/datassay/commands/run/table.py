@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
-from datassay.report.tables import column, effect_table, labels
+from datassay.commands.run.meanings import EFFECTS, SCORES
+from datassay.report.tables import column, effect_table, labels, with_meanings
 
 
 def score_table(findings: Findings) -> pa.Table:
@@ -22,6 +23,7 @@ def score_table(findings: Findings) -> pa.Table:
         `loss` and `margin` are there where networks were trained, `true_label` where it is known,
         `source` where the samples have one, `is_adversarial` where some were made so, and
         `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
+        Unit and sign of each column stand in the metadata of its field.
     """
     samples, issues = findings.samples, findings.issues
     columns: dict[str, pa.Array] = {"id": column(samples.ids), "label": column(samples.y)}
@@ -57,7 +59,7 @@ def score_table(findings: Findings) -> pa.Table:
         columns["margin"] = pa.array(findings.baselines.margin)
     if samples.true_y is not None:
         columns["true_label"] = labels(samples, samples.true_y)
-    return pa.table(columns)
+    return with_meanings(pa.table(columns), SCORES)
 
 
 def attribution_table(findings: Findings) -> pa.Table:
@@ -72,5 +74,6 @@ def attribution_table(findings: Findings) -> pa.Table:
         names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
         types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
         types += (types[1], pa.float64(), pa.string())
-        return pa.schema(list(zip(names, types, strict=True))).empty_table()
-    return effect_table(attribution, findings.queries)
+        none = pa.schema(list(zip(names, types, strict=True))).empty_table()
+        return with_meanings(none, EFFECTS)
+    return with_meanings(effect_table(attribution, findings.queries), EFFECTS)

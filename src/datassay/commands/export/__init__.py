@@ -1,0 +1,1 @@
+"""`datassay export`: a finished run as files that other tools open."""

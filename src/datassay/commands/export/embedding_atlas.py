@@ -1,0 +1,129 @@
+"""Embedding Atlas: a point a sample, its neighbours the samples that speak for or against it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datassay.commands.export.flat_map import embedding, flat_map
+from datassay.commands.export.material import Exported, Material, own_columns
+from datassay.data.samples import SampleSet
+from datassay.data.source import reading
+from datassay.report.tables import Meaning, column, labels, with_meanings
+
+FILE = "embedding_atlas.parquet"
+EFFECTS = "attribution.parquet"
+NEIGHBORS = pa.struct([("ids", pa.list_(pa.int64())), ("distances", pa.list_(pa.float64()))])
+Effects = dict[int, list[tuple[int, float]]]  # row → (other row, effect), the strongest first
+
+
+def export(material: Material) -> Exported:
+    """One row a sample: the training samples with their scores, then the validation samples."""
+    train, val = material.embedded
+    sets = [("training", train)] + ([] if val is None else [("validation", val)])
+    x = np.concatenate([samples.x for _, samples in sets])
+    places, how = flat_map(embedding(x, are_columns=train.kind == "row"))
+    table = pa.concat_tables(
+        [_rows(material, samples, part) for part, samples in sets], promote_options="default"
+    )
+    effects = _effects(material, train, val)
+    strongest = max((abs(e) for row in effects.values() for _, e in row), default=0.0)
+    columns = {
+        "x": pa.array(places[:, 0].astype(float)),
+        "y": pa.array(places[:, 1].astype(float)),
+        **_neighbors(effects, len(x), len(sets[-1][1]), strongest),
+    }
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    about = _meanings(how, strongest)
+    return Exported({FILE: with_meanings(table, about)}, _opening(material, table))
+
+
+def _rows(material: Material, samples: SampleSet, part: str) -> pa.Table:
+    """Id, part, label, scores where there are any, and the sample itself."""
+    scores = material.scores
+    if part == "training":
+        table = scores.append_column("split", pa.array([part] * len(scores)))
+    else:
+        table = pa.table({
+            "id": column(samples.ids),
+            "label": column(samples.y),
+            "split": pa.array([part] * len(samples)),
+        })
+        if "class_name" in scores.column_names:
+            table = table.append_column("class_name", labels(samples, samples.y))
+    taken = {*scores.column_names, "x", "y", "neighbors", "neighbor_effects", "split"}
+    for name, values in own_columns(samples).items():
+        own = f"{name} (data)" if name in taken else name
+        table = table.append_column(own, values)
+    return table
+
+
+def _effects(material: Material, train: SampleSet, val: SampleSet | None) -> Effects:
+    """Of a query the training samples that speak for and against it; of those the queries."""
+    path = material.run.folder / EFFECTS
+    if not path.is_file():
+        return {}
+    with reading(path), pq.ParquetFile(path) as file:
+        told = file.read(["query", "id", "effect"]).to_pylist()
+    rows = {one: row for row, one in enumerate(train.ids.tolist())}
+    first = 0 if val is None else len(train)
+    effects: Effects = defaultdict(list)
+    for one in told:
+        query, row = first + one["query"], rows[one["id"]]
+        effects[query].append((row, one["effect"]))
+        if val is not None:
+            effects[row].append((query, one["effect"]))
+    return {row: sorted(of, key=lambda pair: -abs(pair[1])) for row, of in effects.items()}
+
+
+def _neighbors(effects: Effects, n: int, n_queries: int, strongest: float) -> dict[str, pa.Array]:
+    """Lists of one length, which the tool needs: the row itself fills them, at distance 0."""
+    scale = strongest or 1.0
+    queries = range(n - n_queries, n)
+    width = 1 + max((len(effects.get(row, ())) for row in queries), default=0)
+    neighbors, signed = [], []
+    for row in range(n):
+        others = effects.get(row, [])[: width - 1]
+        own = width - len(others)
+        ids = [row] * own + [other for other, _ in others]
+        distances = [0.0] * own + [1 - abs(effect) / scale for _, effect in others]
+        neighbors.append({"ids": ids, "distances": distances})
+        signed.append([None] * own + [effect for _, effect in others])
+    return {
+        "neighbors": pa.array(neighbors, NEIGHBORS),
+        "neighbor_effects": pa.array(signed, pa.list_(pa.float64())),
+    }
+
+
+def _meanings(how: str, strongest: float) -> dict[str, Meaning]:
+    return {
+        "split": Meaning("training or validation; scores are of training samples"),
+        "x": Meaning(f"place on the map: {how}"),
+        "y": Meaning(f"place on the map: {how}"),
+        "neighbors": Meaning(
+            "attribution: of a query the training samples that raise and lower its measure most, "
+            "of a training sample the queries that it does that to; ids are rows of this table, "
+            f"distances are 1 - |effect| / {strongest:.6g}; the row itself fills the lists",
+            "share of the strongest effect",
+            "0: the strongest effect; near 1: hardly any",
+        ),
+        "neighbor_effects": Meaning(
+            "the effects of the same neighbours; null of the row itself",
+            "of the query's measure",
+            "above 0: the training sample's presence raises it",
+        ),
+    }
+
+
+def _opening(material: Material, table: pa.Table) -> str:
+    shown = next(
+        (f" --{name} {name}" for name in ("image", "text") if name in table.schema.names), ""
+    )
+    return (
+        "pip install embedding-atlas, then: embedding-atlas "
+        f"{material.out / FILE} --x x --y y --neighbors neighbors{shown}"
+    )

@@ -1,0 +1,187 @@
+"""What an export is made of: a finished run and, read where they are needed, its samples."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.finished import FinishedRun, sets_of, unread
+from datassay.data.pictures import Pictures
+from datassay.errors import DataError
+from datassay.models.names import asked_encoder
+from datassay.report.drawing import draw
+from datassay.report.tables import labels
+
+if TYPE_CHECKING:
+    from datassay.data.samples import SampleSet
+
+Parts = dict[str, pa.Table | str | Callable[[Path], object]]
+LARGEST_SIDE = 1024  # pixels of an image that is written
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Files for another tool.
+
+    Attributes:
+        parts: file name → what to write.
+        opening: how the tool opens them, in words.
+    """
+
+    parts: Parts
+    opening: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """A finished run, ready to be exported.
+
+    Attributes:
+        run: of the folder that was named.
+        out: where the files will go.
+        data: where the run's data are now; None: where they were.
+        top: samples, the most suspect first; None: the suspects.
+    """
+
+    run: FinishedRun
+    out: Path
+    data: str | None = None
+    top: int | None = None
+
+    @property
+    def scores(self) -> pa.Table:
+        """One row a training sample."""
+        return self.run.scores
+
+    @property
+    def name(self) -> str:
+        """Of the data."""
+        return str(self._facts.get("Data", "data")).partition(":")[0]
+
+    @property
+    def made_by(self) -> str:
+        """The version that scored."""
+        return f"datassay {self._facts.get('Version', '')}".strip()
+
+    @property
+    def given(self) -> pa.ChunkedArray:
+        """[n], the given labels: names of classes, or targets."""
+        named = "class_name" in self.scores.column_names
+        return self.scores["class_name" if named else "label"]
+
+    @cached_property
+    def samples(self) -> SampleSet:
+        """The training samples as they are shown, in the order of the scores."""
+        return self._in_order(*sets_of(self.run, self.data, unread))[0]
+
+    @cached_property
+    def embedded(self) -> tuple[SampleSet, SampleSet | None]:
+        """(train, val) with the inputs that the run saw as x."""
+        name = asked_encoder(str(self._facts.get("Model", "")).partition(", ")[0])
+        encode: Any = None
+        if name:
+            from datassay.collect.backbone import Backbone
+
+            encode = Backbone(name)
+        return self._in_order(*sets_of(self.run, self.data, encode))
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return self.run.summary.get("facts", {})
+
+    def _in_order(
+        self, train: SampleSet, val: SampleSet | None
+    ) -> tuple[SampleSet, SampleSet | None]:
+        if train.ids.tolist() != self.scores["id"].to_pylist():
+            raise DataError(
+                f"{self.run.folder} must have a score for each training sample, in their order; "
+                "ids differ. Run again."
+            )
+        return train, val
+
+
+def image_paths(samples: SampleSet) -> list[Path] | None:
+    """The files of images; None where images are arrays, or are none."""
+    return samples.images.paths if isinstance(samples.images, Pictures) else None
+
+
+def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
+    """Images as PNG; empty where the samples are no images.
+
+    Args:
+        samples: the whole set, which fixes the grey scale.
+        positions: [m], which of them.
+
+    Returns:
+        [m], or none.
+    """
+    drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
+    encoded = [one.image.partition(",")[2] for one in drawn]
+    return [base64.b64decode(one) for one in encoded] if all(encoded) else []
+
+
+def image_files(
+    samples: SampleSet, positions: Sequence[int]
+) -> tuple[list[str], dict[str, Callable[[Path], object]]]:
+    """Names of images to write, and what writes each.
+
+    Args:
+        samples: the whole set; of arrays.
+        positions: [m], which of them.
+
+    Returns:
+        [m] names, and name → what writes that file.
+    """
+    names = [f"image-{position}.png" for position in positions]
+    made = images(samples, positions)
+    return names, {name: _written(png) for name, png in zip(names, made, strict=True)}
+
+
+def _written(content: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content)
+
+
+def own_columns(samples: SampleSet) -> dict[str, Any]:
+    """What a viewer shows of each sample: image (PNG), text, or the columns of the table.
+
+    Args:
+        samples: [n].
+
+    Returns:
+        Column name → [n] values.
+    """
+    if samples.kind == "image" and (made := images(samples, range(len(samples)))):
+        return {"image": pa.array([{"bytes": png} for png in made])}
+    if samples.kind == "text" and samples.texts is not None:
+        return {"text": pa.array([str(text) for text in samples.texts])}
+    if (rows := samples.used_rows) is not None:
+        return {name: rows[name] for name in rows.column_names}
+    flat = samples.x.reshape(len(samples), -1)
+    names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
+    return dict(zip(names, map(pa.array, flat.T), strict=True))
+
+
+def class_words(samples: SampleSet) -> dict[object, str]:
+    """A class as the tables have it → its name; empty of targets."""
+    typed = labels(samples, np.arange(samples.n_classes)).to_pylist()
+    return dict(zip(typed, samples.class_names, strict=True))
+
+
+def single_labels(material: Material, tool: str) -> None:
+    """Refuse several labels or targets a sample.
+
+    Raises:
+        DataError: the run has such.
+    """
+    if pa.types.is_list(material.given.type):
+        raise DataError(
+            f"{tool} must have one label a sample; {material.run.folder} is about several. Export "
+            "to croissant or embedding-atlas."
+        )

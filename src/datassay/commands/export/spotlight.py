@@ -1,0 +1,43 @@
+"""Renumics Spotlight: the scores with each sample, and a short script that shows them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from datassay.commands.export.flat_map import embedding
+from datassay.commands.export.material import Exported, Material, Parts, own_columns
+from datassay.report.tables import Meaning, with_meanings
+
+FILE, SCRIPT = "spotlight.parquet", "open_spotlight.py"
+MEANINGS = {"embedding": Meaning("principal components of the inputs, at most 50")}
+TEXT = '''"""Show the samples and their scores in Spotlight; pip install renumics-spotlight."""
+
+from pathlib import Path
+
+import pandas as pd
+from renumics import spotlight
+from renumics.spotlight.analysis.typing import DataIssue
+
+frame = pd.read_parquet(Path(__file__).with_name("spotlight.parquet"))
+suspects = [int(row) for row in frame.index[frame["is_issue"]]]
+types = {"embedding": spotlight.Embedding, "image": spotlight.Image}
+types = {name: kind for name, kind in types.items() if name in frame}
+issues = [DataIssue("suspected labels", suspects, "high", ["label"])]
+spotlight.show(frame, dtype=types, issues=issues)
+'''
+
+
+def export(material: Material) -> Exported:
+    """One row a training sample, in the order of the scores."""
+    train, _ = material.embedded
+    numbers = embedding(train.x, are_columns=train.kind == "row")
+    width = numbers.shape[1]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), width)
+    table = material.scores.append_column("embedding", lists)
+    for name, values in own_columns(train).items():
+        own = f"{name} (data)" if name in table.column_names else name
+        if name == "image":
+            values = pa.array([one["bytes"] for one in values.to_pylist()])
+        table = table.append_column(own, values)
+    parts: Parts = {FILE: with_meanings(table, MEANINGS), SCRIPT: TEXT}
+    return Exported(parts, f"pip install renumics-spotlight, then: python {material.out / SCRIPT}")
