@@ -134,6 +134,7 @@ STEPS_OF = {
     "ExplainSettings": (),  # which damping is meant, "score" does not say
     "KeepSettings": (),
     "PlanInputs": (),
+    "ExportSettings": (),
     "ReportSettings": (),
 }
 ALIASES = {
@@ -206,7 +207,9 @@ def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, m
     calls = []
     monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
     options = {o.name: o for o in get_command(app).commands[command.name].params}
-    succeed(command.name, *("given" for option in options.values() if option.required))
+    required = [o for o in options.values() if o.required]
+    words = [w for o in required for w in (*o.opts[:1] * (o.param_type_name == "option"), "given")]
+    succeed(command.name, *words)
     ((given, out),) = calls
     assert str(out) == command.out
     for group in command.groups:

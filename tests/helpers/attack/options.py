@@ -37,6 +37,7 @@ PLAIN = {
     "complexity": ["data.csv", "--model", "linear", "--repeats", "2"],
     "lab": ["weight-decay"],
     "report": ["first", "second"],
+    "export": ["first", "--to", "datalab"],
     "explain": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
 }
 

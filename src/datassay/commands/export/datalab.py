@@ -26,7 +26,9 @@ MEANINGS = {
         "",
         _LOW,
     ),
-    "is_near_duplicate_issue": Meaning("whether another sample has the same input"),
+    "is_near_duplicate_issue": Meaning(
+        "whether another sample, of either part, has the same input"
+    ),
     "near_duplicate_score": Meaning(
         "1 - exp(-d / median d), d the distance to the nearest other sample; 0 of equal inputs",
         "",
@@ -72,8 +74,9 @@ def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
         if group is not None:
             groups.setdefault(group, []).append(row)
     same = [[r for r in groups.get(g, ()) if r != row] for row, g in enumerate(of)]
-    equal = np.array([bool(rows) for rows in same])
-    distance = np.where(equal, 0.0, scores["nearest_distance"].to_numpy())
+    found = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
+    distance = np.where([bool(rows) for rows in same], 0.0, found)
+    equal = distance == 0  # also to a validation sample
     usual = np.median(distance[distance > 0]) if (distance > 0).any() else 1.0
     score = np.where(np.isnan(distance), 1.0, 1 - np.exp(-distance / usual))
     return {
