@@ -42,12 +42,12 @@ def test_each_annotation_is_the_decision_that_it_shows(tmp_path):
         task("e", "cat", annotation(was_cancelled=True)),
         task("f", "cat"),
         task(8, "1.5", annotation(number)),
-        task(9, "2.0", annotation(number)),
+        task(9, "2", annotation(number)),
     )
     found = read_label_studio(path)
     assert [(one.id, one.decision, one.label) for one in found.decisions] == [
         ("a", "relabel", "dog"), ("b", "keep", ""), ("c", "remove", ""), ("d", "unsure", ""),
-        ("e", "unsure", ""), (8, "relabel", "2.0"), (9, "keep", ""),
+        ("e", "unsure", ""), (8, "relabel", "2"), (9, "keep", ""),
     ]  # fmt: skip
     assert found.digest == "d1"
     first = found.decisions[0]
@@ -61,6 +61,7 @@ def test_the_latest_annotation_counts_and_decisions_stand_in_the_order_of_time(t
         tmp_path,
         task("a", "cat", annotation(choice("label", "cat"), at=late),
              annotation(choice("label", "dog"), at=early)),
+        task("a", "cat", annotation(choice("fate", "remove"), at=early)),
         task("b", "cat", annotation(choice("label", "dog"), at=early)),
     )  # fmt: skip
     found = read_label_studio(path)

@@ -14,20 +14,22 @@ from datassay.act.review.decisions import (
     UNSURE,
     Decision,
     Decisions,
+    label_word,
 )
 from datassay.data.source import reading
 from datassay.errors import DataError
 
 # Names of the controls, and of what a task holds beside its sample, as `datassay export` writes it.
 LABEL, FATE = "label", "fate"
-ID, GIVEN, SEEN, DIGEST = "sample_id", "given_label", "wrong_probability", "data_digest"
+ID, GIVEN, SEEN = "sample_id", "given_label", "wrong_probability"
+DIGEST, INPUTS = "data_digest", "data_inputs"
 SUFFIX = ".json"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
     """Decisions from what Label Studio exports as JSON of a project of `datassay export`.
 
-    The latest annotation of a task counts. A label other than the given one is "relabel", the
+    The latest annotation of a sample counts. A label other than the given one is "relabel", the
     given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A task
     without an annotation was not decided on.
 
@@ -55,8 +57,11 @@ def read_label_studio(path: str | Path) -> Decisions:
         made = [_decision(task, path) for task in tasks]
     if len(digests) > 1:
         raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
-    decisions = sorted((one for one in made if one is not None), key=lambda one: one.when)
-    return Decisions(tuple(decisions), digest=next(iter(digests), ""))
+    inputs = tasks[0]["data"].get(INPUTS) or {} if tasks else {}
+    found = sorted((one for one in made if one is not None), key=lambda one: one.when)
+    latest = {one.id: one for one in found}  # a project may hold a sample twice
+    decisions = [one for one in found if latest[one.id] is one]
+    return Decisions(tuple(decisions), digest=next(iter(digests), ""), inputs=inputs)
 
 
 def _is_task(task: Any) -> bool:
@@ -92,7 +97,7 @@ def _word(value: Any) -> str:
     """What a control holds: its one choice, or a number in words."""
     value = value or {}
     if "number" in value:
-        return repr(float(value["number"]))
+        return label_word((), value["number"])
     return str(next(iter(value.get("choices", [])), ""))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ def export(material: Material) -> Exported:
             "embedding-atlas."
         )
     if (paths := image_paths(samples)) is not None:
-        names = [str(path.resolve()) for path in paths]
+        names = [os.path.abspath(path) for path in paths]
     else:
         names, made = image_files(samples, range(len(samples)))
         files.update(made)

@@ -5,7 +5,8 @@ Its export as JSON is read back by `datassay apply`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,8 +15,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 import pyarrow as pa
 
-from datassay.act.review.decisions import REMOVE, UNSURE
-from datassay.act.review.label_studio import DIGEST, FATE, GIVEN, ID, LABEL, SEEN
+from datassay.act.review.decisions import REMOVE, UNSURE, label_word
+from datassay.act.review.label_studio import DIGEST, FATE, GIVEN, ID, INPUTS, LABEL, SEEN
 from datassay.commands.export.material import (
     Exported,
     Material,
@@ -38,29 +39,15 @@ def export(material: Material) -> Exported:
     single_labels(material, "label-studio")
     rows = _chosen(material)
     key, shown, files, root = _shown(material, rows)
-    scores, samples = material.scores, material.samples
-    words = class_words(samples)
-    given, suggested = material.given.to_pylist(), scores["suggested_label"].to_pylist()
-    wrong, is_issue = scores["wrong_probability"].to_pylist(), scores["is_issue"].to_pylist()
-    ids = scores["id"].to_pylist()
+    samples = material.samples
+    told, suggested = _told(material), _suggested(material)
     tasks = [
         {
-            "data": {
-                key: sample,
-                ID: ids[row],
-                GIVEN: _word(given[row], words),
-                "suggested_label": _word(suggested[row], words),
-                SEEN: wrong[row],
-                DIGEST: material.run.digest,
-            },
-            "predictions": [{
-                "model_version": material.made_by,
-                "score": wrong[row] if is_issue[row] else 1 - wrong[row],
-                "result": [_result(suggested[row], words)],
-            }],
+            "data": {key: sample, **told[row], **_about(material)},
+            "predictions": [_prediction(material, suggested[row], told[row])],
         }
         for row, sample in zip(rows, shown, strict=True)
-    ]  # fmt: skip
+    ]
     config = _config(key, samples.class_names)
     parts: Parts = {TASKS: standard_json(tasks), CONFIG: config}
     return Exported({**parts, **files}, _opening(root))
@@ -83,27 +70,56 @@ def _chosen(material: Material) -> list[int]:
     return order[:top].tolist()
 
 
-def _word(label: object, words: Mapping[object, str]) -> str:
-    """A label as decisions have it: the name of a class, or a number in full."""
-    return words[label] if words else repr(label)
+def _told(material: Material) -> list[dict[str, Any]]:
+    """What each task says of its sample."""
+    scores, samples = material.scores, material.samples
+    wrong, is_issue = scores["wrong_probability"].to_pylist(), scores["is_issue"].to_pylist()
+    return [
+        {
+            ID: one,
+            GIVEN: label_word(samples.class_names, samples.y[row]),
+            SEEN: wrong[row],
+            "is_issue": is_issue[row],
+        }
+        for row, one in enumerate(scores["id"].to_pylist())
+    ]
 
 
-def _result(label: object, words: Mapping[object, str]) -> dict[str, Any]:
-    """One label as Label Studio has it."""
-    kind, value = ("choices", [words[label]]) if words else ("number", label)
-    return {"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": {kind: value}}
+def _suggested(material: Material) -> list[Any]:
+    """Names of classes, or numbers."""
+    words = class_words(material.samples)
+    labels = material.scores["suggested_label"].to_pylist()
+    return [words[label] for label in labels] if words else labels
+
+
+def _about(material: Material) -> dict[str, Any]:
+    """Which data the tasks are about, and how they were read; where they are is left out."""
+    origin = material.run.summary.get("origin") or {}
+    inputs = {n: v for n, v in origin.get("inputs", {}).items() if v and not n.startswith("data")}
+    return {DIGEST: material.run.digest, INPUTS: inputs}
+
+
+def _prediction(material: Material, label: Any, told: dict[str, Any]) -> dict[str, Any]:
+    """The suggested label with the probability that it is right."""
+    kind = "choices" if material.samples.is_classification else "number"
+    value = {kind: [label] if kind == "choices" else label}
+    return {
+        "model_version": material.made_by,
+        "score": told[SEEN] if told["is_issue"] else 1 - told[SEEN],
+        "result": [{"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": value}],
+    }
 
 
 def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, Path | None]:
     """The key that tasks hold a sample by, the samples, files of images, and their folder."""
     samples = material.samples
     if samples.kind == "image" and (paths := image_paths(samples)) is not None:
-        root = _data(material)
-        return "image", [_url(paths[row].resolve(), root) for row in rows], {}, root
+        root = Path(os.path.abspath(_data(material)))  # links stay as they are named
+        return "image", [_url(paths[row], root) for row in rows], {}, root
     if samples.kind == "image":
         names, files = image_files(samples, rows)
         if files:
-            root = material.out.resolve()
+            root = Path(os.path.abspath(material.out))
             return "image", [_url(root / name, root) for name in names], dict(files), root
     if samples.kind == "text" and samples.texts is not None:
         return "text", [str(samples.texts[row]) for row in rows], {}, None
@@ -114,12 +130,13 @@ def _data(material: Material) -> Path:
     """The folder that the samples were read from."""
     inputs = material.run.inputs
     where = inputs.data if material.data is None and inputs is not None else material.data
-    return Path(str(where)).expanduser().resolve()
+    return Path(str(where)).expanduser()
 
 
 def _url(path: Path, folder: Path) -> str:
     """Where Label Studio serves a file, its root one above the folder."""
-    return SERVED + quote(path.relative_to(folder.parent).as_posix())
+    place = Path(os.path.abspath(path)).relative_to(folder.parent)
+    return SERVED + quote(place.as_posix())
 
 
 def _row_texts(table: pa.Table | None, samples: Any, rows: list[int]) -> list[dict[str, str]]:
