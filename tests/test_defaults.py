@@ -136,6 +136,7 @@ STEPS_OF = {
     "PlanInputs": (),
     "ExportSettings": (),
     "ReportSettings": (),
+    "ApplySettings": ("data",),
 }
 ALIASES = {
     "noise_kind": "kind",

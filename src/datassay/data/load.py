@@ -10,6 +10,7 @@ from typing import Any, cast
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import Encode, plain, sample_sets
 from datassay.data.convert import read_in_memory
+from datassay.data.files.changelog import given_back_file
 from datassay.data.files.frames import check_index, frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
@@ -58,9 +59,9 @@ def load(
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
             and x_val, y_val, ids, class_names, source, source_val if there), .csv or .tsv (either
             may be gzipped), .parquet, .jsonl, .ndjson, .feather or .arrow; a folder of IDX files,
-            or of class-named folders of images; a data frame of pandas, polars or Arrow; (x, y)
-            or (x, y, x_val, y_val) arrays, where x of a pair may be a frame; a torch Dataset of
-            (x, y), or (train, val) Datasets.
+            of class-named folders of images, or that datassay apply made; a data frame of pandas,
+            polars or Arrow; (x, y) or (x, y, x_val, y_val) arrays, where x of a pair may be a
+            frame; a torch Dataset of (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row
@@ -188,6 +189,9 @@ def _read(data: Any, chosen: Choices) -> Source:
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:
     path = _expanded(data)
+    is_folder = str(data) not in BUILTINS and os.path.isdir(path)
+    if is_folder and (file := given_back_file(path)):
+        return _read_named(file, chosen)
     is_table = str(data) not in BUILTINS and path.name.lower().endswith(SUFFIXES)
     if not is_table and (chosen.any or not (chosen.ids is None and chosen.source is None)):
         raise DataError(

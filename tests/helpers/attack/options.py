@@ -9,6 +9,7 @@ from pathlib import Path
 
 from helpers.attack.attempt import Attempt, command
 from helpers.attack.case import Case, contents, lost, table, write_csv
+from helpers.decided import decided
 from helpers.runs import write_run
 
 NUMBERS = (
@@ -38,6 +39,7 @@ PLAIN = {
     "lab": ["weight-decay"],
     "report": ["first", "second"],
     "export": ["first", "--to", "datalab"],
+    "apply": ["data.csv", "decisions.parquet"],
     "explain": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
 }
 
@@ -53,6 +55,8 @@ def case(draw: random.Random, folder: Path) -> Case:
         write_run(folder / name, noise=0.2, seed=seed)
     if of.name == "explain":
         _write_weights(folder)
+    if of.name == "apply":
+        decided(folder / "data.csv", folder / "decisions.parquet", [])
     named = {
         f"--{spec.name or name.replace('_', '-')}": (cls, name)
         for cls in of.groups

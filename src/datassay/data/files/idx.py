@@ -62,7 +62,26 @@ def read_idx_folder(folder: Path) -> Source:
     )
 
 
-def _part(files: list[Path], part: str) -> Part | None:
+def idx_part_files(folder: Path, part: str) -> tuple[Path, Path]:
+    """The files of images and labels of one part.
+
+    Args:
+        folder: holds them.
+        part: "train", or a pattern of names.
+
+    Returns:
+        (images, labels).
+
+    Raises:
+        DataError: one is missing, or there are several.
+    """
+    found = _pair(idx_files(folder), part)
+    if found is None:
+        raise DataError(f"{folder} must hold images and labels of {part}; it holds neither.")
+    return found
+
+
+def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
     images, labels = (_only(files, rf"(?i)({part}).*{what}") for what in ("images", "labels"))
     if images is None and labels is None:
         return None
@@ -72,6 +91,14 @@ def _part(files: list[Path], part: str) -> Part | None:
             f"images and labels must come together; beside {file} its counterpart is missing. "
             "Add it to the folder."
         )
+    return images, labels
+
+
+def _part(files: list[Path], part: str) -> Part | None:
+    pair = _pair(files, part)
+    if pair is None:
+        return None
+    images, labels = pair
     x = read_idx(images)
     if x.ndim != 3 or x.dtype != np.uint8:
         raise DataError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from datassay.data.files.changelog import FILES
 from datassay.data.files.image import SUFFIXES
 from datassay.data.pictures import Pictures
 from datassay.data.samples import Column
@@ -78,6 +79,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _note(passed: Sequence[str]) -> tuple[Column, ...]:
+    passed = [name for name in passed if name not in FILES]
     if not passed:
         return ()
     shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)

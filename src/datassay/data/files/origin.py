@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.data.files.changelog import FILES
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
 
@@ -60,7 +61,7 @@ def source_digest(data: str | Path) -> str:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """The file, or all files of a folder in the order of their names; hidden ones are not data."""
+    """The file, or all files of a folder by name; hidden ones and our changelog are no data."""
     if not path.is_dir():
         yield path
         return
@@ -72,4 +73,5 @@ def _files(path: Path) -> Iterator[Path]:
             for name in folders
             if not name.startswith(".") and os.path.realpath(os.path.join(folder, name)) not in seen
         )
-        yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))
+        files = [Path(folder) / name for name in sorted(names) if not name.startswith(".")]
+        yield from (file for file in files if file.parent != path or file.name not in FILES)

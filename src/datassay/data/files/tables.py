@@ -93,22 +93,9 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         DataError: as `read_table`.
     """
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
-    table, labelled = row_ids(table)
-    if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
-        chosen = replace(chosen, ids=labelled)
-    names = _names(table, name)
-    if not table.num_rows:
-        raise DataError(
-            f"{name} must hold one sample a row; it holds column names alone. Add its rows."
-        )
-    _check_roles(names, name, chosen)
-    labels = row_labels(table) - set(chosen.roles)
-    inputs = [n for n in names if n not in {chosen.ids, chosen.source} and n not in labels]
-    target = inputs[-1] if chosen.target is None and inputs else chosen.target
-    _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
+    table, chosen = with_roles(table, name, chosen)
+    names, labels, target = table.column_names, row_labels(table) - set(chosen.roles), chosen.target
     assert target is not None
-    chosen = replace(chosen, target=target)
-    check_choices(chosen, names, name)
     used = [n for n in names if n not in labels]
     read = _read(table.select(used), name, chosen)
     places, n_missing, warnings = None, 0, ()
@@ -128,6 +115,39 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         columns=_in_order(names, source.columns, labels, n_missing),
         warnings=(note,) * bool(note) + warnings + source.warnings,
     )
+
+
+def with_roles(table: pa.Table, name: str, chosen: Choices) -> tuple[pa.Table, Choices]:
+    """Which column of a table is the target, and which names its rows.
+
+    Args:
+        table: one row a sample.
+        name: what to call the table in errors.
+        chosen: what its columns are for.
+
+    Returns:
+        The table, with row labels of pandas that its file only describes as a column, and the
+        choices with target and ids; ids are None where rows are numbered.
+
+    Raises:
+        DataError: a column is not there, named twice, or no feature or row is left.
+    """
+    table, labelled = row_ids(table)
+    if chosen.ids is None and labelled not in {chosen.target, chosen.source}:
+        chosen = replace(chosen, ids=labelled)
+    names = _names(table, name)
+    if not table.num_rows:
+        raise DataError(
+            f"{name} must hold one sample a row; it holds column names alone. Add its rows."
+        )
+    _check_roles(names, name, chosen)
+    labels = row_labels(table) - set(chosen.roles)
+    inputs = [n for n in names if n not in {chosen.ids, chosen.source} and n not in labels]
+    target = inputs[-1] if chosen.target is None and inputs else chosen.target
+    _check_inputs([n for n in inputs if n != target], names, name, target, chosen)
+    chosen = replace(chosen, target=target)
+    check_choices(chosen, names, name)
+    return table, chosen
 
 
 def _read(table: pa.Table, name: str, chosen: Choices) -> dict[str, ReadColumn]:

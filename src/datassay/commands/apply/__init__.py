@@ -1,0 +1,1 @@
+"""`datassay apply`: what was decided about samples becomes data."""

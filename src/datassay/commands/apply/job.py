@@ -1,0 +1,191 @@
+"""The job of `datassay apply`: decisions → labels → the same kind of data, all of it or none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datassay.act.review.decisions import RELABEL, Decisions, label_word, read_decisions
+from datassay.act.review.label_studio import read_label_studio
+from datassay.act.review.mending import Mending, mending
+from datassay.commands.apply.settings import ApplySettings
+from datassay.commands.apply.target import check_target, placed
+from datassay.commands.finished import SUMMARY
+from datassay.data.back.choose import original
+from datassay.data.back.original import Original
+from datassay.data.files.changelog import FILES, Changelog
+from datassay.data.files.origin import source_digest
+from datassay.data.source import reading
+from datassay.data.tables.choices import Choices
+from datassay.errors import DataError
+from datassay.report.wording import count, shortened
+
+READ_BY = ("target", "ids", "source", "task")
+MOST_PAIRS = 20
+
+
+def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[str]:
+    """Write the data as decided.
+
+    Args:
+        settings: which data and decisions.
+        out: folder of the data to be; made.
+        overwrite: whether data of an earlier `datassay apply` there may be replaced though they
+            were changed since.
+
+    Returns:
+        What was done, in lines.
+
+    Raises:
+        DataError: decisions are about other data, damaged, or cannot be carried out.
+        SettingError: `out` cannot be written, or holds something else.
+    """
+    decisions = read_any(settings.decisions)
+    check_target(out, settings.data, settings.decisions, overwrite=overwrite)
+    decisions = with_origin(decisions, settings)
+    digest = source_digest(settings.data)
+    check_digest(decisions, digest, settings)
+    inputs = decisions.inputs | {
+        name: value for name in READ_BY if (value := getattr(settings, name)) is not None
+    }
+    target, ids, source, task = (inputs.get(name) for name in READ_BY)
+    chosen = Choices(target, ids, source, task)
+    given = original(settings.data, chosen, link=not settings.copy)
+    if inputs.get("log_target"):
+        decisions = without_targets(decisions)
+    found = mending(decisions.decisions, given.ids, given.y, given.class_names)
+    if not found.keep.any():
+        raise DataError("decisions must leave some samples; these remove all of them.")
+    with placed(out) as folder:
+        after = given.write(folder, found.keep, found.y)
+        check_written(folder, given, found, after, chosen)
+        digests = digest, source_digest(folder)
+        for name, text in (
+            changelog(decisions, given, found, after, digests, inputs).texts().items()
+        ):
+            (folder / name).write_text(text, encoding="utf-8")
+    return summary(given, found, out, settings)
+
+
+def read_any(path: Path) -> Decisions:
+    """Decisions of ours or of Label Studio, which exports a list of tasks."""
+    if path.suffix.lower() == ".json" and path.is_file():
+        with reading(path), path.open("rb") as file:
+            if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+                return read_label_studio(path)
+    return read_decisions(path)
+
+
+def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
+    """Decisions that know how their data were read: as they say, or by the run beside them."""
+    summary = settings.decisions.parent / SUMMARY
+    if decisions.inputs or not summary.is_file():
+        return decisions
+    with reading(summary):
+        whole = json.loads(summary.read_text(encoding="utf-8"))
+    origin = whole.get("origin") if isinstance(whole, dict) else None
+    if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
+        return decisions
+    return replace(decisions, digest=origin["digest"], inputs=dict(origin["inputs"]))
+
+
+def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> None:
+    """Refuse decisions about other data, and about labels that no file has."""
+    if decisions.digest not in {"", digest}:
+        raise DataError(
+            f"{settings.decisions} must hold decisions about {settings.data}; they are about other "
+            f"data{f' ({decisions.name})' if decisions.name else ''}, or these were changed since. "
+            "Name the data that were reviewed."
+        )
+    if noise := decisions.inputs.get("noise"):
+        raise DataError(
+            f"{settings.decisions} must hold decisions about the labels of {settings.data}; they "
+            f"are about a run with --noise {noise:g}, whose flipped labels are in no file. Review "
+            "a run without --noise."
+        )
+
+
+def without_targets(decisions: Decisions) -> Decisions:
+    """Decisions about logarithms of targets: none can be given another."""
+    if any(d.decision == RELABEL for d in decisions.decisions):
+        raise DataError(
+            "decisions of a run with --log-target must give no new targets, which would be "
+            "logarithms. Review a run without it, or remove such samples."
+        )
+    return replace(decisions, decisions=tuple(replace(d, given="") for d in decisions.decisions))
+
+
+def check_written(
+    folder: Path, given: Original, found: Mending, ids: np.ndarray, chosen: Choices
+) -> None:
+    """Read what was written again: it must be what was decided."""
+    task = "classification" if given.class_names else "regression"
+    try:
+        again = original(folder / given.file if given.file else folder, replace(chosen, task=task))
+    except DataError as error:
+        raise DataError(f"what the decisions leave must be readable again; {error}") from error
+    before = dict(zip(map(str, ids.tolist()), words(found.y[found.keep], given), strict=True))
+    after = dict(zip(map(str, again.ids.tolist()), words(again.y, again), strict=True))
+    if before != after:
+        wrong = sorted(before.items() ^ after.items())[:3]
+        raise DataError(
+            f"data that are given back must read as decided; these do not ({wrong}). Nothing was "
+            "written; please report it."
+        )
+
+
+def words(y: np.ndarray, of: Original) -> list[str]:
+    """Labels as decisions have them; of several targets their numbers."""
+    if y.ndim > 1:
+        return [str(one) for one in y.tolist()]
+    return [label_word(of.class_names, one) for one in y.tolist()]
+
+
+def changelog(
+    decisions: Decisions,
+    given: Original,
+    found: Mending,
+    ids: np.ndarray,
+    digests: tuple[str, str],
+    inputs: dict[str, Any],
+) -> Changelog:
+    """What was decided, with the ids before and after."""
+    after = np.full(len(given.ids), "", dtype=object)
+    after[found.keep] = [str(name) for name in ids.tolist()]
+    rows = tuple(
+        {
+            "id": str(given.ids[at]),
+            "decision": d.decision,
+            "given": d.given or words(given.y[[at]], given)[0],
+            "label": d.label,
+            "when": d.when.isoformat(),
+            "new_id": after[at],
+        }
+        for at, d in zip(found.place.tolist(), decisions.decisions, strict=True)
+    )
+    return Changelog(rows, *digests, given.is_numbered, inputs)
+
+
+def summary(given: Original, found: Mending, out: Path, settings: ApplySettings) -> list[str]:
+    """What was done, in lines."""
+    changed, n_removed = np.flatnonzero(found.is_new & found.keep), int((~found.keep).sum())
+    lines = [f"{count(len(changed), 'label')} changed"]
+    if given.class_names:
+        old, new = words(given.y[changed], given), words(found.y[changed], given)
+        pairs = Counter(zip(old, new, strict=True)).most_common()
+        lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
+        lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
+    stay = int(found.keep.sum())
+    lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(found.keep):,} stay"]
+    if given.is_numbered and n_removed:
+        lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
+    lines += [f"with the same rows: {note}" for note in given.notes if n_removed]
+    where = out / given.file if given.file else out
+    run = settings.decisions.parent
+    again = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
+    return [*lines, str(where), *([f"what that gains: {again}"] if again else [])]

@@ -1,0 +1,94 @@
+"""The folder that data are given back in: a whole new one, or the earlier one as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from datassay.data.files.changelog import read_changelog
+from datassay.data.files.origin import source_digest
+from datassay.data.files.tables import SUFFIXES
+from datassay.errors import DataError, SettingError
+from datassay.report.place import NEW, OLD, staging, uninterrupted
+from datassay.report.write import check_outputs, check_writable
+
+
+def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, a folder that the data could not go to.
+
+    Args:
+        out: the folder to be.
+        data: what is given back.
+        decisions: the file of decisions.
+        overwrite: whether data of ours that were changed since may be replaced.
+
+    Raises:
+        SettingError: it is named as a file, is or lies in what is read, holds something else than
+            unchanged data of ours, or cannot be written.
+    """
+    if out.name.lower().endswith((*SUFFIXES, ".npz")) and not out.is_dir():
+        raise SettingError(
+            f"out must name a folder, in which the data have their own name; got {out}. Give "
+            f"--out {out.with_suffix('')}."
+        )
+    check_outputs(out, (Path(data).name,), (data, decisions), (data,))
+    real = Path(os.path.realpath(out))
+    if lost := [p for p in (data, decisions) if real in Path(os.path.realpath(p)).parents]:
+        raise SettingError(
+            f"out must not replace what is read; {lost[0]} lies in {out}. Choose another folder."
+        )
+    check_writable(out, ())
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    try:
+        log = read_changelog(out)
+    except DataError:
+        log = None
+    if log is None:
+        raise SettingError(
+            f"out must be a new folder, or one that datassay apply made; {out} holds something "
+            "else. Choose another folder."
+        )
+    if not overwrite and source_digest(out) != log.digest_after:
+        raise SettingError(
+            f"out must not replace data that were changed since datassay apply made them; {out} "
+            "holds such. Choose another folder, or give --overwrite."
+        )
+
+
+@contextmanager
+def placed(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` once it is whole.
+
+    Args:
+        out: replaced where it exists.
+
+    Yields:
+        An empty folder on the same disk; where the block fails, it is removed.
+
+    Raises:
+        SettingError: the file system refuses.
+        OSError: never; it becomes a SettingError.
+    """
+    place = Path(os.path.abspath(out))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with staging(place.parent) as folder:
+            yield folder / NEW
+            with uninterrupted():
+                earlier = folder / OLD / place.name
+                if place.is_dir():
+                    os.rename(place, earlier)
+                try:
+                    os.rename(folder / NEW, place)
+                except OSError:
+                    if earlier.is_dir():
+                        os.rename(earlier, place)
+                    raise
+    except OSError as error:
+        raise SettingError(
+            f"out must be a folder with room for the data; writing to {out} failed: "
+            f"{error.strerror or error}. Free space or choose another folder."
+        ) from error

@@ -1,0 +1,243 @@
+"""`datassay apply`: what was decided becomes data, all of it or none."""
+
+import csv
+import json
+import os
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from datassay.data import load
+from datassay.data.files.changelog import read_changelog
+from helpers.command_line import assert_one_error_line, invoke, succeed
+from helpers.decided import decided
+
+TABLE = 'key;x;y\r\nA1;1,5;"good"\r\nA2;2,5;bad\r\nA3;0,5;good\r\nA4;3,5;bad\r\nA5;1,0;good\r\n'
+ROWS = [("A2", "relabel", "bad", "good"), ("A3", "remove", "good", ""), ("A4", "keep", "bad", "")]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_bytes(TABLE.encode())
+    decided("a.csv", "d.parquet", ROWS, target="y", ids="key")
+    return tmp_path
+
+
+def test_the_same_file_with_other_labels(here):
+    result = succeed("apply", "a.csv", "d.parquet", "--out", "clean")
+    expected = TABLE.replace("bad\r\nA3;0,5;good", '"good"')
+    assert (here / "clean/a.csv").read_bytes() == expected.encode()
+    assert (here / "a.csv").read_bytes() == TABLE.encode()
+    assert "1 label changed" in result.stdout and "1  bad → good" in result.stdout
+    assert "1 sample removed, 4 of 5 stay" in result.stdout
+    with open("clean/changelog.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["id"], r["decision"], r["given"], r["label"], r["new_id"]) for r in rows] == [
+        ("A2", "relabel", "bad", "good", "A2"),
+        ("A3", "remove", "good", "", ""),
+        ("A4", "keep", "bad", "", "A4"),
+    ]
+    assert rows[0]["when"] == "2026-03-01T12:00:00+00:00"
+    assert not [p for p in here.iterdir() if p.name.startswith(".")]
+
+
+def test_what_was_given_back_is_read_again(here):
+    succeed("apply", "a.csv", "d.parquet", "--out", "clean")
+    train, val = load("clean", target="y", ids="key")
+    assert val is None
+    assert dict(zip(train.ids.tolist(), train.y.tolist(), strict=True)) == {
+        "A1": 1, "A2": 1, "A4": 0, "A5": 1
+    }  # fmt: skip
+
+
+def test_row_numbers_move_up_and_the_changelog_knows(here):
+    decided("a.csv", "d.parquet", [(0, "remove", "good", ""), (3, "remove", "bad", "")])
+    result = succeed("apply", "a.csv", "d.parquet", "--out", "clean")
+    assert "have new numbers" in result.stdout
+    log = read_changelog(here / "clean")
+    assert log is not None and log.is_numbered
+    assert log.new_ids(np.arange(5)) == ["", "0", "1", "", "2"]
+
+
+def test_the_run_beside_the_decisions_says_how_the_data_are_read(here):
+    digest = pq.read_table("d.parquet").schema.metadata[b"datassay.decisions"]
+    os.mkdir("report")
+    decided("a.csv", "report/decisions.parquet", ROWS)
+    origin = {"inputs": {"data": "a.csv", "target": "y", "ids": "key", "noise": 0.0},
+              "digest": json.loads(digest)["digest"], "noise": 0.0}  # fmt: skip
+    (here / "report/summary.json").write_text(json.dumps({"origin": origin}))
+    result = succeed("apply", "a.csv", "report/decisions.parquet")
+    assert "datassay run clean --before report" in result.stdout
+    origin["inputs"]["noise"] = 0.1
+    (here / "report/summary.json").write_text(json.dumps({"origin": origin}))
+    result = invoke("apply", "a.csv", "report/decisions.parquet", "--out", "other")
+    assert_one_error_line(result, "a run with --noise 0.1, whose flipped labels are in no file")
+    assert not (here / "other").exists()
+
+
+def test_options_win_over_what_the_decisions_say(here):
+    decided("a.csv", "d.parquet", ROWS, target="x")
+    succeed("apply", "a.csv", "d.parquet", "--target", "y", "--ids", "key")
+    log = read_changelog(here / "clean")
+    assert log is not None and log.inputs == {"target": "y", "ids": "key"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("A9", "remove", "good", "")], "they have no id A9"),
+        ([("A1", "relabel", "good", "ugly")], "they have no class ugly. The classes are bad, good"),
+        ([("A1", "relabel", "bad", "good")], "must be the one that was reviewed, 'bad'"),
+        ([("A1", "keep", "good", ""), ("A1", "remove", "good", "")], "A1 occurs more than once"),
+        ([(f"A{i}", "remove", "", "") for i in range(1, 6)], "must leave some samples"),
+        ([("A2", "remove", "", ""), ("A4", "remove", "", "")], "must be readable again; .*2 class"),
+    ],
+)
+def test_decisions_that_cannot_be_carried_out(here, rows, message):
+    decided("a.csv", "d.parquet", rows, target="y", ids="key")
+    before = sorted(p.name for p in here.iterdir())
+    result = invoke("apply", "a.csv", "d.parquet", "--out", "clean")
+    assert_one_error_line(result, message)
+    assert sorted(p.name for p in here.iterdir()) == before
+
+
+def test_decisions_about_other_data_are_refused_by_name(here):
+    (here / "b.csv").write_bytes(TABLE.encode() + b"A6;2,0;bad\r\n")
+    result = invoke("apply", "b.csv", "d.parquet", "--out", "clean")
+    assert_one_error_line(
+        result, r"d\.parquet must hold decisions about b\.csv; they are about oth"
+    )
+    assert not (here / "clean").exists()
+
+
+def test_damaged_decisions_are_refused(here):
+    (here / "d.parquet").write_bytes((here / "d.parquet").read_bytes()[:-30])
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), r"d\.parquet cannot be read")
+    assert_one_error_line(invoke("apply", "a.csv", "none.parquet"), "must be a file of decisions")
+    (here / "d.json").write_text(" [1]")
+    assert_one_error_line(invoke("apply", "a.csv", "d.json"), "Label Studio")
+
+
+def test_targets_that_are_taken_are_refused(here):
+    os.mkdir("mine")
+    (here / "mine/thesis.txt").write_text("years")
+    for options in ([], ["--overwrite"]):
+        result = invoke("apply", "a.csv", "d.parquet", "--out", "mine", *options)
+        assert_one_error_line(result, "mine holds something else")
+    assert (here / "mine/thesis.txt").read_text() == "years"
+    result = invoke("apply", "a.csv", "d.parquet", "--out", "clean.csv")
+    assert_one_error_line(result, "Give --out clean")
+    result = invoke("apply", "a.csv", "d.parquet", "--out", ".")
+    assert_one_error_line(result, "out must not replace what is read")
+    result = invoke("apply", "a.csv", "d.parquet", "--out", "a.csv/clean")
+    assert_one_error_line(result, "out must be a folder")
+
+
+def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
+    succeed("apply", "a.csv", "d.parquet")
+    decided("a.csv", "d.parquet", ROWS[:1], target="y", ids="key")
+    succeed("apply", "a.csv", "d.parquet")
+    assert b"A3" in (here / "clean/a.csv").read_bytes()
+    with open("clean/a.csv", "a") as file:
+        file.write("A6;1,0;good\n")
+    result = invoke("apply", "a.csv", "d.parquet")
+    assert_one_error_line(result, "must not replace data that were changed since")
+    assert b"A6" in (here / "clean/a.csv").read_bytes()
+    succeed("apply", "a.csv", "d.parquet", "--overwrite")
+    assert b"A6" not in (here / "clean/a.csv").read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(here):
+    os.mkdir("closed", 0o500)
+    result = invoke("apply", "a.csv", "d.parquet", "--out", "closed/clean")
+    assert_one_error_line(result, "out must be a folder")
+
+
+def test_a_failure_while_writing_leaves_nothing(here, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datassay.commands.apply.job.check_written", full)
+    result = invoke("apply", "a.csv", "d.parquet")
+    assert_one_error_line(result, "writing to clean failed: No space left")
+    assert sorted(p.name for p in here.iterdir()) == ["a.csv", "d.parquet"]
+
+
+def test_what_is_written_is_read_again_before_it_counts(here, monkeypatch):
+    from datassay.data.back import delimited
+
+    monkeypatch.setattr(delimited.DelimitedText, "word", lambda *_: b"bad")
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "must read as decided")
+    assert not (here / "clean").exists()
+
+
+def pictures(root):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(root / name)
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_photographs_by_links_or_copies(here, copy):
+    pictures(here / "photos")
+    rows = [("cat/1.png", "relabel", "cat", "dog"), ("dog/2.png", "unsure", "dog", "")]
+    decided("photos", "p.parquet", rows)
+    succeed("apply", "photos", "p.parquet", *["--copy"] * copy)
+    train, _ = load("clean", val_fraction=0.0)
+    assert train.ids.tolist() == ["cat/2.png", "dog/1-2.png", "dog/1.png", "dog/2.png"]
+    assert not train.columns  # nothing that is no image is told of
+    assert (here / "clean/dog/1-2.png").samefile(here / "photos/cat/1.png") is not copy
+    log = read_changelog(here / "clean")
+    assert log is not None
+    assert log.new_ids(np.array(["cat/1.png", "cat/2.png"])) == ["dog/1-2.png", "cat/2.png"]
+    decided("clean", "p.parquet", [("cat/2.png", "keep", "cat", "")])  # and once more
+    succeed("apply", "clean", "p.parquet", "--out", "twice")
+    assert load("twice", val_fraction=0.0)[0].ids.tolist() == train.ids.tolist()
+    result = invoke("apply", "clean", "p.parquet", "--out", "clean/inside")
+    assert_one_error_line(result, "out must lie outside of what is read")
+
+
+def test_a_built_in_set(here):
+    given = load("wine", val_fraction=0.0)[0]
+    other = given.class_names[(given.y[0] + 1) % 3]
+    decided("wine", "w.parquet", [(0, "relabel", given.class_names[given.y[0]], other)])
+    succeed("apply", "wine", "w.parquet")
+    after = load("clean", val_fraction=0.0)[0]
+    assert after.class_names[after.y[0]] == other and len(after) == len(given)
+
+
+def test_parquet_of_other_types(here):
+    y = pa.array([True, False, True, False, True])
+    pq.write_table(pa.table({"x": [1.5, 2.5, 0.5, 3.0, 9.0], "y": y}), "t.parquet")
+    decided("t.parquet", "d.parquet", [(1, "relabel", "False", "True")])
+    succeed("apply", "t.parquet", "d.parquet")
+    after = pq.read_table("clean/t.parquet")["y"]
+    assert after.type == pa.bool_()
+    assert Counter(after.to_pylist()) == {True: 4, False: 1}
+
+
+def test_logarithms_are_no_targets(here):
+    with open("r.csv", "w") as file:
+        file.write("x,y\n" + "".join(f"{i},{i**3 + 0.5}\n" for i in range(30)))
+    decided("r.csv", "d.parquet", [(3, "remove", "3.3", "")], log_target=True)
+    succeed("apply", "r.csv", "d.parquet")
+    decided("r.csv", "d.parquet", [(3, "relabel", "3.3", "4")], log_target=True)
+    assert_one_error_line(invoke("apply", "r.csv", "d.parquet"), "--log-target")
+
+
+def test_labels_that_spreadsheets_would_compute_stay_text(here):
+    (here / "f.csv").write_text("x,y\n1,=1+1\n2,<script>\n3,=1+1\n4,<script>\n")
+    decided("f.csv", "d.parquet", [(0, "relabel", "=1+1", "<script>")])
+    succeed("apply", "f.csv", "d.parquet")
+    assert (here / "clean/f.csv").read_text() == "x,y\n1,<script>\n2,<script>\n3,=1+1\n4,<script>\n"
+    assert "'=1+1" in (here / "clean/changelog.csv").read_text()
+    log = read_changelog(here / "clean")
+    assert log is not None and log.rows[0]["given"] == "=1+1"
