@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from datassay.act.remove.rivals import auroc as auroc
     from datassay.act.remove.summarize import KeepSet as KeepSet
     from datassay.act.remove.summarize import summarize as summarize
+    from datassay.act.review.judged import Judged as Judged
+    from datassay.act.review.judged import judged as judged
+    from datassay.act.review.judged import read_judged as read_judged
+    from datassay.act.review.remaining import Remaining as Remaining
+    from datassay.act.review.remaining import remaining as remaining
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
     from datassay.act.sample.comparison import compare_designs as compare_designs
     from datassay.act.sample.comparison import mean_interval as mean_interval

@@ -68,3 +68,80 @@ def test_what_does_not_exist_is_refused(known, passed, match):
     judged, _ = made()
     with pytest.raises(SettingError, match=match):
         remaining(judged, known, passed)
+
+
+def reviewed_by(judged, truth, decisions):
+    """A reviewer who knows the truth looks at twenty at a time; what is said before each."""
+    known, said = {}, []
+    while len(known) < decisions:
+        said.append(remaining(judged, known))
+        known |= {int(i): int(truth[i]) for i in said[-1].order[:20]}
+    return known, [*said, remaining(judged, known)]
+
+
+def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_small():
+    inside = []
+    for seed in range(8):
+        judged, truth = made(n=800, seed=seed)
+        wrong = truth != judged.labels
+        known, said = reviewed_by(judged, truth, 300)
+        left = [wrong.sum() - found.errors_found for found in said]
+        inside += [
+            found.interval[0] <= true <= found.interval[1]
+            for found, true in zip(said, left, strict=True)
+        ]
+        assert not said[0].can_stop and "95 %" in said[0].sentence
+        assert len(known) == 300
+        for found in said:
+            next_errors = wrong[found.order[:20]].sum()
+            assert not found.can_stop or next_errors <= 3
+        assert said[-1].interval[1] - said[-1].interval[0] < said[0].interval[1]
+    assert np.mean(inside) >= 0.9
+
+
+def test_errors_of_one_confusion_are_found_sooner_than_in_the_fixed_order():
+    """Only class 0 is given as 1, and the judge believes in errors of all kinds."""
+    rng = np.random.default_rng(0)
+    n, k = 2000, 4
+    truth = rng.integers(k, size=n)
+    labels = np.where((truth == 0) & (rng.random(n) < 0.2), 1, truth)
+    odds = rng.normal(-3, 1, n) + 1.0 * (labels != truth)
+    log_posterior = np.full((n, k), np.log(0.1 / 3))
+    log_posterior[np.arange(n), labels] = np.log(0.9)
+    places = np.ones((n, 1))
+    parts = (log_posterior, odds, places)
+    judged = Judged(labels, *(part.astype(np.float32) for part in parts))
+    wrong = labels != truth
+    known, _ = reviewed_by(judged, truth, 100)
+    fixed = wrong[np.argsort(-judged.log_odds, kind="stable")[:100]].sum()
+    assert wrong[list(known)].sum() > 1.5 * fixed
+
+
+def test_where_nothing_is_found_the_classes_take_turns():
+    """All errors are of the class that the judge trusts: the fixed order never gets there."""
+    labels = np.repeat([0, 1], [900, 100])
+    odds = np.where(labels == 0, -9.0, -1.0) + np.linspace(0, 0.5, 1000)
+    log_posterior = np.log(np.full((1000, 2), 0.5))
+    parts = (log_posterior, odds, np.ones((1000, 1)))
+    judged = Judged(labels, *(part.astype(np.float32) for part in parts))
+    first = remaining(judged, {}).order[:40].tolist()
+    assert set(labels[first]) == {1}
+    found = remaining(judged, {i: 1 for i in first})
+    assert (labels[found.order[:20]] == 0).all()
+    assert not found.can_stop
+
+
+def test_when_all_are_looked_at_one_can_stop():
+    judged, truth = made(n=30)
+    found = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
+    assert found.can_stop and len(found.order) == 0 and found.interval == (0.0, 0.0)
+    assert np.isnan(found.expected_precision(20))
+
+
+def test_numbers_learn_how_many_are_wrong():
+    judged, _ = made(n=600)
+    numbers = Judged(np.full(600, -1), judged.log_posterior[:, :0], judged.log_odds, judged.places)
+    first = np.argsort(-judged.log_odds)[:60]
+    none = remaining(numbers, {int(i): 0 for i in first})
+    every = remaining(numbers, {int(i): 1 for i in first})
+    assert none.errors_left < remaining(numbers, {}).errors_left < every.errors_left

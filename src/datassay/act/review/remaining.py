@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from datassay.act.review.judged import Judged
+from datassay.act.review.outcomes import fit_outcomes
 from datassay.errors import SettingError
 from datassay.results import result
+
+BATCH = 20  # decisions until the order is made anew
+WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
+# Of the logarithm of the errors left, what the fit does not know of itself: a standard deviation
+# for the lower end and one for the upper, and what is added before the first decision, which fades
+# over so many decisions. Chosen so that the interval held the truth in 97 % of simulated reviews.
+LOW_DOUBT, HIGH_DOUBT, EARLY_DOUBT, FADES = 0.8, 0.3, 1.0, 40.0
+NORMAL = 1.96
+LEAST_DECISIONS = 60  # before which nobody is told to stop
 
 
 @result
@@ -22,7 +32,7 @@ class Remaining:
         suggested: the likeliest class, [n]: of `order` the likeliest other one, of those looked at
             the one decided on; −1 of numbers and of several labels.
         errors_left: expected in `order`.
-        interval: of the same, 95 %.
+        interval: of the same, 95 %, as simulated reviews had it.
         errors_found: among those looked at.
         can_stop: whether going on would find next to nothing.
         sentence: the same in words.
@@ -48,56 +58,127 @@ class Remaining:
 def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] = ()) -> Remaining:
     """Order what is left by what the decisions taught.
 
+    The most likely errors come first, by `outcomes.fit_outcomes`. Where a batch of them is expected
+    to hold less than WORTHWHILE errors, the classes take turns instead, those of which fewest were
+    looked at first: a judge that is blind to the errors of one class is found out so.
+
     Args:
         judged: by the run.
-        known: position → true class: the new one, or the given one where it was kept. Of numbers
-            and several labels 1 where something was wrong, else 0.
-        passed: positions that are left out of the order and teach nothing: removed, or unsure.
+        known: position → true class: the new one, or the given one where it was kept; in the order
+            in which they were decided. Of numbers and several labels 1 where something was wrong,
+            else 0. Only what a person looked at: suggestions taken unseen teach that all are right.
+        passed: positions that are left out of the order and teach nothing: removed, unsure, or
+            decided unseen.
 
     Returns:
-        What is left.
+        What is left. The interval holds what the run's noise and the decisions leave open, and a
+        doubt chosen on simulated reviews; before the first decisions it is wide, since how many
+        labels are wrong cannot be told from them alone where noise depends on the input.
 
     Raises:
         SettingError: a position or a class that is none.
+
+    Cost: 0.2 s for 60 000 samples of 10 classes and 100 decisions.
     """
     _check(judged, known, passed)
-    n = len(judged)
-    probability = 1 / (1 + np.exp(-judged.log_odds.astype(np.float64)))
-    wrong = {
-        i: c != judged.labels[i] if judged.is_of_classes else bool(c) for i, c in known.items()
-    }
-    is_open = np.ones(n, bool)
+    reviewed = np.array(list(known), np.int64)
+    decided = np.array(list(known.values()), np.int64)
+    wrong = decided != judged.labels[reviewed] if judged.is_of_classes else decided > 0
+    is_open = np.ones(len(judged), bool)
     is_open[[*known, *passed]] = False
-    for i, value in wrong.items():
-        probability[i] = float(value)
-    order = np.argsort(-judged.log_odds, kind="stable")
-    order = order[is_open[order]]
+    suggested = _suggested(judged)
+    fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
+    probability = fitted.probability.copy()
+    order = _order(judged, probability, is_open, reviewed)
     left = float(probability[order].sum())
-    half = 1.96 * float(np.sqrt((probability[order] * (1 - probability[order])).sum()))
-    interval = (max(0.0, left - half), left + half)
+    chance = float((probability[order] * (1 - probability[order])).sum())
+    interval = _interval(left, fitted.spread, chance, len(reviewed), len(order))
+    yielded = float(probability[order[:BATCH]].sum())
+    can_stop = not len(order) or (
+        len(reviewed) >= LEAST_DECISIONS
+        and int(wrong[-BATCH:].sum()) <= WORTHWHILE * BATCH
+        and yielded <= WORTHWHILE * BATCH
+    )
+    probability[reviewed] = wrong
+    suggested[reviewed] = decided if judged.is_of_classes else -1
     return Remaining(
         order=order,
         probability=probability,
-        suggested=_suggested(judged, known),
+        suggested=suggested,
         errors_left=left,
         interval=interval,
-        errors_found=int(sum(wrong.values())),
-        can_stop=interval[1] < 1,
-        sentence=f"About {left:,.0f} errors are left ({interval[0]:,.0f} to {interval[1]:,.0f}).",
-        learns=False,
+        errors_found=int(wrong.sum()),
+        can_stop=can_stop,
+        sentence=_sentence(left, interval, yielded, len(order), can_stop),
+        learns=judged.is_of_classes,
     )
 
 
-def _suggested(judged: Judged, known: Mapping[int, int]) -> Int[np.ndarray, " n"]:
+def _order(
+    judged: Judged,
+    probability: Float[np.ndarray, " n"],
+    is_open: Bool[np.ndarray, " n"],
+    reviewed: Int[np.ndarray, " m"],
+) -> Int[np.ndarray, " r"]:
+    learns = judged.is_of_classes and len(reviewed)
+    by_probability = -probability if learns else np.zeros(len(judged))
+    order = np.lexsort((-judged.log_odds, by_probability))
+    order = order[is_open[order]]
+    if not learns or probability[order[:BATCH]].sum() > WORTHWHILE * BATCH:
+        return order
+    k = judged.log_posterior.shape[1]
+    seen, turn = np.bincount(judged.labels[reviewed], minlength=k), np.zeros(len(order), np.int64)
+    for c in range(k):
+        here = np.flatnonzero(judged.labels[order] == c)
+        turn[here] = seen[c] + np.arange(len(here))
+    return order[np.argsort(turn, kind="stable")]
+
+
+def _interval(
+    left: float, spread: float, chance: float, n_decisions: int, n_open: int
+) -> tuple[float, float]:
+    """95 %: the fit's spread and a doubt on a logarithmic scale, then which labels are wrong.
+
+    Args:
+        left: errors expected.
+        spread: standard deviation of that from the fit.
+        chance: variance of their number where all probabilities are right.
+        n_decisions: so far.
+        n_open: labels that are left.
+
+    Returns:
+        Lower and upper end; one error more than counted can always be there.
+    """
+    early = EARLY_DOUBT * np.exp(-n_decisions / FADES)
+    down, up = (
+        np.exp(NORMAL * np.hypot(spread / (left + 0.5), doubt + early))
+        for doubt in (LOW_DOUBT, HIGH_DOUBT)
+    )
+    low = left - np.hypot(left - left / down, NORMAL * np.sqrt(chance))
+    high = left + 1 + np.hypot((left + 0.5) * up - left, NORMAL * np.sqrt(chance))
+    return max(0.0, float(low)), min(float(n_open), float(high))
+
+
+def _sentence(
+    left: float, interval: tuple[float, float], yielded: float, n_open: int, can_stop: bool
+) -> str:
+    if not n_open:
+        return "Every label has been looked at."
+    low, high = interval
+    text = (
+        f"About {left:,.0f} of the {n_open:,} labels that are left are wrong "
+        f"(95 %: {low:,.0f} to {high:,.0f}); of the next {min(BATCH, n_open)} about {yielded:.1g}"
+    )
+    return f"{text}: you can stop here." if can_stop else f"{text}."
+
+
+def _suggested(judged: Judged) -> Int[np.ndarray, " n"]:
     n = len(judged)
     if not judged.is_of_classes:
         return np.full(n, -1)
     others = judged.log_posterior.copy()
     others[np.arange(n), judged.labels] = -np.inf
-    suggested = others.argmax(1)
-    for i, c in known.items():
-        suggested[i] = c
-    return suggested
+    return others.argmax(1)
 
 
 def _check(judged: Judged, known: Mapping[int, int], passed: Collection[int]) -> None:

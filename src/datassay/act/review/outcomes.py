@@ -1,0 +1,143 @@
+"""What decisions teach about the labels that nobody has looked at.
+
+Logistic regression on the reviewed outcomes, with what the run said as offset:
+P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K),
+o_i the run's log odds. Three hypotheses say what K is made of: the run's log odds are shifted and
+stretched alike for all (its calibration); besides, by given class, by suggested one and by the pair
+(its transition matrix T enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides,
+by place. Each is fitted by Laplace's method and weighed by its evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from datassay.act.review.judged import Judged
+from datassay.act.review.likeness import Term, covariance, product, quadratic, sums_by_code
+from datassay.results import result
+
+# Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a place.
+SHIFT, STRETCH, CLASS, PLACE = 1.0, 0.25, 0.5, 1.0
+# How likely each hypothesis is before any decision: the simplest most.
+PRIOR = np.array([0.6, 0.25, 0.15])
+MOST_TAUGHT = 400  # the latest decisions; earlier ones are about likelier errors than what is left
+TOP = 100  # log odds are stretched about the mean of so many of the highest
+MOST_STRETCHED = 6.0  # nats from there; what is farther off is stretched as much
+NEWTON_STEPS, LONGEST_STEP, STILL = 50, 3.0, 1e-8
+JITTER = 1e-9
+
+
+@result
+class Outcomes:
+    """Fitted to what was decided.
+
+    Attributes:
+        probability: that the given label is wrong, [n].
+        spread: standard deviation of the sum of `probability` over the open samples, from not
+            knowing f.
+        weights: of the hypotheses: calibration, classes, places; sum to 1.
+    """
+
+    probability: Float[np.ndarray, " n"]
+    spread: float
+    weights: Float[np.ndarray, " hypotheses"]
+
+
+def fit_outcomes(
+    judged: Judged,
+    suggested: Int[np.ndarray, " n"],
+    reviewed: Int[np.ndarray, " m"],
+    wrong: Bool[np.ndarray, " m"],
+    is_open: Bool[np.ndarray, " n"],
+) -> Outcomes:
+    """Probabilities that follow the decisions.
+
+    Args:
+        judged: by the run; of numbers and several labels only the first hypothesis is fitted.
+        suggested: the likeliest other class of each sample.
+        reviewed: positions, m ≥ 0 of them.
+        wrong: what was found there.
+        is_open: which samples the spread is about.
+
+    Returns:
+        Probabilities and how sure their sum is.
+
+    Cost: for each hypothesis at most NEWTON_STEPS of m³ operations (m ≤ MOST_TAUGHT), and 300 n.
+    """
+    reviewed, wrong = reviewed[-MOST_TAUGHT:], wrong[-MOST_TAUGHT:]
+    fits = [
+        _fit(terms, judged.log_odds.astype(np.float64), reviewed, wrong, is_open)
+        for terms in _hypotheses(judged, suggested)
+    ]
+    evidence = np.array([fit[2] for fit in fits]) + np.log(PRIOR[: len(fits)])
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    each = np.stack([fit[0] for fit in fits])
+    probability = weights @ each
+    sums = each[:, is_open].sum(1)
+    within = weights @ np.square([fit[1] for fit in fits])
+    between = weights @ np.square(sums - weights @ sums)
+    return Outcomes(probability, float(np.sqrt(within + between)), weights)
+
+
+def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
+    n, k = judged.log_posterior.shape
+    given, everyone, one = judged.labels, np.zeros(n, np.int64), np.ones((n, 1))
+    odds = judged.log_odds.astype(np.float64)
+    odds = odds - np.sort(odds)[-TOP:].mean()
+    stretched = odds.clip(-MOST_STRETCHED, MOST_STRETCHED)[:, None]
+    places = judged.places.astype(np.float64)
+    calibration = [Term(SHIFT, everyone, one), Term(STRETCH, everyone, stretched)]
+    if not judged.is_of_classes:
+        return [calibration]
+    codes = (given, suggested, given * k + suggested)
+    classes = [*calibration, *(Term(CLASS, code, one) for code in codes)]
+    by_place = [*classes, Term(PLACE, everyone, places), Term(PLACE, given, places)]
+    return [calibration, classes, by_place]
+
+
+def _fit(
+    terms: Sequence[Term],
+    offset: Float[np.ndarray, " n"],
+    reviewed: Int[np.ndarray, " m"],
+    wrong: Bool[np.ndarray, " m"],
+    is_open: Bool[np.ndarray, " n"],
+) -> tuple[Float[np.ndarray, " n"], float, float]:
+    """Laplace's method under one hypothesis.
+
+    Returns:
+        Probabilities, the standard deviation of their sum over the open samples, log evidence.
+
+    Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
+    """
+    prior, start = covariance(terms, reviewed), offset[reviewed]
+    f, y = np.zeros(len(reviewed)), wrong.astype(np.float64)
+    for _ in range(NEWTON_STEPS):
+        p = _sigmoid(start + f)
+        root = np.sqrt(p * (1 - p))
+        inner = np.eye(len(f)) + root[:, None] * prior * root
+        target = root**2 * f + y - p
+        step = prior @ (target - root * np.linalg.solve(inner, root * (prior @ target))) - f
+        f = f + step * min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), JITTER))
+        if np.abs(step).max(initial=0.0) < STILL:
+            break
+    residual = y - _sigmoid(start + f)
+    evidence = _log_likelihood(start + f, y) - f @ residual / 2 - np.linalg.slogdet(inner)[1] / 2
+    learnt = product(terms, sums_by_code(terms, reviewed, residual), slice(None))
+    probability = _sigmoid(offset + learnt)
+    change = probability * (1 - probability)  # of each p with its f
+    among_open = sums_by_code(terms, np.flatnonzero(is_open), change[is_open])
+    seen = root * product(terms, among_open, reviewed)
+    variance = quadratic(terms, among_open) - seen @ np.linalg.solve(inner, seen)
+    return probability, float(np.sqrt(max(0.0, variance))), float(evidence)
+
+
+def _log_likelihood(log_odds: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> float:
+    return float(-np.logaddexp(0.0, np.where(y > 0, -log_odds, log_odds)).sum())
+
+
+def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    return np.exp(-np.logaddexp(0.0, -log_odds))
