@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
+    from datassay.commands.assay import assay as assay
     from datassay.data.corrupt.label_noise import add_label_noise as add_label_noise
     from datassay.data.load import load as load
     from datassay.data.samples import SampleSet as SampleSet

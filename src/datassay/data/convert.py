@@ -42,7 +42,28 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
 
 
 def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
-    """A source from a data frame and its targets; several targets a sample are arrays."""
+    found = frame_with_targets(x, y, ids, source)
+    return table_source(*found) if isinstance(found, tuple) else found
+
+
+def frame_with_targets(
+    x: Any, y: Any, ids: Any = None, source: Any = None
+) -> tuple[pa.Table, str, Choices] | Source | None:
+    """A data frame with its targets, ids and sources as columns of it.
+
+    Args:
+        x: maybe a data frame.
+        y: [n] or [n, k] targets.
+        ids: [n]; None: the index of pandas, or row numbers.
+        source: [n]; None: unknown.
+
+    Returns:
+        The table, what to call it, and the names of those columns; a source of arrays where there
+        are several targets a sample; None where x is no frame.
+
+    Raises:
+        DataError: lengths or indices differ, or row labels repeat.
+    """
     table = frame_table(x)
     if table is None:
         return None
@@ -61,7 +82,7 @@ def _of_frame(x: Any, y: Any, ids: Any, source: Any) -> Source | None:
             ids = table[labels].to_numpy() if ids is None and labels else ids
             return read_arrays((x, targets), ids, source)
         targets = targets[:, 0]
-    return table_source(*_with_roles(table, {"target": targets, "ids": ids, "source": source}))
+    return _with_roles(table, {"target": targets, "ids": ids, "source": source})
 
 
 def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, Choices]:

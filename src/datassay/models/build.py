@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -130,18 +132,39 @@ def _own_module(name: str) -> nn.Module:
         f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
     )
     module = imported_reference(name, rule)
-    if isinstance(module, nn.Module):
-        return module
+    return module if isinstance(module, nn.Module) else _called(module, repr(name))
+
+
+def given_network(given: Any, seed: int) -> nn.Module:
+    """A network of the user's own.
+
+    Args:
+        given: a network, or a function of no required arguments that returns one.
+        seed: of the weights that the function draws.
+
+    Returns:
+        A copy of the network, or a new one.
+
+    Raises:
+        ModelError: the function fails, or returns something else.
+    """
+    if isinstance(given, nn.Module):
+        return copy.deepcopy(given)
+    with seeded(seed):
+        return _called(given, getattr(given, "__name__", type(given).__name__))
+
+
+def _called(factory: Any, name: str) -> nn.Module:
     with user_code(
         lambda error: (
-            f"model {name!r} must be a module, or a function that needs no arguments and returns "
+            f"model {name} must be a module, or a function that needs no arguments and returns "
             f"one; calling it raised {error} Wrap it in a function without arguments."
         )
     ):
-        model = module()
+        model = factory()
     if not isinstance(model, nn.Module):
         raise ModelError(
-            f"model {name!r} must give a torch.nn.Module; got {type(model).__name__}. Return the "
+            f"model {name} must give a torch.nn.Module; got {type(model).__name__}. Return the "
             "network itself."
         )
     return model

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import Command, read
+from datassay.commands.command import PAGE, Command, read
 from datassay.commands.inputs import DataInputs, NoiseInputs, PlanInputs, with_noise
 from datassay.commands.run.settings import (
     AdversarialInputs,
@@ -23,6 +23,7 @@ from datassay.commands.shell import out_console
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
     from datassay.report.page import Page
+    from datassay.report.write import Part
 
 
 class _Run(Command):
@@ -158,8 +159,8 @@ SUMMARIZE = _Summarize(
 COMMANDS = (RUN, SCORE, SUMMARIZE)
 
 
-def write_results(findings: Findings, out: Path) -> Path:
-    """Write what `datassay run` writes: index.html, two tables and summary.json.
+def write_results(findings: Findings, out: Path, beside: Mapping[str, Part] | None = None) -> Path:
+    """Write what `datassay run` writes: index.html, tables and summary.json.
 
     All are completed in a temporary folder on the same disk, then moved into place one by one, so
     an interruption leaves earlier results intact and never a half-written file.
@@ -167,6 +168,7 @@ def write_results(findings: Findings, out: Path) -> Path:
     Args:
         findings: one run's results.
         out: the folder; made where it does not exist. Other files in it stay.
+        beside: further files, as for `write_pages`; None: none.
 
     Returns:
         The path of the page.
@@ -174,4 +176,11 @@ def write_results(findings: Findings, out: Path) -> Path:
     Raises:
         SettingError: the folder cannot be written, or the disk is full.
     """
-    return RUN.write(findings, {}, out)[1]
+    from datassay.commands.run.files import files
+    from datassay.commands.run.page import page
+    from datassay.report.html import render
+    from datassay.report.write import write_pages
+
+    built = page(findings)
+    parts = {**files(findings, built), **(beside or {}), PAGE: render(built)}
+    return write_pages(parts, out)

@@ -48,7 +48,7 @@ from datassay.commands.run.steps.scores import (
 )
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
-from datassay.models.build import build_model
+from datassay.models.build import build_model, given_network
 from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
@@ -233,9 +233,13 @@ def starting_network(train: SampleSet, settings: RunSettings, place: int = 0) ->
         place: of the network among those of a point.
 
     Returns:
-        The network. With weights given they differ only in their batch order.
+        The network. With weights, or a network itself, given they differ in their batch order
+        only.
     """
-    return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + place)
+    seed = settings.seed + place
+    if settings.given is not None:
+        return given_network(settings.given, seed)
+    return build_model(settings.model, train, weights=settings.weights, seed=seed)
 
 
 def _facts(

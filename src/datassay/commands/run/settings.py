@@ -53,6 +53,7 @@ class TrainingSettings:
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
     own: Any = None  # the scikit-learn model that `model` named; a network then stands beside it
+    given: Any = None  # the user's network, or what makes one; `model` is then only its name
 
     @property
     def dynamics_settings(self) -> dict[str, Any]:

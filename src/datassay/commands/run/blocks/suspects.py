@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from datassay.commands.run.labels import to_check
 from datassay.data.samples import SampleSet
 from datassay.report.html import SUSPECTS
 from datassay.report.page import Row, Section, Table
+from datassay.report.tables import column
 from datassay.report.wording import label_text, number, percent, value_text
 from datassay.score.checks.telling_columns import telling_columns
 
@@ -94,8 +96,35 @@ def _note(n_shown: int, n_chosen: int, n_columns: int) -> str:
     return " ".join(parts)
 
 
+def suspects_table(findings: Findings) -> pa.Table:
+    """All suspects with their scores and own columns, the most suspect first.
+
+    Args:
+        findings: of the run.
+
+    Returns:
+        `id`, `given` and `suggested` in words, `wrong_probability` and `information`; then the
+        user's columns, "(data)" behind a name that is taken.
+    """
+    samples, issues, shown = findings.samples, findings.issues, to_check(findings)
+    columns: dict[str, Any] = {
+        "id": column(samples.ids[shown]),
+        "given": pa.array([label_text(samples.class_names, samples.y[i]) for i in shown]),
+        "suggested": pa.array([
+            label_text(samples.class_names, issues.suggested_label[i]) for i in shown
+        ]),
+        "wrong_probability": pa.array(issues.probability[shown]),
+        "information": pa.array(findings.information.information[shown]),
+    }
+    if samples.rows is not None:
+        taken = samples.rows.select(columns_first(samples)).take(pa.array(shown, pa.int64()))
+        for name, values in zip(taken.column_names, taken.columns, strict=True):
+            columns[f"{name} (data)" if name in columns else name] = values
+    return pa.table(columns)
+
+
 def suspects_file(findings: Findings) -> str:
-    """All suspects with their scores and own columns as CSV, safe to open in a spreadsheet.
+    """The suspects as CSV, safe to open in a spreadsheet.
 
     Args:
         findings: of the run.
@@ -103,22 +132,11 @@ def suspects_file(findings: Findings) -> str:
     Returns:
         CSV text, `id` first; an apostrophe stands before a text that a spreadsheet would compute.
     """
-    samples, issues, shown = findings.samples, findings.issues, to_check(findings)
-    scores = {
-        "id": samples.ids[shown].tolist(),
-        "given": [label_text(samples.class_names, samples.y[i]) for i in shown],
-        "suggested": [label_text(samples.class_names, issues.suggested_label[i]) for i in shown],
-        "wrong_probability": issues.probability[shown].tolist(),
-        "information": findings.information.information[shown].tolist(),
-    }
-    columns = list(scores.values())
-    own = columns_first(samples)
-    if samples.rows is not None:
-        taken = samples.rows.select(own).take(pa.array(shown))
-        columns += [column.to_pylist() for column in taken.columns]
+    table = suspects_table(findings)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_safe(name) for name in (*scores, *own)])
+    writer.writerow([_safe(name) for name in table.column_names])
+    columns = (column.to_pylist() for column in table.columns)
     writer.writerows([_safe(value) for value in row] for row in zip(*columns, strict=True))
     return text.getvalue()
 

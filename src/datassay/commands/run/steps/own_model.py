@@ -19,7 +19,7 @@ def with_network(settings: S, train: SampleSet) -> S:
     """Settings whose model is a network, with nothing left to guess in its name.
 
     Args:
-        settings: of a run; `model` may name a scikit-learn estimator.
+        settings: of a run; `model` may name a scikit-learn estimator, or `own` be one.
         train: the samples.
 
     Returns:
@@ -29,7 +29,11 @@ def with_network(settings: S, train: SampleSet) -> S:
         ModelError: the module cannot be imported, or the estimator is for another task.
         SettingError: weights were given for an estimator.
     """
-    own = named_estimator(settings.model) if is_reference(settings.model) else None
+    if settings.given is not None:
+        return settings
+    own = settings.own
+    if own is None and is_reference(settings.model):
+        own = named_estimator(settings.model)
     if own is None:
         return replace(settings, model=full_name(settings.model, train))
     if settings.weights is not None:

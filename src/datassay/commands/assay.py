@@ -1,0 +1,183 @@
+"""`datassay.assay`: the job of `datassay run` for notebooks and programs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from datassay.commands.given import Given
+from datassay.commands.inputs import MODEL, asked_backbone
+from datassay.commands.run.settings import RunSettings
+from datassay.data.arguments import checks_arguments
+from datassay.data.settings import Loading
+from datassay.errors import ModelError
+from datassay.models.estimators import NEEDED, is_estimator
+from datassay.progress import Progress, silent
+from datassay.results import result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from datassay.act.choose.gains import ActTable
+    from datassay.commands.run.findings import Findings
+    from datassay.report.page import Page
+
+OUT = "report"  # as `datassay run` has it
+
+
+@result
+class Assay:
+    """What a data set holds, and what would help it most.
+
+    A notebook shows the table of acts and the advice. Frames are those of pandas, the ids as
+    index, where that is installed, else Arrow tables.
+
+    Attributes:
+        findings: everything that was measured.
+        given: the samples as they were given.
+    """
+
+    findings: Findings
+    given: Given
+
+    @property
+    def acts(self) -> ActTable | None:
+        """What each act gains on held-out samples, best first; None where nothing was retrained."""
+        return self.findings.acts
+
+    @property
+    def scores(self) -> Any:
+        """One row a training sample, in their order: the columns of scores.parquet."""
+        from datassay.commands.run.table import score_table
+
+        return _frame(score_table(self.findings))
+
+    @property
+    def suspects(self) -> Any:
+        """The samples whose labels to check, the most suspect first, beside their own columns."""
+        from datassay.commands.run.blocks.suspects import suspects_table
+
+        return _frame(suspects_table(self.findings))
+
+    def page(self) -> str:
+        """The page that `datassay run` writes, as HTML."""
+        from datassay.report.html import render
+
+        return render(self._page)
+
+    def save(self, path: str | Path = OUT) -> Path:
+        """Write what `datassay run` writes.
+
+        Data that came from memory are written beside it, to data.parquet or data.npz, so that
+        `datassay view`, `apply` and `export` find them; not so samples that `load` gave.
+
+        Args:
+            path: of a folder; made where it does not exist. Other files in it stay.
+
+        Returns:
+            The path of the page.
+
+        Raises:
+            SettingError: the folder cannot be written, or the disk is full.
+        """
+        from datassay.commands.run.command import write_results
+
+        out = Path(path)
+        if self.given.is_named or self.given.is_loaded:
+            return write_results(self.findings, out)
+        with tempfile.TemporaryDirectory() as folder:
+            file, origin = self.given.kept(Path(folder), out)
+            beside = {file.name: partial(shutil.copyfile, file)}
+            return write_results(replace(self.findings, origin=origin), out, beside)
+
+    @property
+    def _page(self) -> Page:
+        from datassay.commands.run.page import page
+
+        return page(self.findings)
+
+    def _repr_html_(self) -> str:
+        from datassay.report.notebook import short_html
+
+        return short_html(self._page)
+
+
+@checks_arguments
+def assay(
+    data: Any,
+    *,
+    target: str | None = Loading.target,
+    ids: Any = Loading.ids,
+    model: Any = MODEL,
+    val: Any = None,
+    seed: int = Loading.seed,
+    budget: float = RunSettings.budget,
+    progress: Progress = silent,
+    **reading: Any,
+) -> Assay:
+    """What a data set holds, and what would help it most: the job of `datassay run`.
+
+    Args:
+        data: what `load` takes: a built-in name, a path, a data frame of any library, (x, y)
+            arrays, a torch Dataset. Or (train, val) as `load` gives them; val may be None.
+        target: the column of a table to predict; None: the last.
+        ids: the column of a table that names its rows; for arrays and Datasets [n] of them.
+        model: a name as for `build_model`; a network, or a function without arguments that makes
+            one; or a scikit-learn estimator: it judges the labels and is retrained, while scores
+            that need gradients are those of the default network.
+        val: held-out samples of their own, of the same kind as data.
+        seed: of split, noise, weights, projection and batches.
+        budget: seconds for retraining; 0: nothing is retrained, and acts are not compared.
+        progress: called with (step, units done, units in all).
+        **reading: further arguments of `load`, such as val_fraction or drop.
+
+    Returns:
+        The acts, the scores, the suspects, and the page.
+
+    Raises:
+        DataError: the samples are not usable.
+        ModelError: the model is none of these, or does not fit the samples.
+        SettingError: a setting is outside its rule.
+
+    Cost: that of `datassay run`.
+    """
+    from datassay.commands.run.job import run
+
+    settings = replace(RunSettings(seed=seed, budget=budget), **_model_settings(model))
+    reading |= {"target": target, "ids": ids, "seed": seed}
+    given = Given(data, val, reading)
+    backbone = asked_backbone({"model": settings.model}, None, progress)
+    findings = run(*given.sets(backbone), settings, progress)
+    if given.is_named:
+        findings = replace(findings, origin=given.origin())
+    return Assay(findings, given)
+
+
+def _model_settings(model: Any) -> dict[str, Any]:
+    """What the settings of a run say of a model: its name, or the name and itself."""
+    if isinstance(model, str):
+        return {"model": model}
+    is_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)
+    if is_class or is_estimator(model):
+        return {"own": model}
+    if isinstance(model, nn.Module) or callable(model):
+        return {"given": model, "model": getattr(model, "__name__", type(model).__name__)}
+    raise ModelError(
+        "model must be a name, a torch.nn.Module or what makes one, or a scikit-learn estimator; "
+        f"got a {type(model).__name__}."
+    )
+
+
+def _frame(table: pa.Table) -> Any:
+    """A table as pandas has it where that is installed."""
+    if find_spec("pandas") is None:
+        return table
+    frame = table.to_pandas()
+    return frame.set_index("id")

@@ -1,0 +1,47 @@
+"""A page in short, as a notebook shows the value of a cell: its first table, advice, warnings."""
+
+from __future__ import annotations
+
+from html import escape
+
+from datassay.report.page import Page, Table
+
+LEFT, RIGHT = "text-align:left", "text-align:right"
+
+
+def short_html(page: Page) -> str:
+    """HTML of the answer, without scripts, in the colours of the notebook.
+
+    Args:
+        page: of a command.
+
+    Returns:
+        What was looked at, the first table that the terminal prints too, advice and warnings; all
+        texts escaped.
+    """
+    tables = [b for b in page.blocks if isinstance(b, Table) and b.in_terminal and b.rows]
+    parts = [f"<p><b>{escape(page.title)}</b>. {escape(page.lead)}</p>"]
+    parts += [_table(table) for table in tables[:1]]
+    told = [f"<li><b>{escape(a.headline)}.</b> {escape(a.sentence)}</li>" for a in page.advice]
+    parts += [f"<ul>{''.join(told)}</ul>"] if told else []
+    parts += [f"<p><b>Warning:</b> {escape(warning)}</p>" for warning in page.warnings]
+    return f'<div class="datassay">{"".join(parts)}</div>'
+
+
+def _table(table: Table) -> str:
+    head = [_cell("th", name, RIGHT if place else LEFT) for place, name in enumerate(table.columns)]
+    rows = [
+        _cell("th", row.name, LEFT if row.best else f"{LEFT};font-weight:normal")
+        + "".join(_cell("td", text, RIGHT) for text in row.cells)
+        for row in table.rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    note = f"<p><small>{escape(table.note)}</small></p>" if table.note else ""
+    return (
+        f"<table><caption>{escape(table.name)}</caption><thead><tr>{''.join(head)}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{note}"
+    )
+
+
+def _cell(tag: str, text: str, style: str) -> str:
+    return f'<{tag} style="{style}">{escape(text)}</{tag}>'
