@@ -1,6 +1,7 @@
 """Frames: their index names the rows, so that results join the right ones."""
 
 import json
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -158,3 +159,22 @@ def test_a_table_of_arrow_is_a_frame(tmp_path):
     a, b = da.load(table, target="y")[0], da.load(tmp_path / "same.parquet", target="y")[0]
     np.testing.assert_array_equal(a.x, b.x)
     np.testing.assert_array_equal(a.ids, b.ids)
+
+
+def test_a_dataset_of_the_hub_is_read_by_the_names_of_its_labels():
+    codes = [-1, *(i % 2 for i in range(1, N))]
+    table = pa.table({"mark": COLUMNS["mark"], "y": codes})
+    names = types.SimpleNamespace(names=["neg", "pos"])
+
+    class Formatted:
+        def __getitem__(self, rows):
+            return table
+
+    whole = types.SimpleNamespace(
+        features={"mark": types.SimpleNamespace(), "y": names},
+        with_format=lambda kind: Formatted() if kind == "arrow" else None,
+    )
+    train, _ = da.load(whole, target="y")
+    assert train.class_names == ("neg", "pos")
+    assert len(train) == N - 1  # one has no label
+    np.testing.assert_array_equal(train.y, codes[1:])

@@ -25,7 +25,6 @@ from datassay.results import result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from datassay.act.choose.gains import ActTable
     from datassay.commands.run.findings import Findings
     from datassay.report.page import Page
 
@@ -46,11 +45,6 @@ class Assay:
 
     findings: Findings
     given: Given
-
-    @property
-    def acts(self) -> ActTable | None:
-        """What each act gains on held-out samples, best first; None where nothing was retrained."""
-        return self.findings.acts
 
     @property
     def scores(self) -> Any:
@@ -168,7 +162,8 @@ def _model_settings(model: Any) -> dict[str, Any]:
     if is_class or is_estimator(model):
         return {"own": model}
     if isinstance(model, nn.Module) or callable(model):
-        return {"given": model, "model": getattr(model, "__name__", type(model).__name__)}
+        name = getattr(model, "__name__", type(model).__name__)
+        return {"given": model, "model": name if name.isidentifier() else "your network"}
     raise ModelError(
         "model must be a name, a torch.nn.Module or what makes one, or a scikit-learn estimator; "
         f"got a {type(model).__name__}."

@@ -60,8 +60,9 @@ def load(
             and x_val, y_val, ids, class_names, source, source_val if there), .csv or .tsv (either
             may be gzipped), .parquet, .jsonl, .ndjson, .feather or .arrow; a folder of IDX files,
             of class-named folders of images, or that datassay apply made; a data frame of pandas,
-            polars or Arrow; (x, y) or (x, y, x_val, y_val) arrays, where x of a pair may be a
-            frame; a torch Dataset of (x, y), or (train, val) Datasets.
+            polars or Arrow, or a Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val,
+            y_val) arrays, where x of a pair may be a frame; a torch Dataset of (x, y), or (train,
+            val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row

@@ -29,10 +29,13 @@ def short_html(page: Page) -> str:
 
 
 def _table(table: Table) -> str:
-    head = [_cell("th", name, RIGHT if place else LEFT) for place, name in enumerate(table.columns)]
+    sides = [LEFT] + [RIGHT] * (len(table.columns) - 1)
+    if table.prose:
+        sides[-1] = LEFT
+    head = [_cell("th", name, side) for name, side in zip(table.columns, sides, strict=True)]
     rows = [
         _cell("th", row.name, LEFT if row.best else f"{LEFT};font-weight:normal")
-        + "".join(_cell("td", text, RIGHT) for text in row.cells)
+        + "".join(_cell("td", *cell) for cell in zip(row.cells, sides[1:], strict=True))
         for row in table.rows
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -68,7 +68,10 @@ def _effects(material: Material, train: SampleSet, val: SampleSet | None) -> Eff
     if not path.is_file():
         return {}
     with reading(path), pq.ParquetFile(path) as file:
-        told = file.read(["query", "id", "effect"]).to_pylist()
+        told = file.read(["query", "query_id", "id", "effect"]).to_pylist()
+    ids = (train if val is None else val).ids.tolist()
+    if any(ids[one["query"]] != one["query_id"] for one in told if one["query"] < len(ids)):
+        return {}  # of held-out samples that are not read again
     rows = {one: row for row, one in enumerate(train.ids.tolist())}
     first = 0 if val is None else len(train)
     effects: Effects = defaultdict(list)

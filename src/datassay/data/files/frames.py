@@ -23,7 +23,8 @@ def frame_table(data: Any) -> pa.Table | None:
     """A data frame of any library as an Arrow table.
 
     Args:
-        data: maybe a data frame, by the Arrow or the data frame interchange protocol.
+        data: maybe a data frame, by the Arrow or the data frame interchange protocol, or a
+            Dataset of Hugging Face's datasets.
 
     Returns:
         The table; None where it is no data frame. The index of pandas is a column of it, marked as
@@ -32,6 +33,8 @@ def frame_table(data: Any) -> pa.Table | None:
     Raises:
         DataError: a column that is neither numbers, booleans nor strings, nor a mix of them.
     """
+    if hasattr(data, "with_format") and hasattr(data, "features"):
+        data = _of_hub(data)
     if isinstance(data, pa.Table):
         return _without_views(data)
     if not hasattr(data, "columns"):
@@ -53,6 +56,17 @@ def _read(data: Any) -> pa.Table | None:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
     return _column_by_column(data)
+
+
+def _of_hub(data: Any) -> pa.Table:
+    """A Dataset of Hugging Face's datasets; its labels, which are codes, by their names."""
+    table = data.with_format("arrow")[:]
+    for place, name in enumerate(table.column_names):
+        if isinstance(names := getattr(data.features[name], "names", None), list):
+            codes = table[name].to_pylist()  # -1: no label
+            words = [None if code is None or code < 0 else names[code] for code in codes]
+            table = table.set_column(place, name, pa.array(words, pa.string()))
+    return table
 
 
 def _without_views(table: pa.Table) -> pa.Table:

@@ -39,7 +39,7 @@ def keep(
     if (table := frame_table(data)) is not None:
         return _table(table, folder / TABLE, Choices(target, ids, source))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
-    if is_pair and isinstance(found := frame_with_targets(*data, ids, source), tuple):
+    if is_pair and isinstance(found := frame_with_targets(data[0], data[1], ids, source), tuple):
         return _table(found[0], folder / TABLE, found[2])
     read = read_in_memory(data, ids, source)
     if read is None:
@@ -67,7 +67,9 @@ def _arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:
     parts["source"] = read.train.source
     if read.val is not None:
         parts |= {"x_val": read.val.x, "y_val": read.val.y, "source_val": read.val.source}
-    arrays = {name: _unpickled(values) for name, values in parts.items() if values is not None}
+    arrays: dict[str, Any] = {
+        name: _unpickled(values) for name, values in parts.items() if values is not None
+    }
     np.savez(path, **arrays)
     return path, {}
 

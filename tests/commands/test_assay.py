@@ -1,0 +1,183 @@
+"""`datassay.assay`: data in memory, any model, the same files as `datassay run`."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from sklearn.naive_bayes import GaussianNB
+from torch import nn
+
+import datassay as da
+from datassay.commands.finished import finished_run, sets_of
+from datassay.errors import DataError, ModelError
+from datassay.score import label_issues
+from helpers.command_line import listed, succeed
+from helpers.same_samples import same_samples
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3)).astype(np.float32)
+EVIL = "<script>alert(1)</script>"
+Y = np.where(X[:, 0] > 0, EVIL, "fine")
+Y[:4] = np.where(Y[:4] == EVIL, "fine", EVIL)
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        return torch.tensor(X[i]), int(Y[i] == EVIL)
+
+
+def frame():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"a": X[:, 0], "kind": Y, "b": X[:, 1]}, [f"r{i}" for i in range(60)])
+
+
+def table():
+    return pa.table({"key": [f"k{i}" for i in range(60)], "a": X[:, 0], "y": Y, "b": X[:, 1]})
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return da.assay("wine", model="linear", budget=0, seed=3)
+
+
+def test_it_is_the_job_of_the_command(wine, tmp_path):
+    wine.save(tmp_path / "here")
+    succeed(
+        "run", "wine", "--model", "linear", "--budget", 0, "--seed", 3, "--out", tmp_path / "there"
+    )
+    assert listed(tmp_path / "here") == listed(tmp_path / "there")
+    for name in ("scores.parquet", "attribution.parquet"):
+        here, there = (pq.read_table(tmp_path / place / name) for place in ("here", "there"))
+        assert here.equals(there, check_metadata=True)
+    summaries = [json.loads((tmp_path / p / "summary.json").read_text()) for p in ("here", "there")]
+    assert summaries[0]["origin"] == summaries[1]["origin"]
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (frame, {"target": "kind"}),
+        (table, {"target": "y", "ids": "key", "val_fraction": 0.25}),
+        (lambda: (X, Y), {"ids": np.arange(60) + 100}),
+        (lambda: (X[:50], Y[:50]), {"val": (X[50:], Y[50:])}),
+        (Pairs, {}),
+    ],
+    ids=["pandas", "Arrow", "arrays", "parts", "Dataset"],
+)
+def test_data_from_memory_are_kept_beside_the_results(data, options, tmp_path):
+    found = da.assay(data(), model="linear", budget=0, **options)
+    found.save(tmp_path / "out")
+    run = finished_run(tmp_path / "out")
+    train, val = sets_of(run)
+    same_samples(train, found.findings.samples)
+    assert (val is None) == (found.findings.validation is None)
+    if val is not None:
+        same_samples(val, found.findings.validation)
+    assert run.scores["id"].to_pylist() == train.ids.tolist()
+    succeed(
+        "export", tmp_path / "out", "--to", "label-studio", "--top", 5, "--out", tmp_path / "ls"
+    )
+    tasks = json.loads((tmp_path / "ls" / "tasks.json").read_text())
+    assert {task["data"]["sample_id"] for task in tasks} <= set(train.ids.tolist())
+
+
+def test_a_saved_folder_may_move(tmp_path):
+    found = da.assay((X, Y), model="linear", budget=0)
+    found.save(tmp_path / "first")
+    (tmp_path / "first").rename(tmp_path / "second")
+    with pytest.raises(DataError, match=r"is not there\. Name it with --data"):
+        sets_of(finished_run(tmp_path / "second"))
+    train, _ = sets_of(finished_run(tmp_path / "second"), str(tmp_path / "second" / "data.npz"))
+    same_samples(train, found.findings.samples)
+
+
+def test_samples_that_load_gave_are_taken_as_they_are(tmp_path):
+    train, val = da.load((X, Y), seed=2)
+    found = da.assay((train, val), model="linear", budget=0)
+    assert found.findings.samples is train and found.findings.validation is val
+    found.save(tmp_path)
+    assert not [name for name in listed(tmp_path) if name.startswith("data.")]
+    alone = da.assay((train, None), model="linear", budget=0)
+    assert alone.findings.validation is None
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_a_network_is_taken_and_stays_as_it_is():
+    network = Wide()
+    before = [p.detach().clone() for p in network.parameters()]
+    found = da.assay((X, Y), model=network, budget=0)
+    assert found.findings.facts["Model"].startswith("Wide, 21 parameters")
+    assert all(torch.equal(p, b) for p, b in zip(network.parameters(), before, strict=True))
+    train, val = da.load((X, Y))
+    alone = label_issues(da.collect(network, train, val)).score
+    np.testing.assert_allclose(found.findings.issues.score, alone)
+
+
+def test_a_function_makes_the_same_network_for_the_same_seed():
+    scores = [
+        da.assay((X, Y), model=make, budget=0, seed=seed).findings.information.information
+        for make, seed in ((Wide, 0), (lambda: Wide(), 0), (Wide, 1))
+    ]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert not np.allclose(scores[0], scores[2])
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), GaussianNB])
+def test_an_estimator_judges_the_labels(model):
+    found = da.assay("breast_cancer", model=model, budget=0)
+    assert found.findings.facts["Your model"].startswith("GaussianNB: it judges")
+    assert found.findings.issues.judge.startswith("GaussianNB")
+
+
+def test_frames_join_the_users_own():
+    found = da.assay(frame(), target="kind", model="linear", budget=0)
+    joined = frame().join(found.scores["wrong_probability"])
+    assert joined["wrong_probability"].notna().all()
+    suspects = found.suspects
+    assert (
+        suspects.index.tolist()
+        == found.findings.samples.ids[found.findings.issues.suspects].tolist()
+    )
+    assert list(suspects.columns[:4]) == ["given", "suggested", "wrong_probability", "information"]
+    assert set(suspects.columns[4:]) == {"a", "b"}
+    assert suspects["given"].tolist() == frame()["kind"][suspects.index].tolist()
+
+
+def test_a_notebook_shows_texts_as_texts():
+    shown = da.assay((X, Y), model="linear", budget=0)._repr_html_()
+    assert "<script" not in shown
+    assert "suspected label error" in shown
+
+
+def test_the_page_is_that_of_the_folder(wine, tmp_path):
+    path = wine.save(tmp_path)
+    assert wine.page() == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "error", "words"),
+    [
+        ((X, Y), 3, ModelError, "model must be a name, .* got a int"),
+        ((X, Y), lambda: 3, ModelError, "must give a torch.nn.Module; got int"),
+        ((X, Y), "nothing", ModelError, "got 'nothing'"),
+        ({"x": X}, "linear", DataError, "got a dict"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(data, model, error, words):
+    with pytest.raises(error, match=words) as told:
+        da.assay(data, model=model, budget=0)
+    assert "\n" not in str(told.value)
