@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ def sets_of(
         raise DataError(f"{run.folder} does not say where its samples are; name them with --data.")
     inputs = run.inputs if data is None else replace(run.inputs, data=data)
     where = str(inputs.data)
-    if where not in BUILTINS and not Path(where).expanduser().exists():
+    if where not in BUILTINS and not os.path.exists(os.path.expanduser(where)):
         raise DataError(f"{where}, the data of {run.folder}, is not there. Name it with --data.")
     if source_digest(where) != run.digest:
         raise DataError(

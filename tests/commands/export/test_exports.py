@@ -293,6 +293,11 @@ def test_a_second_export_replaces_the_first_and_nothing_else(runs, tmp_path):
         (("table", "--to", "label-studio", "--top", 99), "top must lie in 1 to .*; got 99"),
         (("texts", "--to", "label-studio"), "suspects no label"),
         (("table", "--to", "spotlight", "--data", "wine"), "must be the data that .* is about"),
+        (
+            ("table", "--to", "spotlight", "--data", "~nouser"),
+            "~nouser, the data of .*, is not there",
+        ),
+        (("table", "--to", "spotlight", "--data", "x" * 9999), "is not there"),
     ],
 )
 def test_one_line_for_bad_input(runs, tmp_path, arguments, words):

@@ -136,7 +136,7 @@ def _data(material: Material) -> Path:
 def _url(path: Path, folder: Path) -> str:
     """Where Label Studio serves a file, its root one above the folder."""
     place = Path(os.path.abspath(path)).relative_to(folder.parent)
-    return SERVED + quote(place.as_posix())
+    return SERVED + quote(place.as_posix(), errors="surrogateescape")
 
 
 def _row_texts(table: pa.Table | None, samples: Any, rows: list[int]) -> list[dict[str, str]]:
