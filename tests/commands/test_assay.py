@@ -103,6 +103,8 @@ def test_samples_that_load_gave_are_taken_as_they_are(tmp_path):
     assert found.findings.samples is train and found.findings.validation is val
     found.save(tmp_path)
     assert not [name for name in listed(tmp_path) if name.startswith("data.")]
+    with pytest.raises(DataError, match="came from memory as SampleSets"):
+        sets_of(finished_run(tmp_path))
     alone = da.assay((train, None), model="linear", budget=0)
     assert alone.findings.validation is None
 

@@ -110,7 +110,10 @@ def sets_of(
         DataError: the data are gone or others than the run's, told by their digest.
     """
     if run.inputs is None:
-        raise DataError(f"{run.folder} does not say where its samples are; name them with --data.")
+        raise DataError(
+            f"{run.folder} must say where its samples are; they came from memory as SampleSets. "
+            "Give datassay run, or assay, what load was given."
+        )
     inputs = run.inputs if data is None else replace(run.inputs, data=data)
     where = str(inputs.data)
     if where not in BUILTINS and not os.path.exists(os.path.expanduser(where)):
