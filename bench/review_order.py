@@ -15,15 +15,17 @@ DATASSAY_DATA and 'datassay[bench]'.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 from noise_contenders import FEWEST_ROWS, MOST_TREES, Probabilities, logistic, trees
-from review_cases import CHOOSE, REPORT
+from record import record
+from review_cases import CHOOSE, FIVE, REPORT
 
-from datassay.act import Judged, judged, read_judged
+from datassay.act import Judged, Remaining, judged, read_judged, remaining
 from datassay.collect import collect
 from datassay.commands import RunSettings
 from datassay.data import SampleSet
@@ -31,6 +33,7 @@ from datassay.models import build_model
 from datassay.score import LabelIssues, held_out_probabilities, label_issues
 
 SEEDS, REVIEWS, EVERY, SLIPS = 3, 100, 20, 0.05
+LONG = 400  # decisions over which intervals and stops are judged
 JUDGED, TRUTH = "review.npz", "truth.npz"
 
 
@@ -112,6 +115,117 @@ def cleanlab_scores(y: np.ndarray, given: Probabilities) -> dict[str, np.ndarray
     }
 
 
+# Reviews. -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Review:
+    """One simulated review: what was found, and what was said before each batch.
+
+    Attributes:
+        found: errors seen after 1, 2, ... reviews.
+        said: at 0, 20, 40, ... decisions.
+        left: errors that were then left.
+    """
+
+    found: np.ndarray
+    said: list[Remaining]
+    left: list[int]
+
+
+def learnt(one: Cell, reviews: int, slips: float, seed: int) -> Review:
+    """Our order, made anew after every EVERY decisions.
+
+    A reviewer who slips keeps a wrong label, or takes the suggestion for a right one.
+    """
+    labels, rng = one.judged.labels, np.random.default_rng((seed, 9))
+    wrong, known, said, left = one.truth != labels, {}, [], []
+    while True:
+        said.append(remaining(one.judged, known))
+        left.append(int(wrong[said[-1].order].sum()))
+        if len(known) >= reviews or not len(said[-1].order):
+            break
+        for i in said[-1].order[:EVERY].tolist():
+            other = labels[i] if wrong[i] else said[-1].suggested[i]
+            known[i] = int(other if rng.random() < slips else one.truth[i])
+    places = np.array(list(known))
+    seen = wrong[places] & (np.array(list(known.values())) != labels[places])
+    return Review(seen.cumsum(), said, left)
+
+
+def figures(one: Cell, seed: int) -> dict[str, float]:
+    """Errors in the first REVIEWS of every order; stops and intervals of ours."""
+    wrong = one.truth != one.judged.labels
+    scores = {"fixed": one.judged.log_odds} | one.scores
+
+    def first(score: np.ndarray) -> int:
+        return int(wrong[np.argsort(-score, kind="stable")[:REVIEWS]].sum())
+
+    long = learnt(one, LONG, 0.0, seed)
+    line = {"wrong": int(wrong.sum()), "ceiling": min(REVIEWS, int(wrong.sum()))}
+    line |= {name: first(score) for name, score in scores.items()}
+    line |= {"learnt": int(long.found[REVIEWS - 1])}
+    line |= {"learnt, slips": int(learnt(one, REVIEWS, SLIPS, seed).found[-1])}
+    line |= interval_figures(long) | stop_figures(long)
+    return line
+
+
+def interval_figures(review: Review) -> dict[str, float]:
+    """How often the interval holds the errors left, and its width over what is expected."""
+    held = [s.interval[0] <= n <= s.interval[1] for s, n in zip(review.said, review.left,
+                                                                strict=True)]  # fmt: skip
+    started = REVIEWS // EVERY
+    widths = [(s.interval[1] - s.interval[0]) / (s.errors_left + 1) for s in review.said]
+    return {
+        "held": float(np.mean(held)),
+        "held before 60": float(np.mean(held[:3])),
+        "held from 60": float(np.mean(held[3:])),
+        "width": widths[started],
+    }
+
+
+def stop_figures(review: Review) -> dict[str, float]:
+    """When one is first told to stop, and what is then left; empty where that is not said."""
+    for batch, (said, left) in enumerate(zip(review.said, review.left, strict=True)):
+        if said.can_stop:
+            after = review.found[min(len(review.found), EVERY * (batch + 1)) - 1]
+            before = review.found[EVERY * batch - 1]
+            return {"stop": EVERY * batch, "found at stop": int(before), "left at stop": left,
+                    "next at stop": int(after - before)}  # fmt: skip
+    return {}
+
+
+def summary(lines: list[dict[str, float]]) -> dict[str, object]:
+    """Means over seeds; what our order finds over the fixed one and over cleanlab's best."""
+    names = dict.fromkeys(name for line in lines for name in line)
+    means = {n: float(np.mean([line[n] for line in lines if n in line])) for n in names}
+    cleanlab = [n for n in means if n.endswith(("self-confidence", "adjusted margin"))]
+    best = max(cleanlab, key=lambda name: means[name])
+    return {
+        **means,
+        "stopped": sum("stop" in line for line in lines),
+        "gain": means["learnt"] / means["fixed"] if means["fixed"] else None,
+        "best cleanlab": best,
+        "cleanlab": means[best],
+    }
+
+
+def table(found: dict[str, dict]) -> Iterator[str]:
+    """Markdown, a row a case."""
+    yield "| case | errors | fixed | learnt | slips | margin | cleanlab's best | held | stop |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for case, line in found.items():
+        ratio = "–" if line["gain"] is None else f"{line['gain']:.2f}"
+        stop = "–"
+        if line["stopped"]:
+            stop = f"{line['stop']:.0f}: {line['left at stop']:.0f} of {line['wrong']:.0f} left"
+        cells = [f"{line[name]:.0f}" for name in ("wrong", "fixed")]
+        cells += [f"{line['learnt']:.0f} ({ratio})"]
+        cells += [f"{line[name]:.0f}" for name in ("learnt, slips", "margin")]
+        cells += [f"{line['cleanlab']:.0f} ({line['best cleanlab']})", f"{line['held']:.2f}", stop]
+        yield f"| {case} | {' | '.join(cells)} |"
+
+
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,16 +239,31 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Judge what is missing."""
+    """Judge what is missing, review, then print and record the table."""
     args = parsed(arguments)
     cases = CHOOSE if args.part == "choose" else REPORT
-    cases = [name for name in cases if any(fnmatch(name, one) for one in args.cases)]
+    names = [name for name in cases if any(fnmatch(name, one) for one in args.cases)]
+    if not names:
+        raise SystemExit(f"--cases {' '.join(args.cases)} names no case of {', '.join(cases)}.")
+    lines: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for seed in range(args.seeds):
-        for name in cases:
-            one = cell(name, seed, args.work.resolve())
-            wrong = one.truth != one.judged.labels
-            top = np.argsort(-one.judged.log_odds, kind="stable")[:REVIEWS]
-            print(name, seed, wrong.sum(), wrong[top].sum(), flush=True)
+        for name in names:
+            lines[name].append(figures(cell(name, seed, args.work.resolve()), seed))
+            print(name, seed, lines[name][-1], flush=True)
+    found = {name: summary(each) for name, each in lines.items()}
+    print(*table(found), sep="\n")
+    every = [line for each in lines.values() for line in each]
+    whole = {
+        "held": np.mean([line["held"] for line in every]),
+        "held_before_60": np.mean([line["held before 60"] for line in every]),
+        "held_from_60": np.mean([line["held from 60"] for line in every]),
+        "gains_of_five": [found[name]["gain"] for name in FIVE if name in found],
+    }
+    print(whole)
+    if not args.no_record:
+        for name, line in found.items():
+            record(f"review_order/{name}", part=args.part, seeds=args.seeds, **line)
+        record("review_order", part=args.part, seeds=args.seeds, **whole)
 
 
 if __name__ == "__main__":

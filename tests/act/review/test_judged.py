@@ -1,5 +1,7 @@
 """What a run keeps for a review: small arrays, written and read, nothing pickled."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -32,22 +34,30 @@ def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
     lin, _ = digits
     found = places(lin)
     assert found.shape == (300, PLACES)
-    np.testing.assert_allclose(np.square(found).sum(1).mean(), 1)
-    kernel = lin.averaged().kernel
-    kernel = kernel if kernel is not None else lin.features @ lin.features.T
+    np.testing.assert_allclose(np.square(found).sum(1), 1)
+    averaged = replace(lin.averaged())  # another object, decomposed anew
+    kernel = (
+        averaged.kernel if averaged.kernel is not None else averaged.features @ averaged.features.T
+    )
     values, vectors = torch.linalg.eigh(torch.as_tensor(kernel))
-    best = (vectors[:, -PLACES:] * values[-PLACES:]) @ vectors[:, -PLACES:].T
-    best = best / best.diagonal().mean()
-    if lin.rows_per_sample == 1:
-        np.testing.assert_allclose(found @ found.T, best, atol=1e-6)
+    rows = vectors[:, -PLACES:] * values[-PLACES:] ** 0.25
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    np.testing.assert_allclose(places(averaged) @ places(averaged).T, rows @ rows.T, atol=1e-6)
 
 
-def test_numbers_have_no_classes():
-    samples = regression_samples()
+def several_labels():
+    samples = digit_samples(200)
+    y = np.stack([samples.y % 2, samples.y > 4], 1).astype(float)
+    return replace(samples, y=y, true_y=None, class_names=())
+
+
+@pytest.mark.parametrize("samples", [regression_samples(), several_labels()], ids=["one", "two"])
+def test_numbers_and_several_labels_have_no_classes(samples):
     lin = collect(build_model("mlp", samples), samples)
-    kept = judged(lin, da.label_issues(lin))
+    issues = da.label_issues(lin)
+    kept = judged(lin, issues)
     assert not kept.is_of_classes and (kept.labels == -1).all()
-    assert kept.log_odds.shape == (len(samples),)
+    np.testing.assert_allclose(1 / (1 + np.exp(-kept.log_odds)), issues.probability, atol=1e-6)
 
 
 @pytest.mark.parametrize("spoil", ["missing", "none", "pickled", "text", "short"])
