@@ -210,18 +210,18 @@ def _reviews(r: dict[str, dict]) -> list[Row]:
         return []
     rows = [
         Row(
-            f"Errors in the first 100 reviews, {name}, {x['wrong']:.0f} in all: an order that learns "
-            "(the fixed one; the margin's; cleanlab's best)",
+            f"Errors in the first 100 reviews, {name}, {x['wrong']:.0f} in all: order that learns "
+            "(fixed one; margin's; cleanlab's best)",
             f"{x['learnt']:.0f} ({x['fixed']:.0f}; {x['margin']:.0f}; {x['cleanlab']:.0f})",
             script,
         )
         for name, x in cases.items()
     ]
     whole = r["review_order"]
-    structured = [x["gain"] for x in cases.values() if x["gain"] >= GAINED]
+    structured = [x["gain"] for x in cases.values() if (x["gain"] or 0) >= GAINED]
     rows += [
         Row(
-            f"The same over {len(cases)} kinds of data and noise at 5 %, mean; in how many it is 1.2 "
+            f"The same over {len(cases)} kinds of data and noise at 5 %, mean; how often it is 1.2 "
             "times the fixed order's or more",
             f"{_mean(cases, 'learnt'):.1f} ({_mean(cases, 'fixed'):.1f}; "
             f"{_mean(cases, 'margin'):.1f}; {_mean(cases, 'cleanlab'):.1f}); {len(structured)}",
