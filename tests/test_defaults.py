@@ -137,6 +137,7 @@ STEPS_OF = {
     "ExportSettings": (),
     "ReportSettings": (),
     "ApplySettings": ("data",),
+    "ViewSettings": (),
 }
 ALIASES = {
     "noise_kind": "kind",

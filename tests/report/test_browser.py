@@ -1,7 +1,6 @@
 """The page in a real browser: it loads in silence, draws, sorts, filters and fits a phone."""
 
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +26,7 @@ from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.training import Recipe
 from helpers.blocks import divided, evil_images, purified
+from helpers.browser import NEEDED, resize, started
 from helpers.explanations import explained as explained_findings
 from helpers.findings import (
     EVIL,
@@ -41,32 +41,14 @@ from helpers.polynomials import surrogate_findings
 from helpers.runs import compared, write_run
 from helpers.weighings import weighed
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium or its driver is not installed"),
-]
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
-    "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
-).split()
+pytestmark = NEEDED
 VISIBLE = "[...document.querySelectorAll('#gallery .card:not([hidden])')]"
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    options.page_load_strategy = "normal"
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(30)
-    yield driver
-    driver.quit()
+    with started(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +56,6 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(render(run_page(make_findings())), encoding="utf-8")
     return path
-
-
-def resize(browser, width, height=900):
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def settle(browser):
@@ -103,7 +80,7 @@ def opened(browser, path, width=1280):
 
 def choose(browser, **controls):
     browser.execute_script(
-        """const form = document.querySelector(".controls");
+        """const form = document.querySelector("#gallery .controls");
         for (const [name, value] of Object.entries(arguments[0])) {
           const control = form.elements[name];
           control.value = value;
@@ -183,7 +160,7 @@ def test_the_class_filter_leaves_only_that_class(browser, page):
     opened(browser, page)
     choose(browser, **{"class": "8"})
     assert set(visible(browser, "class")) == {"8"}
-    assert browser.find_element("name", "shown").text == "showing 12 of 12"
+    assert browser.find_element("css selector", "#gallery [name=shown]").text == "showing 12 of 12"
     choose(browser, **{"class": ""})
     assert len(set(visible(browser, "class"))) > 1
 
@@ -205,7 +182,7 @@ def test_each_view_shows_its_cards_in_its_own_order(browser, page, view, key, de
 def test_show_more_reveals_the_rest_then_goes(browser, page):
     opened(browser, page)
     more = browser.find_element("class name", "more")
-    assert browser.find_element("name", "shown").text == "showing 48 of 120"
+    assert browser.find_element("css selector", "#gallery [name=shown]").text == "showing 48 of 120"
     browser.execute_script("arguments[0].click()", more)
     assert len(visible(browser, "id")) == 96
     browser.execute_script("arguments[0].click()", more)

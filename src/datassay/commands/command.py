@@ -54,6 +54,7 @@ class Command:
         order: its place in `datassay --help`.
         scores_all: whether it does without a validation part, so that of a table every row is
             scored unless `--val-fraction` says otherwise.
+        has_out: whether it writes results to a folder, which `--out` names.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Command:
     inputs: tuple[type, ...] = (DataInputs,)
     order: int = 100
     scores_all: bool = False
+    has_out: bool = True
 
     @property
     def groups(self) -> tuple[type, ...]:

@@ -36,8 +36,8 @@ def _function(command: Command) -> Callable[..., None]:
     parameters += _output_parameters(command)
 
     def function(**options: Any) -> None:
-        folder = _folder(options.pop("out"))
-        given: dict[str, Any] = {"overwrite": options.pop("overwrite")}
+        folder = _folder(options.pop("out", command.out))
+        given: dict[str, Any] = {"overwrite": options.pop("overwrite", False)}
         for name, value in options.items():
             cls, spec = declared[name]
             if spec.read is None:
@@ -55,7 +55,9 @@ def _function(command: Command) -> Callable[..., None]:
 
 
 def _output_parameters(command: Command) -> list[inspect.Parameter]:
-    """The options of every command: where its results go, and what they may replace there."""
+    """Where the results of a command go, and what they may replace there."""
+    if not command.has_out:
+        return []
     kind = inspect.Parameter.KEYWORD_ONLY
     out, overwrite = typer.Option(help=OUT_HELP), typer.Option("--overwrite", help=OVERWRITE_HELP)
     return [

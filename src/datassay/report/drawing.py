@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +26,7 @@ class Drawing:
     """One sample, ready to show; exactly one of the three parts is set.
 
     Attributes:
-        image: a data URI of a PNG.
+        image: a data URI: a PNG, or a JPEG of what is larger than MAX_SIDE pixels.
         text: plain text, cut to 200 characters.
         full_text: plain text, cut to 2000 characters, for a tooltip.
         values: (name, value) pairs, most unusual first.
@@ -34,6 +36,10 @@ class Drawing:
     text: str = ""
     full_text: str = ""
     values: tuple[tuple[str, str], ...] = ()
+
+
+Draw = Callable[[Shaped[np.ndarray, " m"], int], tuple[Drawing, ...]]
+"""Called with positions and the pixels that an image may be wide or high; gives a drawing each."""
 
 
 def draw(
@@ -51,12 +57,31 @@ def draw(
     Returns:
         [m] drawings.
     """
+    return drawer(samples)(positions, side)
+
+
+def drawer(samples: SampleSet) -> Draw:
+    """The same for who draws again and again: what depends on the whole set is computed once.
+
+    Args:
+        samples: the whole set.
+
+    Returns:
+        A function of positions and of the pixels that an image may be wide or high.
+    """
     has_pixels = samples.images is not None or _is_image(samples.input_shape)
     if samples.kind == "image" and has_pixels:
-        return _images(samples, positions, side)
-    if samples.kind == "text" and samples.texts is not None:
-        return tuple(_text(str(samples.texts[i])) for i in positions)
-    return _rows(samples, positions)
+        images = samples.x if samples.images is None else samples.images
+        low, high = 0.0, 1.0  # of files
+        if isinstance(images, np.ndarray):
+            low, high = float(images.min()), float(images.max())
+        return lambda positions, side: _images(images, (low, high), positions, side)
+    if samples.kind == "text" and (texts := samples.texts) is not None:
+        return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
+    rows = samples.used_rows
+    if rows is not None and rows.num_columns:
+        return _own_rows(rows)
+    return _rows(samples)
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:
@@ -65,17 +90,16 @@ def _is_image(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 and (shape[0] in {1, 2, 3, 4} or shape[2] in {1, 2, 3, 4})
 
 
-def _images(samples: SampleSet, positions: np.ndarray, side: int) -> tuple[Drawing, ...]:
-    images = samples.x if samples.images is None else samples.images
-    low, high = 0.0, 1.0  # of files
-    if isinstance(images, np.ndarray):
-        low, high = float(images.min()), float(images.max())
+def _images(
+    images: Any, levels: tuple[float, float], positions: np.ndarray, side: int
+) -> tuple[Drawing, ...]:
+    low, high = levels
     scale = 255 / (high - low) if high > low else 0.0
     drawn = []
     for i in positions:
         pixels = _last_channel(np.asarray(images[int(i)], np.float64))
         grey = ((pixels - low) * scale).clip(0, 255).round().astype(np.uint8)
-        drawn.append(Drawing(image=png(grey, side)))
+        drawn.append(Drawing(image=_uri(grey, side)))
     return tuple(drawn)
 
 
@@ -91,13 +115,28 @@ def _last_channel(image: np.ndarray) -> np.ndarray:
 
 def png(pixels: np.ndarray, side: int) -> str:
     """[H, W] or [H, W, 3] bytes as a data URI of a PNG, made smaller to at most `side` pixels."""
+    return _encoded(_thumbnail(pixels, side), "PNG")
+
+
+def _uri(pixels: np.ndarray, side: int) -> str:
+    """The same, of what stays larger than a card as a JPEG, a tenth of the size."""
+    picture = _thumbnail(pixels, side)
+    return _encoded(picture, "JPEG" if max(picture.size) > MAX_SIDE else "PNG")
+
+
+def _thumbnail(pixels: np.ndarray, side: int) -> Any:
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)
     picture.thumbnail((side, side))
+    return picture
+
+
+def _encoded(picture: Any, form: str) -> str:
     stream = io.BytesIO()
-    picture.save(stream, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    picture.save(stream, format=form, **({"quality": 88} if form == "JPEG" else {}))
+    body = base64.b64encode(stream.getvalue()).decode()
+    return f"data:image/{form.lower()};base64,{body}"
 
 
 def _text(text: str) -> Drawing:
@@ -106,39 +145,46 @@ def _text(text: str) -> Drawing:
     return Drawing(text=cut or "(empty)", full_text=text[:2000])
 
 
-def _rows(samples: SampleSet, positions: np.ndarray) -> tuple[Drawing, ...]:
-    rows = samples.used_rows
-    if rows is not None and rows.num_columns:
-        return _own_rows(rows, positions)
+def _rows(samples: SampleSet) -> Draw:
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
-    spread = x.std(axis=0)
-    z = (x[positions] - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)  # [m, d]
-    top = np.argsort(-np.abs(z), axis=1, kind="stable")[:, :N_FEATURES]
+    middle, spread = x.mean(axis=0), x.std(axis=0)
     names = samples.feature_names
-    return tuple(
-        Drawing(
-            values=tuple(
-                (names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}") for j in columns
+
+    def drawn(positions: np.ndarray, _: int) -> tuple[Drawing, ...]:
+        z = (x[positions] - middle) / np.where(spread > 0, spread, 1.0)  # [m, d]
+        top = np.argsort(-np.abs(z), axis=1, kind="stable")[:, :N_FEATURES]
+        return tuple(
+            Drawing(
+                values=tuple(
+                    (names[j] if j < len(names) else f"x{j}", f"{x[i, j]:.4g}") for j in columns
+                )
             )
+            for i, columns in zip(positions, top, strict=True)
         )
-        for i, columns in zip(positions, top, strict=True)
-    )
+
+    return drawn
 
 
-def _own_rows(rows: pa.Table, positions: np.ndarray) -> tuple[Drawing, ...]:
+def _own_rows(rows: pa.Table) -> Draw:
     """The user's own values: of numbers the farthest from the median, of words the rarest."""
     coded = row_codes(rows)
     often = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
     unusual = np.where(np.isnan(coded.numbers), -np.log(often) / 2, np.abs(coded.numbers))
     unusual[often > 1 - 1 / len(rows)] = -1  # constant
-    top = np.argsort(-unusual[positions], axis=1, kind="stable")[:, :N_FEATURES]
-    drawn = []
-    for i, columns in zip(positions, top, strict=True):
-        values = [(coded.names[c], rows[int(c)][int(i)].as_py()) for c in columns]
-        drawn.append(
-            Drawing(values=tuple((name, value_text(value) or "missing") for name, value in values))
+
+    def drawn(positions: np.ndarray, _: int) -> tuple[Drawing, ...]:
+        top = np.argsort(-unusual[positions], axis=1, kind="stable")[:, :N_FEATURES]
+        return tuple(
+            Drawing(
+                values=tuple(
+                    (coded.names[c], value_text(rows[int(c)][int(i)].as_py()) or "missing")
+                    for c in columns
+                )
+            )
+            for i, columns in zip(positions, top, strict=True)
         )
-    return tuple(drawn)
+
+    return drawn
 
 
 PER_CLASS = 12

@@ -72,8 +72,8 @@ def policy(css: str, plotly: str, own: str) -> str:
 
     Args:
         css: content of the page's style element.
-        plotly: content of its first script element, plotly's code.
-        own: content of its second, ours.
+        plotly: content of the script element that our code makes of plotly's text.
+        own: content of the one that the page has, ours.
 
     Returns:
         The policy. Beside our own style it lets plotly add the style elements that its code holds,
@@ -122,9 +122,10 @@ def tag(advice: Advice) -> str:
 
 
 def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
-    own = [b.script for b in page.blocks if isinstance(b, Partial) and b.script]
+    own = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
     sorts = any(isinstance(b, Table) and b.sortable for b in page.blocks)
-    return ["figures.js", *["gallery.js"] * bool(gallery), *["table.js"] * sorts, *own]
+    # Figures last: to draw the first one takes longer than all the rest.
+    return [*own, *["gallery.js"] * bool(gallery), *["table.js"] * sorts, "figures.js"]
 
 
 def _footer(page: Page) -> dict[str, object]:

@@ -212,13 +212,13 @@ class Partial:
     Attributes:
         template: file name among the templates.
         context: what it shows.
-        script: file name of the JavaScript that it needs; may be empty.
+        script: file names of the JavaScript that it needs, in order; may be empty.
         figures: drawings that it places by name.
     """
 
     template: str
     context: Mapping[str, Any]
-    script: str = ""
+    script: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
 
 

@@ -97,7 +97,7 @@ def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
     }
     return (
         Text(query_note(predictions), note=True),
-        Partial("queries.html", context, script="explain.js"),
+        Partial("queries.html", context, script=("explain.js",)),
     )
 
 

@@ -75,6 +75,13 @@ def label_text(class_names: tuple[str, ...], label: object) -> str:
     return ", ".join(f"{v:.4g}" for v in values[:3]) + more
 
 
+def labels_given(values: object) -> str:
+    """Of several labels, 0 or 1 each, those that are given: "labels 0, 3"."""
+    given = [str(j) for j in np.flatnonzero(np.asarray(values) == 1)]
+    name = "label" if len(given) == 1 else "labels"
+    return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
+
+
 def interval_text(change: float, half: float, metric: str) -> str:
     """A change with its half-width: "+0.4 points (95 % interval −0.1 to +0.9)"."""
     unit = " points" if metric == "accuracy" else ""

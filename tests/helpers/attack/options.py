@@ -41,6 +41,7 @@ PLAIN = {
     "export": ["first", "--to", "datalab"],
     "apply": ["data.csv", "decisions.parquet"],
     "explain": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
+    "view": ["first", "--no-browser"],  # no run with data: it ends before it serves
 }
 
 

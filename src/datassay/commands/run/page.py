@@ -6,7 +6,7 @@ import numpy as np
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks import checks, pairs, queries, suspects, totals
+from datassay.commands.run.blocks import checks, pairs, queries, review, suspects, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
 from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
@@ -49,6 +49,7 @@ def page(findings: Findings) -> Page:
         warnings=findings.samples.warnings + findings.warnings,
         advice=(labels, *others),
         sections=(
+            review.section(findings),
             *suspects.section(findings),
             *checks.section(findings),
             _information(findings),

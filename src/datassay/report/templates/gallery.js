@@ -2,7 +2,7 @@
 (() => {
   // Gallery: every card is in the page; the controls choose, order and reveal.
   const PAGE = 48;
-  const form = document.querySelector(".controls");
+  const form = document.querySelector("#gallery .controls");
   if (!form) return;
   const list = document.querySelector("#gallery .cards");
   const more = document.querySelector(".more");

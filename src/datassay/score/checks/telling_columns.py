@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
+from datassay.data.samples import SampleSet
 from datassay.score.checks.row_codes import row_codes
 
 
@@ -30,6 +31,19 @@ def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
         of_numbers = not np.isnan(numbers).all()
         told.append(_association(_few(_quantiles(numbers) if of_numbers else code), wanted))
     return [coded.names[c] for c in np.argsort(-np.array(told), kind="stable")]
+
+
+def columns_first(samples: SampleSet) -> list[str]:
+    """The user's columns, those that tell most of the target first, without those left out.
+
+    Args:
+        samples: of a table; others have none.
+
+    Returns:
+        Names of columns.
+    """
+    rows = samples.used_rows
+    return [] if rows is None else telling_columns(rows, samples.y)
 
 
 def _quantiles(values: np.ndarray) -> Int[np.ndarray, " n"]:

@@ -9,7 +9,7 @@ from datassay.commands.run.labels import to_check
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw
 from datassay.report.gallery import sample_texts
 from datassay.report.page import Card, Gallery, View
-from datassay.report.wording import count, label_text, number, rough_percent, shortened
+from datassay.report.wording import count, label_text, labels_given, number, rough_percent
 
 N_ISSUES = 60
 VIEWS = (
@@ -80,8 +80,8 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     texts = sample_texts(samples, i)
     suspect = bool(issues.is_issue[i])
     if findings.has_several_labels:
-        texts |= {"label": _several(samples.y[i]), "truth": ""}
-        suggested, fit = _several(issues.suggested_label[i]), ()
+        texts |= {"label": labels_given(samples.y[i]), "truth": ""}
+        suggested, fit = labels_given(issues.suggested_label[i]), ()
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
         fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
@@ -99,13 +99,6 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         views=views,
         keys={"information": information, "score": float(np.nan_to_num(score))},
     )
-
-
-def _several(values: np.ndarray) -> str:
-    """The labels that are given, of several."""
-    given = [str(j) for j in np.flatnonzero(np.asarray(values) == 1)]
-    name = "label" if len(given) == 1 else "labels"
-    return shortened(f"{name} {', '.join(given)}", 60) if given else "no label"
 
 
 def _note(findings: Findings, n_shown: int) -> str:

@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
-from datassay.data.samples import SampleSet
 from datassay.report.html import SUSPECTS
 from datassay.report.page import Row, Section, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, number, percent, value_text
-from datassay.score.checks.telling_columns import telling_columns
+from datassay.score.checks.telling_columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
@@ -51,12 +50,6 @@ def section(findings: Findings) -> tuple[Section, ...]:
     )
     title = "Suspected labels" if findings.samples.is_classification else "Suspected targets"
     return (Section(SUSPECTS, "Suspects", title, (table,)),)
-
-
-def columns_first(samples: SampleSet) -> list[str]:
-    """The user's columns, those that tell most of the target first, without those left out."""
-    rows = samples.used_rows
-    return [] if rows is None else telling_columns(rows, samples.y)
 
 
 def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:

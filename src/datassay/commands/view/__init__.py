@@ -1,0 +1,1 @@
+"""A finished run reviewed in a browser, with decisions saved at every key."""

@@ -1,0 +1,83 @@
+"""What a run left, ready for a review."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from datassay.act.review.judged import FILE, Judged, read_judged
+from datassay.commands.finished import FinishedRun, sets_of
+from datassay.data.samples import SampleSet
+from datassay.data.targets import as_given
+from datassay.errors import DataError
+from datassay.report.review.labels import Reviewed, twins_of
+
+COLUMNS = ("id", "suggested_label", "is_issue", "label_issue_score", "wrong_probability")
+
+
+def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
+    """The samples of a run with what it said of their labels.
+
+    Args:
+        run: finished.
+        data: where its samples are now; None: where they were.
+
+    Returns:
+        What is reviewed, and what the run knew.
+
+    Raises:
+        DataError: the data or the run's files are gone, changed or of another version.
+    """
+    if missing := [name for name in COLUMNS if name not in run.scores.column_names]:
+        raise DataError(
+            f"{run.folder / 'scores.parquet'} must have the columns {', '.join(COLUMNS)}; it lacks "
+            f"{', '.join(missing)}. Run again."
+        )
+    judged = read_judged(run.folder / FILE)
+    samples, _ = sets_of(run, data, encode=as_it_is)
+    if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
+        raise DataError(
+            f"{run.folder} must hold the scores of its data, one row a sample; the ids differ. "
+            "Run again."
+        )
+    scores = {name: run.scores[name] for name in COLUMNS}
+    issues = run.summary.get("data_issues") or {}
+    near = [p for p in issues.get("near_duplicates", ()) if not any(p["in_validation"])]
+    pairs = [(str(p["ids"][0]), str(p["ids"][1])) for p in near]
+    group = np.full(len(samples), -1)
+    if "duplicate_group" in run.scores.column_names:
+        group = run.scores["duplicate_group"].fill_null(-1).to_numpy()
+    return Reviewed(
+        samples=samples,
+        suggested=_suggested(samples, scores["suggested_label"].to_pylist()),
+        probability=scores["wrong_probability"].to_numpy(),
+        score=scores["label_issue_score"].to_numpy(),
+        is_issue=np.array(scores["is_issue"].to_pylist(), bool),
+        digest=run.digest,
+        places=judged.places,
+        inputs=run.summary["origin"]["inputs"],
+        twins=twins_of(samples.ids, group, pairs),
+    ), judged
+
+
+def as_it_is(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    """The `encode` of who only looks: texts and images of files get a number each as x."""
+    return _numbered(train), None if val is None else _numbered(val)
+
+
+def _numbered(samples: SampleSet) -> SampleSet:
+    if samples.images is None and samples.texts is None:
+        return samples
+    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None], feature_names=())
+
+
+def _suggested(samples: SampleSet, values: list) -> np.ndarray:
+    """Suggested labels as y has them."""
+    if not samples.is_classification:
+        return np.array(values, float)
+    names = as_given(np.arange(samples.n_classes), samples.class_names, samples.label_type)
+    index = {name: i for i, name in enumerate(names.to_pylist())}
+    if unknown := [value for value in values if value not in index]:
+        raise DataError(f"scores.parquet suggests the class {unknown[0]!r}, which is none.")
+    return np.array([index[value] for value in values], np.int64)

@@ -1,0 +1,213 @@
+"""The server of a review: this machine only, one secret, a fixed list of addresses.
+
+No path of the file system comes from a request: samples are named by their place. Every request
+needs the token that the printed address holds, and the name that we were called by; what changes
+something must come from our own page.
+"""
+
+from __future__ import annotations
+
+import hmac
+import html
+import json
+import re
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from datassay.commands.view.session import Refused, Session
+from datassay.errors import DataError, DatassayError, SettingError
+
+HOME = "127.0.0.1"
+LARGEST_POST = 1_000_000  # bytes
+MOST_AT_ONCE = 100
+TOKEN = "X-Datassay-Token"
+POLICY = re.compile(r'(<meta http-equiv="Content-Security-Policy" content=")([^"]*)(">)')
+MODE = 'id="reviewing" data-mode="page"'
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+
+class ServedPage:
+    """The page of a run, told that a server is behind it.
+
+    Args:
+        text: of index.html.
+        name: of the file, for an error.
+
+    Raises:
+        DataError: it is no page with a review.
+    """
+
+    def __init__(self, text: str, name: str):
+        found = POLICY.search(text)
+        if found is None or text.count(MODE) != 1:
+            raise DataError(f"{name} must be a page with a review; it has none. Run again.")
+        own = f"{html.unescape(found[2])}; connect-src 'self'"
+        self.policy = f"{own}; frame-ancestors 'none'"
+        text = text.replace(MODE, MODE.replace("page", "server"))
+        head = f"{found[1]}{html.escape(own)}{found[3]}"
+        self.body = text.replace(found[0], head, 1).encode()
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Serves one review until it is closed.
+
+    Args:
+        session: the review.
+        page: what the browser opens.
+        port: 0: any that is free.
+
+    Raises:
+        SettingError: the port is taken, or none.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = hasattr(socket, "AF_UNIX")  # elsewhere it lets two servers share a port
+
+    def __init__(self, session: Session, page: ServedPage, port: int):
+        if not 0 <= port < 65536:
+            raise SettingError(f"port must lie in 0 ... 65535; got {port}. Leave it out.")
+        try:
+            super().__init__((HOME, port), Handler)
+        except OSError as error:
+            raise SettingError(
+                f"port must be free on {HOME}; {port} is not: {error.strerror or error}. Leave "
+                "--port out, or choose another."
+            ) from error
+        self.session, self.page, self.token = session, page, secrets.token_urlsafe(32)
+        self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
+
+    @property
+    def url(self) -> str:
+        """Where the page is; whoever knows it can read and decide."""
+        return f"http://{HOME}:{self.server_port}/?token={self.token}#review"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is none."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "datassay", ""
+    timeout = 60  # seconds without a request
+    server: ReviewServer  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self) -> None:
+        """The page, samples, or what is left."""
+        session = self.server.session
+        self._answer({
+            "/": self._page,
+            "/api/samples": lambda: session.samples(),
+            "/api/pictures": lambda: session.pictures(self._rows()),
+            "/api/details": lambda: session.details(self._rows()),
+            "/api/remaining": lambda: session.remaining(),
+        })  # fmt: skip
+
+    def do_POST(self) -> None:
+        """Decisions."""
+        self._answer({"/api/decisions": lambda: self.server.session.change(self._changes())})
+
+    def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
+        try:
+            self._check_sender()
+            route = routes.get(urlsplit(self.path).path)
+            if route is None:
+                raise Refused(404, "There is no such address.")
+            found = route()
+        except Refused as refused:
+            return self._refuse(refused.status, str(refused))
+        except DatassayError as error:  # a file of an image is gone
+            return self._refuse(500, str(error))
+        if isinstance(found, ServedPage):
+            return self._send(200, found.body, "text/html; charset=utf-8", found.policy)
+        self._send_json(200, found)
+
+    def _check_sender(self) -> None:
+        """Whether the request is for us, from our page, from who knows the token."""
+        heads = self.headers
+        if heads.get_all("Host", []) not in [[host] for host in self.server.hosts]:
+            raise Refused(403, "Host must be the one that datassay view printed.")
+        origin = heads.get("Origin")
+        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+            raise Refused(403, "Requests must come from the page itself.")
+        if self.command == "POST" and heads.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            raise Refused(403, "Requests must come from the page itself.")
+        given = heads.get(TOKEN, "")
+        if urlsplit(self.path).path == "/" and self.command == "GET":
+            given = self._query("token")
+        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            raise Refused(403, "Open the whole address that datassay view printed.")
+
+    def _page(self) -> ServedPage:
+        return self.server.page
+
+    def _query(self, name: str) -> str:
+        try:
+            found = parse_qs(urlsplit(self.path).query, max_num_fields=10).get(name, [""])
+        except ValueError:
+            return ""
+        return found[0] if len(found) == 1 else ""
+
+    def _rows(self) -> list[int]:
+        text = self._query("at")
+        if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
+            raise Refused(404, "at must hold places of samples.")
+        rows = [int(part) for part in text.split(",")]
+        if len(rows) > MOST_AT_ONCE:
+            raise Refused(400, f"at may hold {MOST_AT_ONCE} places.")
+        return rows
+
+    def _changes(self) -> Any:
+        if self.headers.get_content_type() != "application/json":
+            raise Refused(415, "Decisions must come as application/json.")
+        length = self.headers.get("Content-Length", "")
+        if not re.fullmatch(r"[0-9]{1,18}", length):
+            raise Refused(411, "Content-Length must be given.")
+        if int(length) > LARGEST_POST:
+            raise Refused(413, f"A message may have {LARGEST_POST:,} bytes.")
+        try:
+            whole = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError) as error:
+            raise Refused(400, "The message must be JSON.") from error
+        return whole.get("changes") if isinstance(whole, dict) else None
+
+    def _refuse(self, status: int, why: str) -> None:
+        self.close_connection = True  # what was sent with the request may not have been read
+        self._send_json(status, {"error": why})
+
+    def _send_json(self, status: int, value: Any) -> None:
+        body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        self._send(status, body, "application/json", NOTHING)
+
+    def _send(self, status: int, body: bytes, kind: str, policy: str) -> None:
+        self.send_response(status)
+        own = {"Content-Type": kind, "Content-Length": str(len(body))}
+        if self.close_connection:
+            own["Connection"] = "close"
+        for name, value in {**HEADERS, **own, "Content-Security-Policy": policy}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses, such as another method, in our words and headers."""
+        self._refuse(code, message or "This cannot be answered.")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are nobody's business; the terminal stays quiet."""

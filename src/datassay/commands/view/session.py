@@ -1,0 +1,296 @@
+"""One review: the samples of a run, and the decisions, saved whenever one is made."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datassay.act.review.decisions import (
+    FILE,
+    KEEP,
+    KINDS,
+    RELABEL,
+    Decision,
+    Decisions,
+    label_word,
+    read_decisions,
+)
+from datassay.act.review.judged import Judged
+from datassay.act.review.remaining import BATCH, remaining
+from datassay.errors import DataError
+from datassay.report.review.labels import Reviewed
+from datassay.report.review.listing import listing
+from datassay.report.review.showcase import Showcase
+from datassay.report.write import write_part
+
+LARGE, SMALL = 640, 96  # pixels of pictures
+MOST_CHANGES = 1000
+BESIDE = ".decisions-"  # a file that is being written
+
+
+class Refused(Exception):
+    """A request that cannot be done.
+
+    Args:
+        status: of HTTP.
+        why: one sentence.
+    """
+
+    def __init__(self, status: int, why: str):
+        super().__init__(why)
+        self.status = status
+
+
+class Session:
+    """The state of a review; safe to be used by several threads.
+
+    Args:
+        reviewed: all samples.
+        judged: what the run knew of their labels.
+        folder: of the run; decisions go to a file there.
+
+    Raises:
+        DataError: the folder holds decisions about other data.
+    """
+
+    def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path):
+        self.reviewed, self.path = reviewed, folder / FILE
+        self._judged, self._lock = judged, threading.Lock()
+        self._showcase = Showcase(reviewed)
+        self._decisions: dict[int, Decision] = {}
+        self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
+        self._state = (0, 0, 0)
+        if self.path.exists():
+            self._state = _state(self.path)
+            self._decisions = self._earlier(read_decisions(self.path))
+        self.unwritable = _unwritable(folder)
+        if not self.unwritable:
+            for left in folder.glob(f"{BESIDE}*"):  # of a server that was killed
+                left.unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def samples(self) -> dict[str, Any]:
+        """All samples, and the decisions so far."""
+        with self._lock:
+            made = [
+                {
+                    "row": row,
+                    "decision": one.decision,
+                    "label": one.label,
+                    "when": one.when.isoformat(),
+                    "seen": one.seen_score,
+                }
+                for row, one in self._decisions.items()
+            ]
+        return self._listed | {
+            "decisions": made,
+            "writable": not self.unwritable,
+            "file": self.path.name,
+            "batch": BATCH,
+        }
+
+    def pictures(self, rows: list[int]) -> list[dict[str, Any]]:
+        """Samples drawn small."""
+        return self._showcase.pictures(self._known(rows), SMALL)
+
+    def details(self, rows: list[int]) -> list[dict[str, Any]]:
+        """Samples drawn large, with those like them."""
+        return self._showcase.details(self._known(rows), LARGE, SMALL)
+
+    def change(self, changes: Any) -> dict[str, Any]:
+        """Make, replace or take back decisions, and save all of them.
+
+        Args:
+            changes: row, decision (None takes it back), label, when, seen of each.
+
+        Returns:
+            How many decisions there are now.
+
+        Raises:
+            Refused: a row, a decision or a label is none, or the file cannot be written; then
+                nothing is changed.
+        """
+        if not isinstance(changes, list) or not 0 < len(changes) <= MOST_CHANGES:
+            raise Refused(400, f"changes must be a list of 1 to {MOST_CHANGES}.")
+        made = [self._made(one) for one in changes]
+        with self._lock:
+            before = dict(self._decisions)
+            for row, decision in made:
+                self._decisions.pop(row, None)  # a new one comes last
+                if decision is not None:
+                    self._decisions[row] = decision
+            try:
+                self._save()
+            except Refused:
+                self._decisions = before
+                raise
+            return {"count": len(self._decisions)}
+
+    def remaining(self) -> dict[str, Any]:
+        """What the decisions teach: the order of what is left, and how many errors it holds."""
+        with self._lock:
+            decided = dict(self._decisions)
+        batches = len(decided) // BATCH * BATCH  # coming back finds the order as it was left
+        times = Counter(one.when for one in decided.values())
+        truths = {
+            row: self._truth(row, one)
+            for row, one in list(decided.items())[:batches]
+            if times[one.when] == 1  # what was accepted at once nobody has looked at
+        }
+        known = {row: truth for row, truth in truths.items() if truth is not None}
+        found = remaining(self._judged, known, [row for row in decided if row not in known])
+        reviewed, chance = self.reviewed, found.probability
+        is_open = np.ones(len(chance), bool)
+        is_open[list(decided)] = False
+        suggested, suspect = reviewed.suggested, reviewed.is_issue
+        if found.learns and reviewed.samples.is_classification:
+            likely = is_open & (chance > 0.5)
+            given = reviewed.samples.y
+            suggested = np.where(likely, found.suggested, np.where(is_open, given, suggested))
+            suspect = np.where(is_open, likely, suspect)
+        now = Reviewed(
+            reviewed.samples,
+            suggested,
+            np.where(is_open & found.learns, chance, reviewed.probability),
+            reviewed.score,
+            suspect,
+            reviewed.digest,
+        )
+        listed = listing(now, np.arange(len(chance)))
+        order = [*found.order.tolist(), *decided]
+        columns = {name: listed[name] for name in ("wrong", "suggested", "suspect")}
+        return columns | {"order": order, "sentence": found.sentence, "enough": found.can_stop}
+
+    def finish(self) -> int:
+        """Wait for what is being saved; the number of decisions."""
+        with self._lock:
+            return len(self._decisions)
+
+    def _truth(self, row: int, one: Decision) -> int | None:
+        """The true class; of numbers and several labels whether something was wrong."""
+        if one.decision not in {RELABEL, KEEP}:
+            return None
+        samples = self.reviewed.samples
+        if not samples.is_classification:
+            return int(one.decision == RELABEL)
+        return (
+            int(samples.y[row])
+            if one.decision == KEEP
+            else samples.class_names.index(one.label)
+        )  # fmt: skip
+
+    def _known(self, rows: list[int]) -> np.ndarray:
+        for row in rows:
+            self._check_row(row)
+        return np.array(rows, np.int64)
+
+    def _check_row(self, row: Any) -> int:
+        if type(row) is not int or not 0 <= row < len(self.reviewed.samples):
+            raise Refused(404, "There is no such sample.")
+        return row
+
+    def _made(self, change: Any) -> tuple[int, Decision | None]:
+        if not isinstance(change, dict):
+            raise Refused(400, "A change must be an object.")
+        row, kind = self._check_row(change.get("row")), change.get("decision")
+        if kind is None:
+            return row, None
+        if kind not in KINDS:
+            raise Refused(400, f"A decision must be one of {', '.join(KINDS)}.")
+        label = self._label(change.get("label")) if kind == RELABEL else ""
+        seen = change.get("seen")
+        seen = float(seen) if isinstance(seen, int | float) and 0 <= seen <= 1 else None
+        try:
+            when = datetime.fromisoformat(change["when"]).astimezone(UTC)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise Refused(400, "when must be a time in ISO 8601.") from error
+        one = self.reviewed.samples.ids[row]
+        return row, Decision(one.item() if hasattr(one, "item") else one, kind,
+                             self._word(row), label, when, seen)  # fmt: skip
+
+    def _label(self, label: Any) -> str:
+        """A new label that is one."""
+        names = self.reviewed.samples.class_names
+        if not self.reviewed.relabels:
+            raise Refused(400, "These samples cannot be given another label here.")
+        if names:
+            if label not in names:
+                raise Refused(400, "A new label must be a class of the data.")
+            return str(label)
+        try:
+            value = float(label)
+        except (TypeError, ValueError) as error:
+            raise Refused(400, "A new target must be a number.") from error
+        if not np.isfinite(value):
+            raise Refused(400, "A new target must be a finite number.")
+        return label_word((), value)
+
+    def _word(self, row: int) -> str:
+        names, given = self.reviewed.samples.class_names, self._listed["given"][row]
+        return names[given] if names else str(given)
+
+    def _earlier(self, decisions: Decisions) -> dict[int, Decision]:
+        """Decisions of the folder, by row."""
+        if decisions.digest != self.reviewed.digest:
+            raise DataError(
+                f"{self.path} must be about the data of this run; it is about other data"
+                f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
+            )
+        ids = self.reviewed.samples.ids.tolist()
+        place = {one: row for row, one in enumerate(ids)}
+        for one in decisions.decisions:
+            if one.id not in place or one.given != self._word(place[one.id]):
+                what = "has another label" if one.id in place else "is not among its samples"
+                raise DataError(
+                    f"{self.path} must be about the labels of this run; its id {one.id} {what}. "
+                    "Move it to another folder."
+                )
+        return {place[one.id]: one for one in decisions.decisions}
+
+    def _save(self) -> None:
+        """Write the whole file beside itself, then let it take the place."""
+        if self.path.exists() and _state(self.path) != self._state:
+            raise Refused(
+                409,
+                f"another program has written {self.path.name} since; download the decisions, then "
+                "start datassay view again.",
+            )
+        reviewed = self.reviewed
+        whole = Decisions(
+            tuple(self._decisions.values()), reviewed.digest, reviewed.samples.name,
+            reviewed.samples.class_names, dict(reviewed.inputs),
+        )  # fmt: skip
+        beside = self.path.with_name(f"{BESIDE}{secrets.token_hex(8)}")
+        try:
+            write_part(whole.to_table(), beside)
+            os.replace(beside, self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            why = error.strerror or error
+            raise Refused(507, f"{self.path} cannot be written: {why}.") from error
+        self._state = _state(self.path)
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """What changes when another program writes a file."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _unwritable(folder: Path) -> str:
+    """Why no file can be written there; empty where one can."""
+    try:  # trying is the only honest test
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)

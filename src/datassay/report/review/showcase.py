@@ -1,0 +1,119 @@
+"""Samples of a review drawn: each large, and small those most like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from datassay.report.drawing import drawer
+from datassay.report.review.labels import Reviewed
+from datassay.report.review.listing import label_values
+from datassay.report.wording import value_text
+from datassay.score.checks.telling_columns import columns_first
+from datassay.score.neighbors.alike import SIDES, Alike
+
+LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
+
+
+class Showcase:
+    """Draws samples for a review: each large, and small those most like it.
+
+    Args:
+        reviewed: all samples.
+    """
+
+    def __init__(self, reviewed: Reviewed):
+        self._reviewed = reviewed
+        self._draw = drawer(reviewed.samples)
+        self._columns = columns_first(reviewed.samples)[:MOST_COLUMNS]
+
+    def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
+        """Each sample drawn.
+
+        Args:
+            positions: which.
+            side: pixels that an image may be wide or high.
+
+        Returns:
+            One of `image`, `text` and `values` each; values are the user's columns, those that tell
+            most of the target first.
+        """
+        samples = self._reviewed.samples
+        if samples.kind == "text" and samples.texts is not None:
+            return [{"text": str(samples.texts[int(i)])[:LONGEST_TEXT]} for i in positions]
+        if self._columns and samples.rows is not None and samples.kind == "row":
+            rows = samples.rows.select(self._columns).take(positions).to_pylist()
+            return [{"values": [[name, value_text(v) or "missing"] for name, v in row.items()]}
+                    for row in rows]  # fmt: skip
+        drawings = self._draw(positions, side)
+        return [{"image": d.image} if d.image else {"values": d.values} for d in drawings]
+
+    def details(
+        self, positions: Int[np.ndarray, " m"], large: int, small: int
+    ) -> list[dict[str, Any]]:
+        """Each sample large, and beside it those that are like it.
+
+        Args:
+            positions: [m].
+            large: pixels of a sample's side.
+            small: of those beside it.
+
+        Returns:
+            `drawing`, and `groups` of samples, each with a heading; equal and nearly equal ones
+            first.
+        """
+        near = self._reviewed.alike(positions)
+        groups = [self._groups(near, row, int(i)) for row, i in enumerate(positions)]
+        beside = sorted({j for of in groups for _, who, _ in of for j in who})
+        drawn = dict(zip(beside, self.pictures(np.array(beside, int), small), strict=True))
+        return [
+            {
+                "drawing": picture,
+                "groups": [
+                    {"heading": heading, "samples": [self._small(*one, drawn) for one in
+                                                     zip(who, apart, strict=True)]}
+                    for heading, who, apart in of
+                ],
+            }
+            for picture, of in zip(self.pictures(positions, large), groups, strict=True)
+        ]  # fmt: skip
+
+    def _groups(
+        self, near: Alike | None, row: int, i: int
+    ) -> list[tuple[str, list[int], list[float | None]]]:
+        """(heading, positions, distances): of one sample."""
+        reviewed = self._reviewed
+        names, found = reviewed.samples.class_names, []
+        if twins := reviewed.twins.get(i):
+            found.append(("Equal or nearly equal", list(twins), [None] * len(twins)))
+        if near is None:
+            return found
+        other = names and reviewed.suggested[i] != reviewed.samples.y[i]
+        for side, nearest in enumerate(near.nearest[row]):
+            who = [j for j in nearest.tolist() if j >= 0]
+            apart: list[float | None] = near.distance[row, side, : len(who)].tolist()
+            heading = "Most alike"
+            if len(near.nearest[row]) == len(SIDES):
+                label = reviewed.samples.y[i] if side == 0 else reviewed.suggested[i]
+                heading += f", labelled {names[int(label)]}" if side == 0 or other else ", others"
+            found.append((heading, who, apart))
+        return found
+
+    def _small(self, j: int, apart: float | None, drawn: Mapping[int, Any]) -> dict[str, Any]:
+        reviewed = self._reviewed
+        return {
+            "id": str(reviewed.samples.ids[j]),
+            "label": _text(reviewed, reviewed.samples.y[j]),
+            "suspect": bool(reviewed.is_issue[j]),
+            "distance": None if apart is None else float(f"{apart:.3g}"),
+            "drawing": drawn[j],
+        }
+
+
+def _text(reviewed: Reviewed, label: Any) -> str:
+    (value,) = label_values(reviewed, np.asarray(label)[None], 6)
+    names = reviewed.samples.class_names
+    return names[value] if names else str(value)

@@ -1,0 +1,438 @@
+"use strict";
+(() => {
+  // A review: one sample at a time or a grid; every key saves. Users' texts enter as text.
+  const root = document.getElementById("reviewing");
+  if (!root) return;
+  const AHEAD = 8, MOST_KEPT = 120, MOST_MATCHES = 40;
+  const { make } = reviewCards;
+  const part = (name) => root.querySelector(`[data-part="${name}"]`);
+  const dialog = (name) => root.querySelector(`[data-dialog="${name}"]`);
+  const form = root.querySelector("form.controls");
+  const store = reviewStore.open(root, (text, bad) => {
+    part("saved").textContent = text;
+    part("saved").className = bad ? "bad" : "";
+  });
+  let list, rows = [], at = 0, grid, learned = 0;
+  const decisions = new Map(); // row → decision, in the order in which they were made
+  const done = []; // what undo takes back: [[row, what it was], ...] each
+  const details = new Map(), asked = new Map();
+
+  const row = () => rows[at];
+  const isGrid = () => form.elements.layout.value === "grid";
+  const text = (label) => list.classes.length ? list.classes[label] : label;
+  // What was done, and where we are now: that is on the screen, so only read aloud.
+  const say = (told, now = "") => {
+    part("told").textContent = told;
+    part("now").textContent = now;
+  };
+  const differs = (k) => list.relabels && list.suggested[k] !== list.given[k];
+
+  // ---- which samples, and where we are among them
+  function choose(keep) {
+    const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
+    const fits = (k) => (
+      (show === "all" || (show === "done" ? decisions.has(k) : list.suspect[k] || show === "open")) &&
+      (show !== "open" || !decisions.has(k)) &&
+      (!given || list.given[k] === Number(given)) &&
+      (!source || list.source[k] === Number(source)) &&
+      (!Number(least) || list.wrong[k] >= Number(least)));
+    rows = list.order.filter(fits);
+    const kept = rows.indexOf(keep);
+    at = kept >= 0 ? kept : Math.max(0, firstOpen());
+    form.elements.shown.value = `${rows.length.toLocaleString("en")} samples`;
+    draw();
+  }
+
+  const firstOpen = (from = 0) => rows.findIndex((k, i) => i >= from && !decisions.has(k));
+
+  function go(to) {
+    if (to < 0 || to >= rows.length) return say(to < 0 ? "This is the first." : "This is the last.");
+    at = to;
+    draw();
+    say("", `${title()}. ${claim()}`);
+  }
+
+  function afterDecision() {
+    const next = firstOpen(at + 1);
+    const open = next >= 0 ? next : firstOpen();
+    at = open >= 0 ? open : Math.min(at + 1, rows.length - 1);
+    draw();
+    return open < 0 ? ` All of these are reviewed${form.elements.show.value === "all" ? "" :
+      "; Show: all samples has the others"}.` : "";
+  }
+
+  // ---- deciding
+  function change(pairs, when = new Date().toISOString()) {
+    const before = pairs.map(([k]) => [k, decisions.get(k)]);
+    apply(pairs.map(([k, decision, label]) =>
+      [k, { decision, label: label || "", when, seen: list.wrong[k] }]));
+    done.push(before);
+  }
+
+  function apply(pairs) {
+    const changes = pairs.map(([k, one]) => {
+      decisions.delete(k); // a new one comes last
+      if (one) decisions.set(k, one);
+      return one ? { row: k, ...one } : { row: k, decision: null };
+    });
+    store.save(changes, decisions);
+    count();
+    learn();
+  }
+
+  function decide(decision, label) {
+    if (row() === undefined) return;
+    const id = list.id[row()];
+    change([[row(), decision, label]]);
+    const told = reviewCards.decided(decisions.get(row()));
+    const left = afterDecision();
+    say(`${id}: ${told}.${left}`, `${title()}. ${claim()}`);
+  }
+
+  function undo() {
+    const last = done.pop();
+    if (!last) return say("Nothing is left to undo.");
+    apply(last);
+    const back = rows.indexOf(last[0][0]);
+    if (back >= 0) at = back;
+    draw();
+    say(`Undone: ${last.length > 1 ? `${last.length} decisions` : list.id[last[0][0]]}.`,
+      rows.length ? `${title()}. ${claim()}` : "");
+  }
+
+  // ---- what is shown
+  const title = () => {
+    const what = list.suspect[row()] ? "Suspect" : "Sample";
+    return `${what} ${(at + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
+  };
+
+  const claim = () => {
+    const proposed = list.suggested[row()] !== list.given[row()];
+    const given = `Given ${text(list.given[row()])}`;
+    return `${given}${proposed ? `, suggested ${text(list.suggested[row()])}` : ""}. ` +
+      reviewCards.chance(list.wrong[row()]);
+  };
+
+  function draw() {
+    const empty = !rows.length, k = row();
+    part("none").hidden = !empty;
+    part("stage").hidden = empty || isGrid();
+    part("tiles").hidden = empty || !isGrid();
+    if (empty) return;
+    if (isGrid()) grid.show(at);
+    else drawOne(k);
+    prefetch();
+  }
+
+  function drawOne(k) {
+    const source = list.source ? ` · ${list.sources[list.source[k]]}` : "";
+    part("place").textContent = `${title()} · id ${list.id[k]}${source}`;
+    part("given").textContent = text(list.given[k]);
+    part("suggested").textContent = text(list.suggested[k]);
+    part("proposed").hidden = list.suggested[k] === list.given[k];
+    part("chance").textContent = reviewCards.chance(list.wrong[k]);
+    part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "Take suggestion";
+    part("keep").textContent = `Keep “${text(list.given[k])}”`;
+    root.querySelector("[data-act=take]").disabled = !differs(k);
+    const one = decisions.get(k);
+    part("decided").textContent = one ? `Decided: ${reviewCards.decided(one)}` : "";
+    for (const button of root.querySelectorAll(".acts button")) {
+      button.ariaPressed = String(Boolean(one) && button.dataset.act === actOf(k, one));
+    }
+    const detail = details.get(k);
+    part("stage").classList.toggle("waiting", !detail);
+    if (!detail) return; // what was there stays, pale, until the sample comes
+    part("subject").replaceChildren(...reviewCards.subject(detail, list.id[k]));
+    part("subject").hidden = !part("subject").firstChild;
+    part("beside").replaceChildren(...reviewCards.beside(detail));
+  }
+
+  const actOf = (k, one) => one.decision !== "relabel" ? one.decision :
+    one.label === String(text(list.suggested[k])) ? "take" : "other";
+
+  function tile(k, element) {
+    const one = decisions.get(k), told = element.querySelector(".told");
+    const state = `${one ? one.decision + one.label : ""}${list.wrong[k]}`;
+    element.classList.toggle("current", k === row());
+    element.ariaSelected = String(k === row());
+    if (element.dataset.state === state) return;
+    element.dataset.state = state;
+    element.classList.toggle("done", Boolean(one));
+    const proposed = list.suggested[k] !== list.given[k];
+    told.replaceChildren(
+      make("p", "label", text(list.given[k])),
+      make("p", "suggested", proposed ? `→ ${text(list.suggested[k])}` : ""),
+      make("p", one ? "decided" : "", one ? reviewCards.decided(one) : list.wrong[k] === null ? "" :
+        `wrong: ${reviewCards.percent(list.wrong[k])}`));
+  }
+
+  function count() {
+    const suspects = list.order.filter((k) => list.suspect[k]);
+    const among = suspects.length ? suspects : list.order;
+    const reviewed = among.filter((k) => decisions.has(k)).length;
+    const beyond = decisions.size - reviewed;
+    const bar = root.querySelector("progress");
+    [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
+    const number = (n) => n.toLocaleString("en");
+    part("count").textContent =
+      `${number(reviewed)} of ${number(among.length)} ${suspects.length ? "suspects" : "samples"} reviewed` +
+      (beyond ? `, and ${number(beyond)} other${beyond > 1 ? "s" : ""}` : "");
+  }
+
+  // ---- samples come in pages, ahead of where we are
+  async function fetchDetails(wanted) {
+    const missing = wanted.filter((k) => !details.has(k) && !asked.has(k));
+    if (!missing.length) return asked.get(wanted[0]);
+    const coming = receive(missing);
+    missing.forEach((k) => asked.set(k, coming));
+    await coming;
+  }
+
+  async function receive(missing) {
+    try {
+      const found = await store.details(missing);
+      missing.forEach((k, i) => details.set(k, found[i]));
+    } catch (error) {
+      say(`Samples cannot be read: ${error.message}`);
+    }
+    missing.forEach((k) => asked.delete(k));
+    for (const k of details.keys()) {
+      if (details.size <= MOST_KEPT) break;
+      if (k !== row()) details.delete(k);
+    }
+    if (missing.includes(row()) && !isGrid()) drawOne(row());
+  }
+
+  function prefetch() {
+    const ahead = rows.slice(at, at + AHEAD + 1).concat(rows.slice(Math.max(0, at - 2), at));
+    const missing = ahead.filter((k) => !details.has(k) && !asked.has(k));
+    if (isGrid() || !missing.length) return;
+    if (missing[0] === row()) fetchDetails([row()]); // alone: it is waited for
+    const rest = missing.filter((k) => k !== row());
+    if (rest.length > AHEAD / 2 || missing[0] === row()) fetchDetails(rest);
+  }
+
+  // ---- the server learns from what was decided
+  async function learn() {
+    const due = Math.floor(decisions.size / list.batch);
+    if (!store.learn || due <= learned) return;
+    learned = due;
+    try {
+      const found = await store.learn();
+      Object.assign(list, { order: found.order, wrong: found.wrong, suggested: found.suggested });
+      part("learned").textContent = found.sentence;
+      part("learned").hidden = !found.sentence;
+      part("learned").classList.toggle("enough", found.enough);
+      choose(row());
+      say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
+    } catch (error) {
+      say(`The order stays as it is: ${error.message}`);
+    }
+  }
+
+  // ---- dialogs
+  function ask(name, ready) {
+    const box = dialog(name);
+    ready?.(box);
+    box.returnValue = "";
+    box.showModal();
+  }
+
+  function closed(name, then) {
+    dialog(name).addEventListener("close", () => {
+      if (dialog(name).returnValue === "ok") then();
+      (isGrid() ? part("tiles") : part("stage")).focus({ preventScroll: true });
+    });
+  }
+
+  const other = dialog("other").querySelector("input");
+  let matches = [], match = 0;
+
+  function showMatches() {
+    const typed = other.value.trim().toLowerCase();
+    const rank = (name) => name.toLowerCase() === typed ? 0 : name.toLowerCase().startsWith(typed) ? 1 : 2;
+    matches = list.classes.filter((name) => name.toLowerCase().includes(typed))
+      .sort((a, b) => rank(a) - rank(b)).slice(0, MOST_MATCHES);
+    match = Math.min(match, Math.max(0, matches.length - 1));
+    part("matches").replaceChildren(...matches.map((name, i) => {
+      const option = make("li", "", name);
+      [option.id, option.role, option.ariaSelected] = [`review-class-${i}`, "option", String(i === match)];
+      option.addEventListener("click", () => { match = i; takeOther(); });
+      return option;
+    }));
+    other.setAttribute("aria-activedescendant", matches.length ? `review-class-${match}` : "");
+    part("matches").children[match]?.scrollIntoView({ block: "nearest" });
+    part("other-note").textContent = list.relabels !== "class" ? "" :
+      matches.length ? "Enter takes the marked class, ↑ and ↓ move the mark." : "No class is called so.";
+  }
+
+  function takeOther() {
+    const typed = other.value.trim().replace("−", "-");
+    const label = list.relabels === "class" ? matches[match] : typed;
+    const good = list.relabels === "class" ? label !== undefined : typed !== "" && Number.isFinite(Number(typed));
+    if (!good) {
+      part("other-note").textContent = list.relabels === "class" ? "No class is called so." : "Type a number.";
+      return;
+    }
+    dialog("other").close("");
+    const given = String(text(list.given[row()]));
+    if (label === given) decide("keep");
+    else decide("relabel", label);
+  }
+
+  const k = dialog("accept").querySelector("input");
+  const takeable = () => rows.filter((one) => !decisions.has(one) && differs(one));
+  const top = () => takeable().slice(0, Math.max(0, Math.floor(Number(k.value)) || 0));
+
+  function precision() {
+    const some = top();
+    const right = some.reduce((sum, one) => sum + (list.wrong[one] ?? 0), 0);
+    part("accept-ok").disabled = !some.length;
+    part("accept-ok").textContent = some.length ? `Accept ${some.length}` : "Accept";
+    part("precision").textContent = !some.length ? "None of the samples shown is left to accept." :
+      `Of these ${some.length} given labels ${reviewCards.percent(right / some.length)} are expected to ` +
+      `be wrong (${right.toFixed(1)} of ${some.length}). They are the first of those shown that are not ` +
+      "reviewed. Undo takes all of them back.";
+  }
+
+  function accept() {
+    const some = top();
+    if (!some.length) return;
+    change(some.map((one) => [one, "relabel", String(text(list.suggested[one]))]));
+    const left = afterDecision();
+    say(`${some.length} suggestions accepted.${left}`, `${title()}. ${claim()}`);
+  }
+
+  // ---- keys and buttons
+  const acts = {
+    take: () => differs(row()) ? decide("relabel", String(text(list.suggested[row()]))) :
+      say("The suggestion is the given label."),
+    keep: () => decide("keep"),
+    remove: () => decide("remove"),
+    unsure: () => decide("unsure"),
+    other: () => list.relabels && row() !== undefined && ask("other", () => {
+      [other.value, match] = ["", 0];
+      showMatches();
+    }),
+    accept: () => list.relabels === "class" && ask("accept", (box) => {
+      k.max = Math.max(1, takeable().length);
+      k.value = Math.min(10, k.max);
+      precision();
+      k.select();
+    }),
+    next: () => go(at + 1),
+    previous: () => go(at - 1),
+    down: () => go(Math.min(at + grid.across(), rows.length - 1)),
+    up: () => go(Math.max(at - grid.across(), 0)),
+    first: () => go(0),
+    last: () => go(rows.length - 1),
+    undo,
+    keys: () => ask("keys"),
+    download: () => reviewStore.download(list, decisions),
+    layout: () => {
+      form.elements.layout.value = isGrid() ? "one" : "grid";
+      draw();
+      (isGrid() ? part("tiles") : part("stage")).focus();
+    },
+  };
+  const keys = {
+    t: "take", k: "keep", r: "remove", u: "unsure", o: "other", a: "accept", z: "undo", g: "layout",
+    n: "next", p: "previous", arrowright: "next", arrowleft: "previous", "?": "keys",
+    arrowdown: "down", arrowup: "up", home: "first", end: "last",
+  };
+  const inGrid = new Set(["arrowdown", "arrowup", "home", "end"]);
+
+  function pressed(event) {
+    const { target, key } = event, name = key.toLowerCase();
+    const ours = root.contains(target) || (root.dataset.mode === "server" && target === document.body);
+    if (!ours || event.altKey || target.closest("dialog, input, select, .scroll")) return;
+    if ((event.ctrlKey || event.metaKey) && name !== "z") return;
+    if (!(name in keys) || (inGrid.has(name) && !isGrid())) return;
+    event.preventDefault();
+    acts[keys[name]]();
+  }
+
+  function prepare() {
+    const fill = (name, values) => {
+      const select = form.elements[name];
+      select.append(...values.map((value, i) => Object.assign(make("option", "", value), { value: i })));
+      select.closest("label").hidden = values.length < 2;
+    };
+    fill("class", list.classes);
+    fill("source", list.sources);
+    form.elements.least.closest("label").hidden = list.wrong.every((p) => p === null);
+    if (!list.suspect.some(Boolean)) {
+      form.elements.show.querySelector("[value=suspects]").remove();
+      form.elements.show.value = "all";
+    }
+    for (const name of ["take", "other"]) root.querySelector(`[data-act=${name}]`).hidden = !list.relabels;
+    root.querySelector("[data-act=accept]").hidden = list.relabels !== "class";
+    if (list.relabels === "number") {
+      part("other").textContent = "Other number";
+      part("other-words").textContent = "another number";
+      part("other-title").textContent = "Another number";
+      part("other-label").textContent = "Type it";
+      part("matches").hidden = true;
+      other.inputMode = "decimal";
+      other.removeAttribute("role");
+    }
+    part("stage").classList.add(list.kind);
+    part("tiles").classList.add(list.kind);
+    part("filters").open = !window.matchMedia("(max-width: 760px)").matches;
+    grid = reviewGrid(part("tiles"), {
+      rows: () => rows, current: row, tile, pictures: store.pictures,
+      chosen: (k) => {
+        if (k === row()) form.elements.layout.value = "one"; // a second click opens it
+        go(rows.indexOf(k));
+      },
+    });
+  }
+
+  function listen() {
+    document.addEventListener("keydown", pressed);
+    root.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button?.dataset.act) acts[button.dataset.act]();
+      if (button?.dataset.close !== undefined) button.closest("dialog").close();
+    });
+    form.addEventListener("change", (event) => event.target.name === "layout" ? draw() : choose(row()));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    other.addEventListener("input", () => { match = 0; showMatches(); });
+    other.addEventListener("keydown", ({ key }) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[key];
+      if (step) { match = Math.max(0, Math.min(matches.length - 1, match + step)); showMatches(); }
+    });
+    dialog("other").querySelector("form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      takeOther();
+    });
+    closed("other", () => {});
+    closed("keys", () => {});
+    closed("accept", accept);
+    k.addEventListener("input", precision);
+  }
+
+  async function start() {
+    form.reset(); // browsers keep controls over a reload
+    list = await store.open();
+    for (const { row: k, ...one } of list.decisions) decisions.set(k, one);
+    const times = new Map(); // what was decided together is undone together
+    for (const [k, { when }] of decisions) times.set(when, [...(times.get(when) || []), [k, undefined]]);
+    done.push(...times.values());
+    prepare();
+    listen();
+    count();
+    choose();
+    if (rows.length) await fetchDetails([row()]);
+    root.dataset.ready = "true";
+    if (root.dataset.mode === "server") {
+      root.closest("section").scrollIntoView();
+      part("stage").focus({ preventScroll: true });
+    }
+    learn();
+  }
+  start().catch((error) => {
+    part("saved").textContent = `The review cannot start: ${error.message}`;
+    part("saved").className = "bad";
+  }).finally(() => root.dispatchEvent(new Event("ready"))); // figures wait for it
+})();

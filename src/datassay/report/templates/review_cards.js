@@ -1,0 +1,127 @@
+"use strict";
+// How one sample of a review looks. Users' texts enter as text, never as markup.
+const reviewCards = (() => {
+  const ACROSS = 3; // rows of a group beside this one
+  const MOST = 22; // screen pixels a pixel of a small image: more hide what it shows
+  const make = (tag, classes, text) => {
+    const element = document.createElement(tag);
+    if (classes) element.className = classes;
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+
+  function picture(drawing, alt) {
+    if (drawing.image) {
+      const image = make("img");
+      image.src = drawing.image;
+      image.alt = alt;
+      image.decoding = "sync"; // one picture: the next sample appears at once, whole
+      return image;
+    }
+    if (drawing.values) return values(drawing.values);
+    return make("blockquote", "", drawing.text || "(empty)");
+  }
+
+  function values(pairs) {
+    const list = make("dl", "values");
+    for (const [name, value] of pairs) {
+      const row = make("div");
+      const [head, cell] = [make("dt", "", name), make("dd", "", value)];
+      [head.title, cell.title] = [name, value];
+      row.append(head, cell);
+      list.append(row);
+    }
+    return list;
+  }
+
+  function small(sample) {
+    const card = make("li", sample.suspect ? "card suspect" : "card");
+    card.append(picture(sample.drawing, `sample ${sample.id}`), make("p", "label", sample.label));
+    card.append(...notes(sample).map((note) => make("p", "figures", note)));
+    return card;
+  }
+
+  const notes = (sample) => [
+    ...(sample.suspect ? ["suspect label"] : []),
+    ...(sample.distance === 0 ? ["the same input"] : []),
+    `id ${sample.id}`,
+  ];
+
+  const group = ({ heading, samples }) => {
+    const part = make("div");
+    const cards = make("ul", "cards");
+    cards.append(...samples.map(small));
+    const none = make("p", "note", "none");
+    part.append(make("h3", "", heading), samples.length ? cards : none);
+    return part;
+  };
+
+  // Rows are compared column by column: a table, this sample first.
+  function compared(detail) {
+    const groups = detail.groups.map(({ heading, samples }) =>
+      ({ heading, samples: samples.slice(0, ACROSS) }));
+    const samples = groups.flatMap((one) => one.samples);
+    const table = make("table", "compared rows");
+    const heads = table.createTHead();
+    const above = heads.insertRow();
+    above.append(make("td"), make("th", "own", "this row"));
+    for (const { heading, samples: some } of groups) {
+      const cell = make("th", "", heading);
+      cell.colSpan = Math.max(1, some.length);
+      cell.scope = "colgroup";
+      if (some.length) above.append(cell);
+    }
+    const ids = heads.insertRow();
+    ids.append(make("td"), make("td", "own"));
+    for (const one of samples) {
+      const cell = make("th", one.suspect ? "suspect" : "", one.label);
+      cell.scope = "col";
+      for (const note of notes(one)) cell.append(make("small", "", note));
+      ids.append(cell);
+    }
+    const body = table.createTBody();
+    detail.drawing.values.forEach(([name, value], k) => {
+      const line = body.insertRow();
+      const head = make("th", "", name);
+      head.scope = "row";
+      line.append(head, make("td", "own", value));
+      for (const one of samples) {
+        const other = one.drawing.values[k][1];
+        line.append(make("td", other === value ? "same" : "", other));
+      }
+    });
+    const scroller = make("div", "scroll");
+    [scroller.tabIndex, scroller.role] = [0, "region"];
+    scroller.ariaLabel = "This row beside those most like it";
+    scroller.append(table);
+    return scroller;
+  }
+
+  const aligned = (detail) => detail.drawing.values && detail.groups.every((one) =>
+    one.samples.every((sample) => sample.drawing.values.every(
+      ([name], k) => name === (detail.drawing.values[k] || [])[0])));
+
+  // What stands beside the sample: nothing where the table holds the sample itself.
+  function beside(detail) {
+    return aligned(detail) ? [compared(detail)] : detail.groups.map(group);
+  }
+
+  function subject(detail, id) {
+    if (aligned(detail)) return [];
+    const shown = picture(detail.drawing, `sample ${id}`);
+    const fit = () => { shown.style.maxWidth = `${MOST * shown.naturalWidth}px`; };
+    if (shown.naturalWidth) fit();
+    else shown.addEventListener("load", fit);
+    return [shown];
+  }
+
+  const percent = (share) => share > 0.99 ? "over 99 %" : share < 0.01 ? "under 1 %" :
+    `${Math.round(100 * share)} %`;
+  const chance = (wrong) => wrong === null ? "" : `${percent(wrong)} likely wrong`;
+
+  const words = { keep: "kept", remove: "to be removed", unsure: "unsure" };
+  const decided = (one) =>
+    !one ? "" : one.decision === "relabel" ? `relabelled ${one.label}` : words[one.decision];
+
+  return { make, picture, beside, subject, percent, chance, decided };
+})();

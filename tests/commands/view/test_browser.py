@@ -1,0 +1,272 @@
+"""A review in a real browser: by keys alone, with a server and without one."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from datassay.act.review.decisions import read_decisions
+from helpers.browser import NEEDED, resize, started
+from helpers.findings import EVIL
+from helpers.reviews import (
+    ask,
+    blobs,
+    focus,
+    part,
+    press,
+    ready,
+    scored,
+    served,
+    shown_id,
+    until,
+    viewing,
+)
+
+pytestmark = NEEDED
+SAVED = "return document.querySelector('[data-part=saved]').textContent === 'all saved'"
+WIDTH = "return document.documentElement.scrollWidth"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("profile")) as driver:
+        resize(driver, 1200)
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    place = tmp_path_factory.mktemp("digits")
+    return scored(place / "run", blobs(place, 600, "digits"))
+
+
+@pytest.fixture(params=["npz", "table", "numbers"], scope="module")
+def each_kind(request, tmp_path_factory):
+    place, kind = tmp_path_factory.mktemp(request.param), request.param
+    inputs = {"table": {"ids": "key", "source": "shop"}}.get(kind, {})
+    return scored(place / "run", blobs(place, 90, kind), **inputs)
+
+
+@pytest.fixture(autouse=True)
+def undecided(request):
+    """No decisions are left from another test."""
+    for name in {"digits", "each_kind"} & set(request.fixturenames):
+        (request.getfixturevalue(name) / "decisions.parquet").unlink(missing_ok=True)
+
+
+def in_file(folder):
+    read = read_decisions(folder / "decisions.parquet")
+    return {one.id: (one.decision, one.label) for one in read.decisions}
+
+
+def review(browser):
+    """Thirty suspects by keys, the last two taken back, the next ten accepted at once."""
+    from selenium.webdriver.common.keys import Keys
+
+    expected, keys = {}, ["t", "k", "t", "r", "u"]
+    for step in range(30):
+        suggested = part(browser, "suggested")
+        kinds = {"t": "relabel", "k": "keep", "r": "remove", "u": "unsure"}
+        key = keys[step % 5]
+        expected[shown_id(browser)] = kinds[key], suggested if key == "t" else ""
+        press(browser, key)
+        if step % 20 == 19:  # what is left has a new order now
+            until(browser, "return !document.querySelector('[data-part=learned]').hidden")
+    assert len(expected) == 30
+    press(browser, "z", "z")
+    for one in list(expected)[-2:]:
+        del expected[one]
+    press(browser, "a")
+    precision = part(browser, "precision")
+    assert precision.startswith("Of these 10 given labels ")
+    press(browser, Keys.ENTER)
+    until(browser, "return !document.querySelector('dialog[open]')")
+    until(browser, SAVED)
+    return expected
+
+
+def test_thirty_by_keys_then_killed_then_back(browser, digits):
+    with viewing(digits) as (process, url):
+        ready(browser, url)
+        expected = review(browser)
+        counted, place = part(browser, "count"), shown_id(browser)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        held = in_file(digits)
+        assert expected.items() <= held.items() and len(held) == 38
+        accepted = [held[one] for one in held if one not in expected]
+        assert all(decision == "relabel" and label for decision, label in accepted)
+        assert sum(decision == "relabel" for decision, _ in held.values()) >= 10
+    with viewing(digits) as (process, url):
+        ready(browser, url)
+        until(browser, "return !document.querySelector('[data-part=learned]').hidden")
+        assert part(browser, "count") == counted and shown_id(browser) == place
+        focus(browser)
+        press(browser, "z")  # what was decided together is taken back together
+        until(browser, SAVED)
+        assert in_file(digits) == expected
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 0
+        assert f"28 decisions lie in {digits / 'decisions.parquet'}." in said
+        assert "Next: datassay apply " in said
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+def test_a_gone_server_is_told_and_nothing_is_lost(browser, digits, tmp_path):
+    with viewing(digits) as (process, url):
+        ready(browser, url)
+        press(browser, "k")
+        until(browser, SAVED)
+        process.kill()
+        process.wait()
+    press(browser, "r", "u")
+    until(browser, "return /^2 not saved: the server does/.test("
+                   "document.querySelector('[data-part=saved]').textContent)")  # fmt: skip
+    read = downloaded(browser, tmp_path)
+    assert [one.decision for one in read.decisions] == ["keep", "remove", "unsure"]
+    browser.execute_script("window.onbeforeunload = null")
+    browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
+    leave(browser)
+
+
+def leave(browser):
+    """Go elsewhere though decisions are not saved."""
+    from selenium.common.exceptions import NoAlertPresentException, UnexpectedAlertPresentException
+
+    try:
+        browser.get("about:blank")
+        browser.switch_to.alert.accept()
+    except (NoAlertPresentException, UnexpectedAlertPresentException):
+        pass
+
+
+def downloaded(browser, folder):
+    """What the button downloads, read as `datassay apply` reads it."""
+    allowed = {"behavior": "allow", "downloadPath": str(folder)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+    browser.find_element("css selector", "[data-act=download]").click()
+    end, path = time.monotonic() + 20, folder / "decisions.json"
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return read_decisions(path)
+
+
+def test_the_page_alone_keeps_and_downloads(browser, digits, tmp_path):
+    url = (digits / "index.html").as_uri()
+    ready(browser, url)
+    browser.execute_script("localStorage.clear()")
+    ready(browser, url)
+    ids, labels = [], []
+    for key in ("t", "k", "t"):
+        ids.append(shown_id(browser))
+        labels.append(part(browser, "suggested") if key == "t" else "")
+        press(browser, key)
+    ready(browser, url)
+    assert part(browser, "count").startswith("3 of ")
+    read = downloaded(browser, tmp_path)
+    assert [(one.id, one.label) for one in read.decisions] == list(zip(ids, labels, strict=True))
+    with served(digits) as server:
+        listed = ask(server, "/api/samples")[1]
+    assert read.digest == listed["digest"] and read.class_names == tuple(listed["classes"])
+    given = {listed["id"][k]: listed["classes"][listed["given"][k]] for k in listed["order"]}
+    assert all(one.given == given[one.id] for one in read.decisions)
+
+
+def test_another_class_by_typing_some_of_its_name(browser, digits):
+    from selenium.webdriver.common.keys import Keys
+
+    with served(digits) as server:
+        ready(browser, server.url)
+        while part(browser, "given") == EVIL:
+            press(browser, "n")
+        first = shown_id(browser)
+        press(browser, "o", *"<SCR")
+        assert part(browser, "matches") == EVIL
+        press(browser, Keys.ENTER)
+        second = shown_id(browser)
+        press(browser, "o", *"xyz", Keys.ENTER)
+        assert part(browser, "other-note") == "No class is called so."
+        press(browser, Keys.ESCAPE, "o", *"e", Keys.ARROW_DOWN, Keys.ENTER)
+        until(browser, SAVED)
+        press(browser, "?")
+        assert browser.find_element("css selector", "[data-dialog=keys]").is_displayed()
+        press(browser, Keys.ESCAPE)
+    held = in_file(digits)
+    assert held[first] == ("relabel", EVIL)
+    assert held[second][0] in {"relabel", "keep"}
+
+
+def test_a_number_is_typed(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    folder = scored(tmp_path / "run", blobs(tmp_path, 90, "numbers"))
+    with served(folder) as server:
+        ready(browser, server.url)
+        first = shown_id(browser)
+        press(browser, "o", *"a lot", Keys.ENTER)
+        assert part(browser, "other-note") == "Type a number."
+        press(browser, *[Keys.BACKSPACE] * 5, *"-12.5", Keys.ENTER)
+        until(browser, SAVED)
+        assert not browser.find_element("css selector", "[data-act=accept]").is_displayed()
+    assert in_file(folder) == {int(first): ("relabel", "-12.5")}
+
+
+@pytest.mark.parametrize("mode", ["server", "page"])
+def test_what_users_wrote_shows_as_text(browser, each_kind, mode):
+    def look(url):
+        ready(browser, url)
+        if mode == "page":
+            browser.execute_script("localStorage.clear()")
+        inside = "return document.querySelectorAll('#review :is(script:not([type]), i, .values b)')"
+        press(browser, "k", "g", "g", "k")
+        assert browser.execute_script(f"{inside}.length") == 0
+        text = browser.execute_script("return document.querySelector('#review').textContent")
+        if "numbers" not in each_kind.parts[-2]:
+            assert EVIL in text
+            assert ("<i>" in text) == ("npz" in each_kind.parts[-2])
+        assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+    if mode == "page":
+        return look((each_kind / "index.html").as_uri())
+    with served(each_kind) as server:
+        look(server.url)
+
+
+def test_a_phone_and_a_grid(browser, digits):
+    from selenium.webdriver.common.keys import Keys
+
+    with served(digits) as server:
+        try:
+            resize(browser, 390)
+            ready(browser, server.url)
+            assert browser.execute_script(WIDTH) <= 390
+            browser.execute_script("document.querySelector('[data-part=filters]').open = true")
+            press(browser, "g")
+            assert browser.execute_script(WIDTH) <= 390
+            small = "return [...document.querySelectorAll('#reviewing button')].filter((b) => "
+            small += "b.checkVisibility() && b.getBoundingClientRect().height < 36).length"
+            assert browser.execute_script(small) == 0
+        finally:
+            resize(browser, 1200)
+        ready(browser, server.url)
+        press(browser, "g")
+        browser.execute_script(
+            "const { elements } = document.querySelector('#reviewing form');"
+            "elements.show.value = 'all';"
+            "elements.show.dispatchEvent(new Event('change', { bubbles: true }))"
+        )
+        assert browser.find_element("name", "shown").get_attribute("value") == "600 samples"
+        tiles = "return document.querySelectorAll('.tile[role=option]').length"
+        assert 10 < browser.execute_script(tiles) < 150
+        browser.execute_script("document.querySelector('[data-part=tiles]').focus()")
+        press(browser, Keys.END)
+        current = until(browser, "return document.querySelector('.tile.current')?.ariaPosInSet")
+        assert current == "600" and browser.execute_script(tiles) < 150
+        until(browser, "return document.querySelectorAll('.tile.current img').length === 1")
+        press(browser, Keys.HOME, Keys.ARROW_DOWN, "k")
+        until(browser, SAVED)
+        (held,) = in_file(digits).values()
+        assert held == ("keep", "")

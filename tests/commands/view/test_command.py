@@ -1,0 +1,101 @@
+"""`datassay view` from the command line: one line for what it cannot serve."""
+
+import shutil
+import socket
+
+import pytest
+
+from helpers.command_line import assert_one_error_line, invoke
+from helpers.reviews import blobs, scored, viewing
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    place = tmp_path_factory.mktemp("view")
+    return scored(place / "run", blobs(place))
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """A copy of the run; its data lie where they were."""
+    shutil.copytree(made, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def view(*args):
+    return invoke("view", *args, "--no-browser")
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    assert_one_error_line(view(tmp_path), r"must hold scores\.parquet, which datassay run")
+    assert_one_error_line(view(tmp_path / "nowhere"), "nowhere must hold")
+
+
+@pytest.mark.parametrize("name", ["index.html", "review.npz", "summary.json"])
+def test_a_run_that_is_not_whole(run, name):
+    (run / name).unlink()
+    assert_one_error_line(view(run), name)
+
+
+def test_a_page_of_another_version(run):
+    (run / "index.html").write_text("<p>")
+    assert_one_error_line(view(run), r"index\.html must be a page with a review.* Run again\.")
+
+
+def test_data_that_moved_are_named_anew(run, made, tmp_path):
+    data = made.parent / "points.npz"
+    moved = tmp_path / "elsewhere.npz"
+    shutil.move(data, moved)
+    try:
+        assert_one_error_line(view(run), r"points\.npz, the data of .*run, is not there.*--data")
+        with viewing(run, "--data", str(moved)) as (_, url):
+            assert url.startswith("http://127.0.0.1:")
+        moved.write_bytes(moved.read_bytes() + b" ")
+        assert_one_error_line(view(run, "--data", moved), "it was changed since, or is another")
+    finally:
+        blobs(data.parent)
+
+
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_no_port(run, port):
+    assert_one_error_line(view(run, "--port", port), "port must lie in 0 ... 65535")
+
+
+def test_a_port_in_use(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert_one_error_line(view(run, "--port", port), f"port must be free .*{port} is not")
+
+
+def test_decisions_about_other_data(run, tmp_path):
+    other = scored(tmp_path / "other", blobs(tmp_path / "more", seed=1))
+    from helpers.reviews import session_of
+
+    session_of(other).change([{"row": 1, "decision": "keep", "when": "2026-11-23T09:00:00Z"}])
+    shutil.copy(other / "decisions.parquet", run)
+    assert_one_error_line(view(run), r"run/decisions\.parquet must be about the data of this run")
+    assert (run / "decisions.parquet").read_bytes() == (other / "decisions.parquet").read_bytes()
+
+
+def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
+    from datassay.commands.view import session as module
+    from datassay.commands.view.command import _beginning
+    from helpers.reviews import session_of
+
+    monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
+    session = session_of(run)
+    assert not session.samples()["writable"]
+    said = " ".join(_beginning(session))
+    assert "cannot be written (Read-only file system): the browser keeps the decisions" in said
+
+
+def test_scoring_again_into_the_folder_keeps_the_decisions(run, made):
+    from helpers.reviews import session_of
+
+    session_of(run).change([{"row": 1, "decision": "keep", "when": "2026-11-23T09:00:00Z"}])
+    before = (run / "decisions.parquet").read_bytes()
+    scored(run, made.parent / "points.npz")
+    assert (run / "decisions.parquet").read_bytes() == before
+    assert len(session_of(run)) == 1

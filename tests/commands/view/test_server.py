@@ -1,0 +1,198 @@
+"""Who may ask the server of a review, and for what: everything else is refused."""
+
+import socket
+
+import pytest
+
+from datassay.act.review.decisions import read_decisions
+from datassay.commands.view.server import LARGEST_POST, ServedPage
+from datassay.errors import DataError
+from helpers.findings import EVIL
+from helpers.reviews import ask, blobs, scored, served
+
+WHEN = "2026-11-23T09:00:00.000Z"
+KEEP = {"row": 3, "decision": "keep", "when": WHEN, "seen": 0.5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("served")
+    return scored(place / "run", blobs(place))
+
+
+@pytest.fixture
+def server(folder):
+    (folder / "decisions.parquet").unlink(missing_ok=True)
+    with served(folder) as running:
+        yield running
+
+
+def decided(server):
+    return server.session.finish()
+
+
+def test_the_page_opens_by_its_address_and_by_no_other(server):
+    status, page, headers = ask(server, f"/?token={server.token}", X_Datassay_Token=None)
+    assert status == 200 and 'data-mode="server"' in page
+    assert server.token not in page
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert "connect-src 'self'; frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe-inline" not in headers["Content-Security-Policy"]
+    for query in ("", "?token=", "?token=wrong", f"?token={server.token}x", f"?t={server.token}"):
+        assert ask(server, f"/{query}")[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/api/samples", "/api/decisions", "/nothing"])
+def test_every_answer_says_what_a_browser_may_not_do(server, path):
+    headers = ask(server, path, X_Datassay_Token="wrong")[2]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_only_this_machine_can_connect(server):
+    assert server.server_address[0] == "127.0.0.1"
+    others = {found[4][0] for found in socket.getaddrinfo(socket.gethostname(), 0)}
+    for address in others - {"127.0.0.1", "::1"}:
+        with pytest.raises(OSError), socket.create_connection((address, server.server_port), 1):
+            pass
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "é", "a" * 5000])
+def test_a_wrong_token_is_refused(server, token):
+    token = token if token is None else token.encode("utf-8").decode("latin-1")
+    for path, body in (("/api/samples", None), ("/api/decisions", {"changes": [KEEP]})):
+        assert ask(server, path, body, X_Datassay_Token=token)[0] == 403
+    assert ask(server, f"/api/samples?token={server.token}", X_Datassay_Token=None)[0] == 403
+    assert decided(server) == 0
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost", "", "127.0.0.1:1"])
+def test_another_host_is_refused(server, host):
+    """A name that an attacker points at 127.0.0.1 is not ours."""
+    assert ask(server, "/api/samples", Host=host)[0] == 403
+    assert ask(server, f"/?token={server.token}", Host=host)[0] == 403
+
+
+def test_localhost_is_ours(server):
+    assert ask(server, "/api/samples", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://"])
+def test_another_origin_is_refused(server, origin):
+    assert ask(server, "/api/decisions", {"changes": [KEEP]}, Origin=origin)[0] == 403
+    assert ask(server, "/api/samples", Origin=origin)[0] == 403
+    assert decided(server) == 0
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+def test_a_post_from_another_site_is_refused(server, site):
+    body = {"changes": [KEEP]}
+    assert ask(server, "/api/decisions", body, Sec_Fetch_Site=site)[0] == 403
+    assert decided(server) == 0
+    assert ask(server, "/api/decisions", body, Sec_Fetch_Site="same-origin")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd",
+     "/index.html", "/summary.json", "/decisions.parquet", "/api/../index.html", "/api/samples/",
+     "/api/details?at=../../etc/passwd", "/api/pictures?at=/etc/passwd", "/.datassay.json"],
+)  # fmt: skip
+def test_no_path_of_the_disk_can_be_asked_for(server, path):
+    status, said, _ = ask(server, path)
+    assert status == 404 and set(said) == {"error"}
+
+
+@pytest.mark.parametrize("at", ["90", "999999999", "-1", "", "1,", "a", "1e3", "0x1", "٣", "1 "])
+def test_an_unknown_sample_is_not_found(server, at):
+    from urllib.parse import quote
+
+    assert ask(server, f"/api/details?at={quote(at)}")[0] == 404
+    assert ask(server, f"/api/pictures?at={quote(at)}")[0] == 404
+
+
+def test_not_too_many_samples_at_once(server):
+    assert ask(server, f"/api/pictures?at={','.join(['1'] * 100)}")[0] == 200
+    assert ask(server, f"/api/pictures?at={','.join(['1'] * 101)}")[0] == 400
+
+
+def test_a_huge_message_is_refused_unread(server):
+    body = b" " * (LARGEST_POST + 1)
+    with socket.create_connection(("127.0.0.1", server.server_port), 10) as raw:
+        head = (
+            f"POST /api/decisions HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n"
+            f"X-Datassay-Token: {server.token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        raw.sendall(head.encode())
+        assert raw.recv(1000).startswith(b"HTTP/1.1 413 ")
+    for length in ("-1", "1e9", "x", ""):
+        said = ask(server, "/api/decisions", b"{}", Content_Length=length)
+        assert said[0] == 411
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", b"[]", b"1", b"null", b'{"changes": {}}', b'{"changes": []}',
+     b'{"changes": [1]}', b'{"changes": [{}]}', b"[" * 100_000,
+     b'{"changes": [{"row": NaN, "decision": "keep"}]}'],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(server, body):
+    status, said, _ = ask(server, "/api/decisions", body)
+    assert status in {400, 404} and said["error"]
+    assert decided(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"row": 90}, 404),
+        ({"row": -1}, 404),
+        ({"row": "3"}, 404),
+        ({"row": True}, 404),
+        ({"decision": "burn"}, 400),
+        ({"decision": ["keep"]}, 400),
+        ({"decision": "relabel"}, 400),
+        ({"decision": "relabel", "label": "bird"}, 400),
+        ({"decision": "relabel", "label": 0}, 400),
+        ({"decision": "relabel", "label": ["cat"]}, 400),
+        ({"when": "yesterday"}, 400),
+        ({"when": 1}, 400),
+    ],
+)
+def test_one_bad_change_changes_nothing(server, change, status):
+    good = {**KEEP, "row": 5}
+    assert ask(server, "/api/decisions", {"changes": [good, KEEP | change]})[0] == status
+    assert decided(server) == 0
+
+
+def test_another_content_is_refused(server):
+    text = "text/plain"  # what a form of another site may send without asking
+    body = {"changes": [KEEP]}
+    assert ask(server, "/api/decisions", body, Content_Type=text)[0] == 415
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "HEAD", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(server, method):
+    status, _, headers = ask(server, "/api/samples", method=method)
+    assert status == 501 and "Access-Control-Allow-Origin" not in headers
+
+
+def test_what_is_decided_is_in_the_file_at_once(server, folder):
+    relabel = {**KEEP, "row": 4, "decision": "relabel", "label": EVIL}
+    assert ask(server, "/api/decisions", {"changes": [KEEP, relabel]})[1] == {"count": 2}
+    read = read_decisions(folder / "decisions.parquet")
+    assert [(one.id, one.decision, one.label) for one in read.decisions] == [
+        ("<i>3", "keep", ""),
+        ("<i>4", "relabel", EVIL),
+    ]
+    taken = {"row": 3, "decision": None}
+    assert ask(server, "/api/decisions", {"changes": [taken]})[1] == {"count": 1}
+    assert [one.id for one in read_decisions(folder / "decisions.parquet").decisions] == ["<i>4"]
+
+
+def test_a_page_without_a_review_is_refused_by_name():
+    with pytest.raises(DataError, match=r"old\.html must be a page with a review"):
+        ServedPage("<html></html>", "old.html")

@@ -1,0 +1,184 @@
+"""The state of a review: saved at every change, and of this run's labels only."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from datassay.act.review.decisions import read_decisions
+from datassay.commands.view import session as session_module
+from datassay.commands.view.session import Refused
+from datassay.errors import DataError
+from helpers.reviews import NAMES, blobs, scored, session_of
+
+WHEN = "2026-11-23T09:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("session")
+    return scored(place / "run", blobs(place))
+
+
+@pytest.fixture
+def session(folder):
+    (folder / "decisions.parquet").unlink(missing_ok=True)
+    return session_of(folder)
+
+
+def change(row, decision="keep", label=None):
+    return {"row": row, "decision": decision, "label": label, "when": WHEN, "seen": 0.25}
+
+
+def decide(session, *rows):
+    return session.change([change(row) for row in rows])
+
+
+def test_all_samples_are_listed_most_suspect_first(session, folder):
+    listed, scores = session.samples(), pq.read_table(folder / "scores.parquet").to_pydict()
+    assert listed["id"] == scores["id"]
+    assert [listed["classes"][k] for k in listed["given"]] == scores["class_name"]
+    assert [listed["classes"][k] for k in listed["suggested"]] == scores["suggested_label"]
+    assert listed["wrong"] == pytest.approx(scores["wrong_probability"], abs=1e-4)
+    ordered = np.array(scores["label_issue_score"])[listed["order"]]
+    assert (np.diff(ordered) <= 0).all() and sorted(listed["order"]) == list(range(90))
+    assert listed["suspect"] == [int(v) for v in scores["is_issue"]]
+    assert listed["writable"] and listed["relabels"] == "class"
+
+
+def test_a_new_session_has_the_decisions_of_the_last(session, folder):
+    session.change([change(3), change(4, "relabel", NAMES[0]), change(5, "remove")])
+    session.change([change(3, "unsure"), {"row": 5, "decision": None}])
+    made = session_of(folder).samples()["decisions"]
+    assert [(one["row"], one["decision"], one["label"]) for one in made] == [
+        (4, "relabel", NAMES[0]),
+        (3, "unsure", ""),  # changed last
+    ]
+    assert made == session.samples()["decisions"]
+    assert made[0]["when"] == WHEN and made[0]["seen"] == 0.25
+
+
+def test_the_file_says_of_which_data_and_labels(session, folder):
+    decide(session, 7)
+    read = read_decisions(folder / "decisions.parquet")
+    assert read.digest == session.reviewed.digest and read.class_names == NAMES
+    assert read.inputs["val_fraction"] == 0.0
+    assert read.decisions[0].given == NAMES[session.reviewed.samples.y[7]]
+
+
+def test_a_full_disk_changes_nothing(session, folder, monkeypatch):
+    decide(session, 1)
+    before = (folder / "decisions.parquet").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session_module, "write_part", full)
+    with pytest.raises(Refused, match=r"decisions\.parquet cannot be written: No space left"):
+        decide(session, 2)
+    assert len(session) == 1 and (folder / "decisions.parquet").read_bytes() == before
+    assert not list(folder.glob(".decisions-*"))
+    monkeypatch.undo()
+    assert decide(session, 2) == {"count": 2}
+
+
+def test_two_reviews_of_one_folder_do_not_undo_each_other(session, folder):
+    other = session_of(folder)
+    decide(session, 1)
+    decide(session, 2)
+    with pytest.raises(Refused, match="another program has written") as refused:
+        decide(other, 3)
+    assert refused.value.status == 409
+    assert len(read_decisions(folder / "decisions.parquet")) == 2
+
+
+def test_a_file_that_is_gone_is_written_again_whole(session, folder):
+    decide(session, 1)
+    (folder / "decisions.parquet").unlink()
+    decide(session, 2)
+    assert len(read_decisions(folder / "decisions.parquet")) == 2
+
+
+def test_what_a_killed_server_left_half_written_goes(folder):
+    (folder / ".decisions-0123").write_bytes(b"PAR1")
+    session_of(folder)
+    assert not list(folder.glob(".decisions-*"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ({"digest": "0" * 64, "name": "wolves"}, "is about other data, wolves. Move it"),
+        ({"id": "nobody"}, "its id nobody is not among its samples"),
+        ({"given": "bird"}, "has another label"),
+    ],
+)
+def test_decisions_about_other_labels_are_refused_by_name(session, folder, spoil, message):
+    decide(session, 1)
+    path = folder / "decisions.parquet"
+    read = read_decisions(path)
+    of_row = {name: value for name, value in spoil.items() if name in ("id", "given")}
+    (row,) = read.decisions
+    about = {name: value for name, value in spoil.items() if name not in of_row}
+    pq.write_table(replace(read, decisions=(replace(row, **of_row),), **about).to_table(), path)
+    with pytest.raises(DataError, match=r"decisions\.parquet must be about"):
+        session_of(folder)
+    with pytest.raises(DataError, match=message):
+        session_of(folder)
+    assert path.exists()
+
+
+def test_what_is_left_is_ordered_anew(session):
+    suspects = np.flatnonzero(session.reviewed.is_issue).tolist()
+    session.change([change(suspects[0]), change(suspects[1], "remove")])
+    session.change([change(suspects[2], "relabel", NAMES[0])])
+    left = session.remaining()
+    assert sorted(left["order"]) == list(range(90))
+    assert left["order"][-3:] == [suspects[0], suspects[1], suspects[2]]
+    assert len(left["wrong"]) == len(left["suspect"]) == 90
+    assert isinstance(left["sentence"], str) and isinstance(left["enough"], bool)
+
+
+def test_beside_a_sample_stand_those_most_like_it(session):
+    row = int(np.flatnonzero(session.reviewed.is_issue)[0])
+    (detail,) = session.details([row])
+    samples, given, other = session.reviewed.samples, *detail["groups"]
+    assert {one["label"] for one in given["samples"]} == {NAMES[samples.y[row]]}
+    assert {one["label"] for one in other["samples"]} == {NAMES[session.reviewed.suggested[row]]}
+    for group in (given, other):
+        apart = [one["distance"] for one in group["samples"]]
+        assert len(apart) == 4 and apart == sorted(apart)
+    assert str(samples.ids[row]) not in {one["id"] for one in given["samples"]}
+
+
+@pytest.mark.parametrize("kind", ["table", "numbers"])
+def test_rows_show_the_users_own_columns(tmp_path, kind):
+    inputs = {"ids": "key", "source": "shop"} if kind == "table" else {}
+    session = session_of(scored(tmp_path / "run", blobs(tmp_path, 90, kind), **inputs))
+    listed, (detail,) = session.samples(), session.details([4])
+    names = [name for name, _ in detail["drawing"]["values"]]
+    own = {"a", "b", "word"} if kind == "table" else {"a", "b", "c", "d"}
+    assert set(names) == own
+    for group in detail["groups"]:
+        assert all([n for n, _ in one["drawing"]["values"]] == names for one in group["samples"])
+    assert listed["sources"] == (["shop0", "shop1"] if kind == "table" else [])
+    if kind == "numbers":
+        assert listed["relabels"] == "number" and listed["id"][4] == "4"
+        session.change([change(4, "relabel", "3.50"), change(5)])
+        read = read_decisions(session.path)
+        assert read.decisions[0].label == "3.5" and read.decisions[0].id == 4
+        assert float(read.decisions[1].given) == pytest.approx(session.reviewed.samples.y[5])
+        with pytest.raises(Refused, match="must be a finite number"):
+            session.change([change(4, "relabel", "nan")])
+        with pytest.raises(Refused, match="must be a number"):
+            session.change([change(4, "relabel", "much")])
+
+
+def test_several_labels_are_kept_or_removed_but_not_renamed(session):
+    session.reviewed = replace(session.reviewed, inputs={"log_target": True})
+    samples = replace(session.reviewed.samples, class_names=(), y=np.linspace(0, 1, 90))
+    session.reviewed = replace(session.reviewed, samples=samples)
+    assert session.reviewed.relabels == ""
+    with pytest.raises(Refused, match="cannot be given another label"):
+        session.change([change(4, "relabel", "1")])
