@@ -126,9 +126,9 @@ def test_label_studio_shows_every_kind_and_its_export_is_read_back(runs, data, t
     scores = pq.read_table(runs / name / "scores.parquet")
     rows = np.argsort(-scores["label_issue_score"].to_numpy(), kind="stable")[:7]
     assert [task["data"]["sample_id"] for task in tasks] == scores["id"].to_numpy()[rows].tolist()
-    shown = config[0].attrib["value"][1:]
-    tag = {"image": "Image", "text": "Text", "row": "Table"}[shown]
-    assert (config[0].tag, config[0].attrib["name"]) == (tag, "sample")
+    sample = config.find("*[@name='sample']")
+    shown = sample.attrib["value"][1:]
+    assert sample.tag == {"image": "Image", "text": "Text", "row": "Table"}[shown]
     assert all(task["data"].keys() >= {shown, "given_label", "data_digest"} for task in tasks)
     if shown == "image":
         root = data if name == "photos" else tmp_path

@@ -159,13 +159,12 @@ def _config(key: str, names: Sequence[str]) -> str:
     if not names:
         label = f'  <Number {one} step="any"/>'
     fates = "\n".join(f'    <Choice value="{fate}"/>' for fate in (REMOVE, UNSURE))
+    # Above the sample, which may be higher than the screen.
     return (
-        "<View>\n"
-        f'  <{_OBJECTS[key]} name="{SAMPLE}" value="${key}"/>\n'
-        f'  <Header value="Given: ${GIVEN}"/>\n'
-        f"{label}\n"
+        f'<View>\n  <Header value="Given: ${GIVEN}"/>\n{label}\n'
         f'  <Choices name="{FATE}" toName="{SAMPLE}" choice="single" showInline="true">\n'
-        f"{fates}\n  </Choices>\n</View>\n"
+        f"{fates}\n  </Choices>\n"
+        f'  <{_OBJECTS[key]} name="{SAMPLE}" value="${key}"/>\n</View>\n'
     )
 
 
