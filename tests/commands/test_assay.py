@@ -1,6 +1,9 @@
 """`datassay.assay`: data in memory, any model, the same files as `datassay run`."""
 
 import json
+from html import unescape
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -183,3 +186,26 @@ def test_bad_input_is_told_in_one_line(data, model, error, words):
     with pytest.raises(error, match=words) as told:
         da.assay(data, model=model, budget=0)
     assert "\n" not in str(told.value)
+
+
+def test_a_review_is_served_until_it_is_stopped(tmp_path):
+    found = da.assay((X, Y), model="linear", budget=0)
+    review = found.view(tmp_path)
+    page = review.url.partition("#")[0]
+    with urlopen(page) as answer:
+        assert b"datassay" in answer.read()
+    with pytest.raises(HTTPError) as refused:
+        urlopen(page.partition("?")[0])
+    refused.value.close()
+    assert refused.value.code in {401, 403}
+    assert review.url in unescape(review._repr_html_())
+    assert len(review.decisions) == 0
+    review.stop()
+    with pytest.raises(URLError):
+        urlopen(page)
+
+
+def test_a_review_needs_data_that_can_be_found_again(tmp_path):
+    found = da.assay(da.load((X, Y)), model="linear", budget=0)
+    with pytest.raises(DataError, match="Give assay what load was given"):
+        found.view(tmp_path)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from dataclasses import replace
 from functools import partial
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
 from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
-from datassay.errors import ModelError
+from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -25,7 +27,9 @@ from datassay.results import result
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
+    from datassay.commands.view.server import ReviewServer
     from datassay.report.page import Page
 
 OUT = "report"  # as `datassay run` has it
@@ -91,6 +95,31 @@ class Assay:
             beside = {file.name: partial(shutil.copyfile, file)}
             return write_results(replace(self.findings, origin=origin), out, beside)
 
+    def view(self, path: str | Path = OUT, *, port: int = 0) -> Review:
+        """Save, and serve the page for a review of the suspected labels, as `datassay view` does.
+
+        Args:
+            path: of a folder; decisions that are saved there go on.
+            port: of this machine only; 0: any that is free.
+
+        Returns:
+            The review; a notebook shows its address. The server lives as long as the process, or
+            until `stop()`.
+
+        Raises:
+            DataError: the samples are those that `load` gave: nobody knows where they are.
+            SettingError: the folder cannot be written, or the port is taken.
+        """
+        from datassay.commands.view.open import opened
+
+        if self.given.is_loaded:
+            raise DataError(
+                "data must be a name, a path, or what is kept beside the results, for a review; "
+                "these came as SampleSets. Give assay what load was given."
+            )
+        self.save(path)
+        return Review(opened(Path(path), port=port))
+
     @property
     def _page(self) -> Page:
         from datassay.commands.run.page import page
@@ -101,6 +130,44 @@ class Assay:
         from datassay.report.notebook import short_html
 
         return short_html(self._page)
+
+
+class Review:
+    """A review that is served in the background.
+
+    Args:
+        server: made, not serving yet.
+    """
+
+    def __init__(self, server: ReviewServer):
+        self._server = server
+        threading.Thread(target=server.serve_forever, name="review", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is; whoever knows it can read and decide."""
+        return self._server.url
+
+    @property
+    def decisions(self) -> Decisions:
+        """Those so far."""
+        from datassay.act.review.decisions import Decisions, read_decisions
+
+        path = self._server.session.path
+        return read_decisions(path) if path.exists() else Decisions(())
+
+    def stop(self) -> None:
+        """End the server; what was decided is saved."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.session.finish()
+
+    def __repr__(self) -> str:
+        return f"Review({self.url})"
+
+    def _repr_html_(self) -> str:
+        address = escape(self.url)
+        return f'<a href="{address}" target="_blank" rel="noopener">Review the labels</a>'
 
 
 @checks_arguments

@@ -128,18 +128,19 @@ def sets_of(
 
 
 def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """`encode` of `load` for who only shows samples: images and texts are not made numbers.
+    """The `encode` of who only looks: texts and images of files get a number each as x.
 
     Args:
         train: as read.
         val: as read; None where nothing is held out.
 
     Returns:
-        Both sets; where x would be empty it holds row numbers.
+        Both sets; those that hold numbers as they are.
     """
-    sets = (train, val)
-    return tuple(s if s is None or 0 not in s.input_shape else _numbered(s) for s in sets)  # pyright: ignore[reportReturnType]
+    return _numbered(train), None if val is None else _numbered(val)
 
 
 def _numbered(samples: SampleSet) -> SampleSet:
-    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None])
+    if samples.images is None and samples.texts is None:
+        return samples
+    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None], feature_names=())

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datassay.commands.command import PAGE, Command, read
+from datassay.commands.command import Command, read
 from datassay.commands.shell import out_console
 from datassay.commands.view.settings import ViewSettings
 
 if TYPE_CHECKING:
-    from datassay.commands.finished import FinishedRun
     from datassay.commands.view.session import Session
 
 
@@ -24,26 +23,18 @@ class _View(Command):
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Read the run and its data, serve, and say at the end where the decisions are."""
-        from datassay.commands.finished import finished_run
-        from datassay.commands.view.read import reviewed_run
-        from datassay.commands.view.server import ReviewServer, ServedPage
-        from datassay.commands.view.session import Session
-        from datassay.data.source import reading
+        from datassay.commands.view.open import opened
 
         settings = read(ViewSettings, given)
-        run = finished_run(settings.folder)
-        path = run.folder / PAGE
-        with reading(path):
-            page = ServedPage(path.read_text(encoding="utf-8"), str(path))
-        session = Session(*reviewed_run(run, settings.data), run.folder)
-        with ReviewServer(session, page, settings.port) as server:
+        with opened(Path(settings.folder), settings.data, settings.port) as server:
+            session = server.session
             out_console.print(*_beginning(session), server.url, sep="\n", soft_wrap=True)
             if settings.browser and _has_screen():
                 webbrowser.open(server.url)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:  # Ctrl-C, or a signal that asks to stop
-                out_console.print(*_end(session, run, settings), sep="\n", soft_wrap=True)
+                out_console.print(*_end(session, settings), sep="\n", soft_wrap=True)
 
 
 def _beginning(session: Session) -> list[str]:
@@ -58,11 +49,11 @@ def _beginning(session: Session) -> list[str]:
     return [f"{reviewed.samples.name}: {n_suspects:,} suspects of {n:,} samples.", saved]
 
 
-def _end(session: Session, run: FinishedRun, settings: ViewSettings) -> list[str]:
+def _end(session: Session, settings: ViewSettings) -> list[str]:
     count = session.finish()
     if not count:
         return ["", "No decisions were saved."]
-    data = settings.data or (run.inputs and run.inputs.data) or "DATA"
+    data = settings.data or session.reviewed.inputs["data"]
     following = shlex.join(["datassay", "apply", str(data), str(session.path), "--out", "CLEAN"])
     return ["", f"{count:,} decisions lie in {session.path}.", f"Next: {following}"]
 

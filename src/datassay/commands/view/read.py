@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from datassay.act.review.judged import FILE, Judged, read_judged
-from datassay.commands.finished import FinishedRun, sets_of
+from datassay.commands.finished import FinishedRun, sets_of, unread
 from datassay.data.samples import SampleSet
 from datassay.data.targets import as_given
 from datassay.errors import DataError
@@ -35,7 +33,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
             f"{', '.join(missing)}. Run again."
         )
     judged = read_judged(run.folder / FILE)
-    samples, _ = sets_of(run, data, encode=as_it_is)
+    samples, _ = sets_of(run, data, encode=unread)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
         raise DataError(
             f"{run.folder} must hold the scores of its data, one row a sample; the ids differ. "
@@ -59,17 +57,6 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
         inputs=run.summary["origin"]["inputs"],
         twins=twins_of(samples.ids, group, pairs),
     ), judged
-
-
-def as_it_is(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The `encode` of who only looks: texts and images of files get a number each as x."""
-    return _numbered(train), None if val is None else _numbered(val)
-
-
-def _numbered(samples: SampleSet) -> SampleSet:
-    if samples.images is None and samples.texts is None:
-        return samples
-    return replace(samples, x=np.arange(len(samples), dtype=np.float32)[:, None], feature_names=())
 
 
 def _suggested(samples: SampleSet, values: list) -> np.ndarray:
