@@ -6,9 +6,9 @@ from scipy.optimize import least_squares
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
+from datassay.act.choose.learners import Estimators, Networks, named_learner
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve, nested_order
 from datassay.complexity.curve_law import fit_curve_laws
-from datassay.complexity.learners import Estimators, Networks, named_learner
 from datassay.complexity.needed_samples import (
     _shared_luck,
     _variance,

@@ -132,6 +132,29 @@ class Linearization:
             form=replace(self.form, n_rows=len(rows)),
         )
 
+    def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
+        """The same linearisation on some training samples, with others as its validation samples.
+
+        Args:
+            indices: [s] positions that stay training samples.
+            held: [m] positions of the new validation samples; the old ones are left out.
+
+        Returns:
+            The smaller linearisation; nothing is collected anew.
+        """
+        part, b = self.subset(indices), self.rows_per_sample
+        arange = torch.arange(b)
+        rows, others = (
+            (torch.as_tensor(chosen)[:, None] * b + arange).flatten() for chosen in (indices, held)
+        )
+        return replace(
+            part,
+            val_outputs=self.outputs[held],
+            val_targets=self.targets[held],
+            val_kernel=None if self.kernel is None else self.kernel[others][:, rows],
+            val_features=None if self.features is None else _rows_at(self.features, others),
+        )
+
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
     return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
+    from datassay.act.choose.learners import Estimators as Estimators
+    from datassay.act.choose.learners import Learner as Learner
+    from datassay.act.choose.learners import Networks as Networks
     from datassay.complexity.accuracy_curve import AccuracyCurve as AccuracyCurve
     from datassay.complexity.accuracy_curve import accuracy_curve as accuracy_curve
     from datassay.complexity.accuracy_curve import nested_order as nested_order
@@ -14,9 +17,6 @@ if TYPE_CHECKING:
     from datassay.complexity.laws import Law as Law
     from datassay.complexity.laws import fit_joint_law as fit_joint_law
     from datassay.complexity.laws import fit_laws as fit_laws
-    from datassay.complexity.learners import Estimators as Estimators
-    from datassay.complexity.learners import Learner as Learner
-    from datassay.complexity.learners import Networks as Networks
     from datassay.complexity.needed_samples import Extrapolation as Extrapolation
     from datassay.complexity.needed_samples import NeededSamples as NeededSamples
     from datassay.complexity.needed_samples import extrapolate as extrapolate

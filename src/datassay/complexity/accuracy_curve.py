@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
+from datassay.act.choose.learners import Learner
 from datassay.collect.store.fingerprint import digest
 from datassay.collect.store.results import ResultStore
-from datassay.complexity.learners import Learner
 from datassay.complexity.settings import Curve
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet

@@ -81,7 +81,9 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
     return model
 
 
-def fitted(model: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+def fitted(
+    model: Any, x: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None
+) -> Any:
     """A clone of an estimator, fitted.
 
     Args:
@@ -89,6 +91,7 @@ def fitted(model: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         x: [n, d].
         y: [n] or [n, k].
         seed: its random state, where it has one.
+        weight: [n], of the samples, for an estimator whose fit takes them; None: all alike.
 
     Returns:
         The clone.
@@ -105,4 +108,4 @@ def fitted(model: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         one: Any = clone(model)
         if "random_state" in one.get_params():
             one.set_params(random_state=seed)
-        return one.fit(x, y)
+        return one.fit(x, y) if weight is None else one.fit(x, y, sample_weight=weight)

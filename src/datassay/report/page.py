@@ -78,11 +78,13 @@ class Row:
         name: the row's heading.
         cells: one text a further column.
         best: whether it is marked as the best of its table.
+        link: anchor of the section that its name leads to; may be empty.
     """
 
     name: str
     cells: tuple[str, ...]
     best: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,7 @@ class Page:
         facts: what was run and on what, name → value.
         warnings: what the reader must know before trusting the figures.
         advice: what to do next.
+        opening: sections before the advice: the answer itself.
         sections: the evidence.
         method: (term, meaning) pairs.
         files: file name → what it holds, of the files beside the page.
@@ -274,6 +277,7 @@ class Page:
     facts: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     advice: tuple[Advice, ...] = ()
+    opening: tuple[Section, ...] = ()
     sections: tuple[Section, ...] = ()
     method: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -304,7 +308,7 @@ class Page:
     @property
     def blocks(self) -> Iterator[Block]:
         """All blocks in their order, those of pairs one by one."""
-        for section in self.sections:
+        for section in (*self.opening, *self.sections):
             for block in section.blocks:
                 yield from block.blocks if isinstance(block, Pair) else (block,)
 

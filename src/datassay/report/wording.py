@@ -59,10 +59,15 @@ def shortened(text: str, limit: int = 28) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def in_points(metric: str) -> bool:
+    """Whether a change of the metric is told in percentage points."""
+    return metric.endswith("accuracy")
+
+
 def score_change(difference: float, metric: str) -> str:
     """Size of a change: "0.8 points of accuracy", or in its own unit "0.012 of R²"."""
-    if metric == "accuracy":
-        return f"{abs(100 * difference):.1f} points of accuracy"
+    if in_points(metric):
+        return f"{abs(100 * difference):.1f} points of {metric}"
     return f"{abs(difference):.3f} of {metric}"
 
 
@@ -84,12 +89,12 @@ def labels_given(values: object) -> str:
 
 def interval_text(change: float, half: float, metric: str) -> str:
     """A change with its half-width: "+0.4 points (95 % interval −0.1 to +0.9)"."""
-    unit = " points" if metric == "accuracy" else ""
+    unit = " points" if in_points(metric) else ""
     low, high = signed(change - half, metric), signed(change + half, metric)
     return f"{signed(change, metric)}{unit} (95 % interval {low} to {high})"
 
 
 def signed(change: float, metric: str) -> str:
     """A change of score with its sign: "+0.41" points of accuracy, "−0.012" of another metric."""
-    text = f"{100 * change:+.2f}" if metric == "accuracy" else f"{change:+.3f}"
+    text = f"{100 * change:+.2f}" if in_points(metric) else f"{change:+.3f}"
     return text.replace("-", "−")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datassay.act.choose.learners import Networks
 from datassay.commands.complexity.curve.advice import advice, samples, span
 from datassay.commands.complexity.curve.files import FILES as CURVE_FILES
 from datassay.commands.complexity.curve.job import run as run_curve
@@ -17,7 +18,6 @@ from datassay.commands.complexity.teachers.files import FILES as TEACHER_FILES
 from datassay.commands.complexity.teachers.job import run as run_teachers
 from datassay.commands.complexity.teachers.page import page as teacher_page
 from datassay.complexity.laws import Law
-from datassay.complexity.learners import Networks
 from datassay.data.load import load
 from datassay.errors import SettingError
 from datassay.report.html import render

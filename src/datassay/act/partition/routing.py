@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-from datassay.act.partition.blocks import Partition, geometry_partition
+from datassay.act.partition.blocks import Partition, gate_inputs, geometry_partition
 from datassay.act.partition.held_out import fold_numbers
 from datassay.act.partition.influence_blocks import LEAST_IN_BLOCK
 from datassay.collect.curvature.output_features import SharedFeatures
@@ -79,6 +80,8 @@ def linear_partition(
     ridge: float,
     restarts: int,
     seed: int,
+    chosen: Int[np.ndarray, " s"] | None = None,
+    most_features: int = MOST_FEATURES,
 ) -> Partition | None:
     """Blocks of rows, by linear models of their standardised columns (or principal components).
 
@@ -91,43 +94,58 @@ def linear_partition(
         ridge: of every block's model; targets of a regression are in units of their deviation.
         restarts: of soft EM.
         seed: of folds and restarts.
+        chosen: positions of the rows that blocks are found on; the others join the block that
+            explains them best. None: all.
+        most_features: columns, or principal components, that the partition sees.
 
     Returns:
-        The blocks; None where there can be but one.
+        The blocks of all rows; None where there can be but one.
 
     Raises:
         SettingError: K blocks of 20 samples are more than there are.
     """
-    most = len(x) // LEAST_IN_BLOCK
+    n = len(x) if chosen is None else len(chosen)
+    most = n // LEAST_IN_BLOCK
     if n_blocks is not None and not 1 <= n_blocks <= max(1, most):
         raise SettingError(
             f"n_blocks must be at least 1 and leave {LEAST_IN_BLOCK} samples a block; {n_blocks} "
-            f"blocks of {len(x)} samples do not. Take at most {max(1, most)}."
+            f"blocks of {n} samples do not. Take at most {max(1, most)}."
         )
     last = n_blocks or min(max_blocks, most)
     if last < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
-    geometry = _geometry(_reduced(x, seed), targets, loss)
-    return geometry_partition(
-        geometry,
-        np.arange(len(x)),
+    geometry = _geometry(_reduced(x, seed, most_features), targets, loss)
+    part = geometry if chosen is None else geometry.subset(torch.from_numpy(chosen))
+    divided = geometry_partition(
+        part,
+        np.arange(n),
         [n_blocks] if n_blocks else list(range(1, last + 1)),
-        fold_numbers(geometry.targets, loss, FOLDS, seed),
+        fold_numbers(part.targets, loss, FOLDS, seed),
         ridge=ridge,
         damping=DAMPING,
         gate="auto",
         seed=seed,
         restarts=restarts,
     )
+    return divided if chosen is None else _of_all(divided, geometry)
 
 
-def _reduced(x: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n e"]:
+def _of_all(divided: Partition, geometry: OutputGeometry) -> Partition:
+    """The blocks of all samples, where they were found on some."""
+    gate = gate_inputs(geometry) if divided.is_gated else None
+    joint = divided.mixture.joint(geometry.features, geometry.targets, geometry.loss, gate)
+    responsibility = joint.softmax(1).numpy()
+    block = responsibility.argmax(1)
+    return replace(divided, block=block, responsibility=responsibility, ids=np.arange(len(block)))
+
+
+def _reduced(x: Float[np.ndarray, "n d"], seed: int, most: int) -> Float[np.ndarray, "n e"]:
     deviation = x.std(0)
     scaled = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    if scaled.shape[1] <= MOST_FEATURES:
+    if scaled.shape[1] <= most:
         return scaled
     # All components by the same factor, so that small ones stay small.
-    parts = PCA(min(MOST_FEATURES, len(x)), random_state=seed).fit_transform(scaled)
+    parts = PCA(min(most, len(x)), random_state=seed).fit_transform(scaled)
     return parts / parts.std()
 
 
@@ -174,9 +192,32 @@ def fit_experts(
         _fitted(estimator, x[block == k], y[block == k], is_class=_is_classifier(y))
         for k in range(n_blocks)
     )
+    kept, gain, error = fit_router(x, block, responsibility, router, seed)
+    return Routed(experts, kept, share, gain, error)
+
+
+def fit_router(
+    x: np.ndarray,
+    block: Int[np.ndarray, " n"],
+    responsibility: Float[np.ndarray, "n K"],
+    router: Any,
+    seed: int,
+) -> tuple[Any, float, float]:
+    """The router of `fit_experts`, where it tells blocks apart.
+
+    Args:
+        x: inputs.
+        block: of each sample.
+        responsibility: of each block for each sample.
+        router: anything scikit-learn can clone and fit, with predict_proba.
+        seed: of the cross-validation.
+
+    Returns:
+        The fitted clone or None, its gain over the largest block, and that gain's standard error.
+    """
     gain, error = _router_gain(x, block, responsibility, router, seed)
     kept = _clone(router).fit(x, block) if gain > ERRORS * error else None
-    return Routed(experts, kept, share, gain, error)
+    return kept, gain, error
 
 
 def _is_classifier(y: np.ndarray) -> bool:

@@ -51,6 +51,7 @@ def _summary(findings: Findings, page: Page) -> str:
         "origin": None if findings.origin is None else findings.origin.to_dict(),
         "counts": _counts(findings),
         "labels": label_facts(findings),
+        "acts": None if findings.acts is None else asdict(findings.acts),
         "data_issues": _data_issues(findings),
         "contests": [asdict(c) for c in findings.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},

@@ -7,6 +7,7 @@ from dataclasses import field
 import numpy as np
 from jaxtyping import Bool, Float
 
+from datassay.act.choose.gains import ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
 from datassay.act.review.judged import Judged
@@ -74,6 +75,7 @@ class Findings:
         contests: our rankings beside their trivial rivals.
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
+        acts: what each act gains; None where nothing was retrained.
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
     """
@@ -102,6 +104,7 @@ class Findings:
     contests: tuple[Contest, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    acts: ActTable | None = None
     origin: Origin | None = None
     judged: Judged | None = None
 

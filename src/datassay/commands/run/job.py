@@ -29,6 +29,7 @@ from datassay.commands.facts import (
 )
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.acts import act_table
 from datassay.commands.run.steps.budget import affordable_networks, budget_fact, forward_work
 from datassay.commands.run.steps.check_settings import check_settings
 from datassay.commands.run.steps.comparison import RetrainedNetworks, retrain_and_compare
@@ -95,16 +96,15 @@ def run(
     chosen = chosen_projection(model, train, val, settings, progress)
     settings = chosen.settings
     lin = collected(model, train, val, settings, progress)
-    sizes = len(train), len(train if val is None else val)
-    attributed = attribution_of(settings, lin.form, *sizes, train.is_classification)
-    asked = replace(settings, attribution=attributed)
+    asked = _asked(settings, lin, train, val)
     removed, information, issues, influence = _scored(lin, train, asked, progress)
     replaced = None if adversarial is None else adversarial.replaced
     retrained = _retrained(model, train, val, information, issues, replaced, settings, progress)
+    acts = act_table(model, lin, train, val, issues, information.information, settings, progress)
     checked = check_of(model, train, val, removed.leave_one_out, settings, progress)
     facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
     facts |= _spoiled_facts(train, adversarial) | chosen.facts | score_facts(issues, influence)
-    facts |= _left_out(settings, attributed) | retrained.facts | _seconds_fact(started)
+    facts |= _left_out(settings, asked) | retrained.facts | _seconds_fact(started)
     return Findings(
         samples=train,
         validation=val,
@@ -124,10 +124,20 @@ def run(
         projection_quality=chosen.quality,
         removal_curve=retrained.curve,
         contests=retrained.contests,
+        acts=acts,
         facts=facts,
         warnings=lin.warnings + chosen.warnings + check_warning(checked),
         judged=judged(lin, issues),
     )
+
+
+def _asked(
+    settings: RunSettings, lin: Linearization, train: SampleSet, val: SampleSet | None
+) -> RunSettings:
+    """The settings with what "auto" means for effects on single predictions."""
+    n, m = len(train), len(train if val is None else val)
+    attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
+    return replace(settings, attribution=attributed)
 
 
 def _scored(
@@ -286,8 +296,8 @@ def _seconds_fact(started: float) -> dict[str, str]:
     return {"Seconds": f"{time.perf_counter() - started:.1f}"}
 
 
-def _left_out(settings: RunSettings, attributed: str) -> dict[str, str]:
-    return {"Left out": LEFT_OUT} if settings.attribution != attributed == "none" else {}
+def _left_out(settings: RunSettings, asked: RunSettings) -> dict[str, str]:
+    return {"Left out": LEFT_OUT} if settings.attribution != asked.attribution == "none" else {}
 
 
 def _precision(lin: Linearization) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks import checks, pairs, queries, review, suspects, totals
+from datassay.commands.run.blocks import acts, checks, pairs, queries, review, suspects, totals
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
 from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
@@ -40,14 +40,16 @@ INTERNALS = (
 def page(findings: Findings) -> Page:
     """Everything that `datassay run` and `datassay score` say."""
     labels, *others = advice(findings)
+    answer = (*acts.acts_advice(findings), labels)
     facts, cards = findings.facts, gallery(findings)
     return Page(
         brand="datassay · which training samples matter",
         title=findings.samples.name,
-        lead=f"{_lead(findings)}. {labels.headline}.",
+        lead=f"{_lead(findings)}. {'. '.join(one.headline for one in answer)}.",
         facts=_table_facts(findings) | facts,
         warnings=findings.samples.warnings + findings.warnings,
-        advice=(labels, *others),
+        advice=(*answer, *others),
+        opening=acts.section(findings),
         sections=(
             review.section(findings),
             *suspects.section(findings),
@@ -70,6 +72,7 @@ def page(findings: Findings) -> Page:
         columns=findings.samples.columns,
         internals=INTERNALS,
         answer=(
+            *(f"{one.headline}: {one.sentence}" for one in answer[:-1]),
             f"{labels.headline}. {expected_sentence(findings)}",
             *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
             *(f"{name}: {facts[name]}" for name in (*PROJECTION_FACTS, BUDGET) if name in facts),

@@ -6,11 +6,11 @@ import math
 import time
 from dataclasses import replace
 
+from datassay.act.choose.learners import named_learner
 from datassay.commands.complexity.curve.findings import CurveFindings
 from datassay.commands.complexity.settings import CurveSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
-from datassay.complexity.learners import named_learner
 from datassay.complexity.needed_samples import extrapolate, forecast
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError

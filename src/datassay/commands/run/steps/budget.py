@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 import torch
 from torch import nn
@@ -10,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
+from datassay.act.weigh.features import BATCH, EPOCHS, FEWEST_UPDATES, MOST_UPDATES
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import NOMINAL_RATE
@@ -22,6 +24,13 @@ TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
 # What an update costs however small the networks.
 UPDATE_SECONDS = 1.1e-3
 RANKINGS = 6
+# Without a validation part of the user's own, acts are judged on so many held-out samples, in up to
+# five fifths of the training samples; of fewer than FEWEST samples on none.
+WANTED, FIFTHS, FEWEST = 1500, 5, 40
+# Models a seed that the acts take, with their controls.
+FITS = 18
+# As above, where a few networks train side by side for longer.
+ACT_SHARE, ACT_UPDATE_SECONDS = 0.8, 3e-4
 BUDGET = "Retraining budget"
 
 
@@ -88,6 +97,64 @@ def retraining(
     one = work.seconds(TRAINING_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
     seconds = passes * one + (whole + points) * recipe.steps * UPDATE_SECONDS
     return Retraining(networks, passes * (work.products + work.convolutions), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ActPlan:
+    """How the table of acts is measured within the budget.
+
+    Attributes:
+        parts: held-out parts: 1, or fifths of the training samples.
+        seeds: models an act in the first part.
+        further: models an act in each other part.
+        per_act: seconds that one model an act and seed takes over all parts, at the fixed rate;
+            None of the user's own model, whose fits are not predicted.
+    """
+
+    parts: int
+    seeds: int
+    further: int
+    per_act: float | None
+
+    @property
+    def networks(self) -> int:
+        """Of one act."""
+        return self.seeds + (self.parts - 1) * self.further
+
+
+def act_plan(
+    work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings, rate: float
+) -> ActPlan | None:
+    """How many parts and seeds the budget pays for; None where it pays for no comparison.
+
+    Args:
+        work: of one sample's way through the network.
+        train: the training samples.
+        val: the validation samples, or None.
+        settings: of the run.
+        rate: float32 operations a second.
+
+    Returns:
+        The most parts and seeds with which all acts are likely to be retrained; else one part and
+        two seeds, and acts are left out.
+    """
+    most = settings.curve_seeds
+    if most < 2 or len(train) < FEWEST or not settings.budget > 0:
+        return None
+    own_part = val is not None and not val.split_off
+    parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
+    learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
+    steps = min(max(EPOCHS * learners // BATCH, FEWEST_UPDATES), MOST_UPDATES)
+    one = work.seconds(ACT_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
+    each = steps * (3.0 * min(BATCH, learners) * one + ACT_UPDATE_SECONDS / most)
+    for tried, seeds in ((parts, most), (parts, 2), (1, most), (1, 2)):
+        plan = ActPlan(tried, seeds, min(2, seeds), None)
+        plan = replace(plan, per_act=each * plan.networks)
+        if settings.own is not None:
+            return replace(plan, per_act=None)
+        if FITS * (plan.per_act or 0.0) <= settings.budget:
+            return plan
+    return plan if 3 * (plan.per_act or 0.0) <= settings.budget else None
 
 
 def affordable_networks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from torch import nn
@@ -11,12 +12,14 @@ from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import plan_collection
 from datassay.collect.form import MOST_PARTNERS, Form, removal_bytes, step_bytes
 from datassay.collect.gradients.objective import MOST_SUMMED
-from datassay.collect.predicted import EIGEN_WORK, SYMMETRIC_WORK
+from datassay.collect.predicted import EIGEN_WORK, NOMINAL_RATE, SYMMETRIC_WORK
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import (
+    FITS,
     RANKINGS,
     TRAINING_CONVOLUTION_SHARE,
     ForwardWork,
+    act_plan,
     affordable_networks,
     forward_work,
     retraining,
@@ -110,6 +113,7 @@ def plan_steps(
         *_several_step(form, train, m, rates["float64"]),
         *_subset_step(form, n, m, rates, settings),
         *_training_step(form, work, train, val, seeds, rates["float32"]),
+        *_acts_step(form, work, train, val, settings, rates["float32"]),
         *_trained_effects_step(form, work, n, m or n, seeds, settings, rates["float32"]),
         *_check_step(form, work, n, settings, rates["float32"]),
         _page_step(n),
@@ -313,6 +317,25 @@ def _training_step(
     detail = f"{cost.networks} networks, {recipe.steps} updates of {batch} samples each"
     held = 16.0 * form.n_parameters * RANKINGS * seeds
     return [PlanStep("retrain", detail, held, cost.flops, cost.seconds)]
+
+
+def _acts_step(
+    form: Form,
+    work: ForwardWork,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: RunSettings,
+    rate: float,
+) -> list[PlanStep]:
+    chosen = act_plan(work, train, val, settings, 2 * NOMINAL_RATE)  # as the run will choose
+    if chosen is None:
+        return []
+    here = act_plan(work, train, val, replace(settings, budget=inf), rate)
+    each = 0.0 if here is None else (here.per_act or 0.0) / here.networks
+    detail = f"about {FITS * chosen.networks} networks, {count(chosen.parts, 'held-out part')}"
+    held = 16.0 * form.n_parameters * chosen.seeds
+    seconds = min(settings.budget, FITS * each * chosen.networks)
+    return [PlanStep("compare acts", detail, held, 0.0, seconds)]
 
 
 def _several_step(form: Form, train: SampleSet, m: int, rate: float) -> list[PlanStep]:

@@ -1,4 +1,8 @@
-"""Fit models to many subsets of samples: networks together, estimators one by one."""
+"""Fit models to many subsets of samples: networks together, estimators one by one.
+
+Both kinds answer the same two questions: what R fits to R subsets say of other samples, and how far
+each is from the given targets.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
 from datassay.act.weigh.features import network_recipe
@@ -48,6 +53,8 @@ class Networks:
             raise SettingError("models must hold one network a repeat; got none.")
         self.models, self.recipe, self.seed = list(models), recipe, seed
 
+    takes_weights = True
+
     @property
     def repeats(self) -> int:
         """R."""
@@ -67,19 +74,42 @@ class Networks:
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m"]:
         """Error of each network on each validation sample: 1 minus its score."""
+        outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
+        return 1 - sample_scores(outputs, val).numpy()
+
+    def outputs(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m k"]:
+        """Outputs of each network, its logits where there are classes.
+
+        Args:
+            train: N samples.
+            val: m samples; only their inputs are read.
+            subsets: positions that each network learns from.
+            weights: of each sample of train in the loss, of any scale; None: all alike.
+            progress: called with (step, fits done, fits in all).
+
+        Returns:
+            One column a class or target; of two classes with one output, one.
+        """
         recipe = self.recipe or network_recipe(train.subset(subsets[0]))
-        errors, at_once = [], _at_once(self.models[0])
+        outputs, at_once = [], _at_once(self.models[0])
+        weight = None if weights is None else torch.as_tensor(weights)
         for start in range(0, len(subsets), at_once):
             part = slice(start, start + at_once)
             networks = train_networks(
                 self.models[part], train, torch.as_tensor(subsets[part]), recipe,
-                seed=self.seed + start,
+                seed=self.seed + start, sample_weight=weight,
             )  # fmt: skip
             x = torch.as_tensor(val.x).to(getattr(torch, recipe.precision))
-            outputs = torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)
-            errors.append(1 - sample_scores(outputs, val).numpy())
+            outputs += [torch.cat([networks.outputs(c).double() for c in x.split(CHUNK)], 1)]
             progress("fit", min(part.stop, len(subsets)), len(subsets))
-        return np.concatenate(errors)
+        return torch.cat(outputs).numpy()
 
 
 class Estimators:
@@ -130,20 +160,52 @@ class Estimators:
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m"]:
         """Error of each fit on each validation sample: 1 minus its score."""
-        rows, queries = _rows(train), _rows(val)
-        errors = []
-        for r, chosen in enumerate(subsets):
-            said = self._said(r, rows[chosen], train.y[chosen], queries)
-            if val.is_classification:
-                errors.append((said != val.y).astype(np.float64))
-            else:
-                outputs = torch.as_tensor(np.asarray(said, np.float64).reshape(len(val), -1))
-                errors.append(1 - sample_scores(outputs, val).numpy())
-            progress("fit", r + 1, len(subsets))
-        return np.stack(errors)
+        outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
+        return 1 - sample_scores(outputs, val).numpy()
 
-    def _said(self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        one = fitted(self.estimator, x, y, self.seed + r)
+    def outputs(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m k"]:
+        """What each fit predicts: 1 for the class it names and 0 for others, or the targets.
+
+        Args:
+            train: N samples.
+            val: m samples; only their inputs are read.
+            subsets: positions that each fit learns from.
+            weights: of each sample of train, of any scale; None: all alike.
+            progress: called with (step, fits done, fits in all).
+
+        Returns:
+            One column a class or target.
+
+        Raises:
+            ModelError: the estimator cannot be fitted, or takes no weights.
+        """
+        rows, queries, told = _rows(train), _rows(val), []
+        for r, chosen in enumerate(subsets):
+            weight = None if weights is None else weights[chosen] / weights[chosen].mean()
+            said = self._said(r, rows[chosen], train.y[chosen], queries, weight)
+            if train.is_classification:
+                told.append(np.eye(train.n_classes)[said])
+            else:
+                told.append(np.asarray(said, np.float64).reshape(len(val), -1))
+            progress("fit", r + 1, len(subsets))
+        return np.stack(told)
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether its fit has an argument sample_weight."""
+        return has_fit_parameter(self.estimator, "sample_weight")
+
+    def _said(
+        self, r: int, x: np.ndarray, y: np.ndarray, queries: np.ndarray, weight: np.ndarray | None
+    ) -> np.ndarray:
+        one = fitted(self.estimator, x, y, self.seed + r, weight)
         with user_code(
             lambda error: f"the estimator must predict; {type(one).__name__} raised {error}"
         ):

@@ -1,0 +1,184 @@
+"""An act: one thing that can be done to the training samples before a model learns from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from datassay.data.samples import SampleSet
+from datassay.results import result
+
+MEND, REMOVE, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
+    "mend", "remove", "drop", "reweight", "balance", "purify", "split", "more",
+)  # fmt: skip
+AGAIN = "trained again, nothing changed"
+
+
+@result
+class Blocks:
+    """Several models, and a router that says which counts for an input.
+
+    Attributes:
+        members: positions of the samples that each model learns from.
+        share: [K], how much each model counts where there is no router.
+        router: tells blocks from inputs (`predict_proba` of rows), or None.
+    """
+
+    members: tuple[Int[np.ndarray, " _"], ...]
+    share: Float[np.ndarray, " K"]
+    router: object = None
+
+    def weights(self, held_out: SampleSet) -> Float[np.ndarray, "m K"]:
+        """How much each model counts for each sample."""
+        if self.router is None:
+            return np.tile(self.share, (len(held_out), 1))
+        rows = np.asarray(held_out.x, np.float64).reshape(len(held_out), -1)
+        return self.router.predict_proba(rows)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@result
+class Act:
+    """What is done to n training samples.
+
+    Attributes:
+        kind: one of KINDS.
+        words: what is done, as a heading.
+        labels: [n] or [n, k], the targets afterwards.
+        weights: [n], of the samples in the loss, of any scale; 0: left out.
+        changed: how many samples it touches.
+        control: the same retraining with the same amount of change, at random: what the act's
+            choice of samples is worth. None: the samples as they are, trained again.
+        control_words: what the control does.
+        blocks: several models instead of one; None: one.
+        fraction: of the samples, where several fractions are tried.
+    """
+
+    kind: str
+    words: str
+    labels: Shaped[np.ndarray, "n ..."]
+    weights: Float[np.ndarray, " n"]
+    changed: int
+    control: Act | None = None
+    control_words: str = AGAIN
+    blocks: Blocks | None = None
+    fraction: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, float]:
+        """What makes it the same act on other samples."""
+        return self.kind, self.fraction
+
+    @property
+    def fits(self) -> int:
+        """Models a seed, those of the control too."""
+        own = 1 if self.blocks is None else len(self.blocks.members)
+        return own + (0 if self.control is None else self.control.fits)
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether samples are left out."""
+        return len(self.kept) < len(self.weights)
+
+    @property
+    def kept(self) -> Int[np.ndarray, " kept"]:
+        """Positions of the samples that stay."""
+        return np.flatnonzero(self.weights)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether samples that stay have different weights."""
+        kept = self.weights[self.kept]
+        return bool((kept != kept[:1]).any())
+
+
+def as_it_is(train: SampleSet) -> Act:
+    """Nothing is done: what every act is compared with."""
+    return Act("none", "As it is", train.y, np.ones(len(train)), 0)
+
+
+def relabelling(
+    train: SampleSet, labels: Shaped[np.ndarray, "n ..."], changed: Bool[np.ndarray, " n"]
+) -> Act:
+    """Give some samples another label.
+
+    Args:
+        train: n samples.
+        labels: those afterwards.
+        changed: which samples differ.
+
+    Returns:
+        The act; beside it the samples as they are are trained again.
+    """
+    new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
+    words = f"Mend the suspected {'labels' if train.is_classification else 'targets'}"
+    mended = replace(as_it_is(train), kind=MEND, words=words, labels=new)
+    return replace(mended, changed=int(changed.sum()))
+
+
+def removal(
+    kind: str, words: str, train: SampleSet, removed: Bool[np.ndarray, " n"], seed: int
+) -> Act:
+    """Leave samples out; beside it as many at random.
+
+    Args:
+        kind: of the act.
+        words: what is done.
+        train: n samples.
+        removed: which samples go.
+        seed: of the random choice.
+
+    Returns:
+        The act.
+    """
+    n = int(removed.sum())
+    chance = np.ones(len(train))
+    chance[np.random.default_rng((seed, n)).choice(len(train), n, replace=False)] = 0
+    control = replace(as_it_is(train), weights=chance, changed=n)
+    return Act(kind, words, train.y, (~removed).astype(float), n, control, "as many at random")
+
+
+def weighting(
+    kind: str, words: str, train: SampleSet, weights: Float[np.ndarray, " n"], seed: int
+) -> Act:
+    """Weigh the samples; beside it the same weights in a random order.
+
+    Args:
+        kind: of the act.
+        words: what is done.
+        train: n samples.
+        weights: positive, of any scale.
+        seed: of the random order.
+
+    Returns:
+        The act.
+    """
+    weights = weights / weights.mean()
+    shuffled = np.random.default_rng((seed, len(train))).permutation(weights)
+    control = replace(as_it_is(train), weights=shuffled, changed=len(train))
+    return Act(kind, words, train.y, weights, len(train), control, "the same weights, shuffled")
+
+
+def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Act:
+    """One model a block; beside it blocks of the same sizes at random.
+
+    Args:
+        train: n samples.
+        blocks: K of them, and their router.
+        seed: of the random blocks.
+
+    Returns:
+        The act.
+    """
+    order = np.random.default_rng((seed, len(blocks.members))).permutation(len(train))
+    ends = np.cumsum([len(members) for members in blocks.members])[:-1]
+    parts = tuple(np.sort(part) for part in np.split(order, ends))
+    chance = Blocks(parts, np.array([len(part) for part in parts]) / len(train))
+    whole = replace(as_it_is(train), kind=SPLIT, changed=len(train))
+    by = "a router" if blocks.router is not None else "their shares"
+    words = f"Split into {len(parts)} blocks, {by} before their models"
+    control = replace(whole, blocks=chance)
+    return replace(
+        whole, words=words, blocks=blocks, control=control, control_words="blocks at random"
+    )

@@ -1,0 +1,162 @@
+"""The table of acts of a run: what could be done with these samples, each measured on others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+
+import numpy as np
+from torch import nn
+
+from datassay.act.choose.act import MEND, REMOVE
+from datassay.act.choose.compare import Part, compare_acts
+from datassay.act.choose.gains import ActGain, ActTable
+from datassay.act.choose.learners import Estimators, Learner, Networks
+from datassay.act.choose.screen import most_wanted, screen
+from datassay.act.remove.held_out import judging
+from datassay.collect.linearization import Linearization
+from datassay.collect.predicted import NOMINAL_RATE
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work
+from datassay.commands.run.steps.scores import issues_of
+from datassay.complexity.more_samples import gain_of_more
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.models.build import build_model
+from datassay.progress import Progress
+from datassay.score.label_issues import LabelIssues, label_issues
+
+
+def act_table(
+    model: nn.Module,
+    lin: Linearization,
+    train: SampleSet,
+    val: SampleSet | None,
+    issues: LabelIssues,
+    information: np.ndarray,
+    settings: RunSettings,
+    progress: Progress,
+) -> ActTable | None:
+    """What each act gains, on the user's validation part or else on fifths of the samples.
+
+    Args:
+        model: the network of the run, or the one that stands beside the user's model.
+        lin: the linearisation of the run.
+        train: its training samples.
+        val: its validation samples, or None.
+        issues: of all labels.
+        information: of all training samples.
+        settings: of the run.
+        progress: called with (step, acts done, acts in all).
+
+    Returns:
+        The table; None where fewer than two networks a point are asked for or within the budget, or
+        there are fewer than 40 samples.
+    """
+    plan = act_plan(forward_work(model, train), train, val, settings, 2 * NOMINAL_RATE)
+    if plan is None:
+        return None
+    if val is not None and not val.split_off:
+        parts = [_given(lin, train, val, issues, information, settings, plan)]
+    else:
+        parts = _fifths(lin, train, information, settings, plan, progress)
+    if not all(_is_judged(part) for part in parts):
+        return None
+    table = compare_acts(
+        parts, budget=settings.budget, per_fit=plan.per_act, seed=settings.seed, progress=progress
+    )
+    more = gain_of_more(parts[0].learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
+    rows = (
+        *table.acts,
+        *(() if more is None else (replace(more, note=_wanted(parts[0], settings)),)),
+    )
+    of_all = len(train) / len(parts[0].train)
+    suspects = int(issues.is_issue.sum())
+    acts = tuple(_of_whole(row, of_all, suspects) for row in rows)
+    return replace(table, acts=acts)
+
+
+def _of_whole(row: ActGain, of_all: float, suspects: int) -> ActGain:
+    """A row whose numbers of samples are those of the whole set, not of four fifths of it."""
+    changed, cost = round(row.changed * of_all), round(row.cost * of_all)
+    if row.kind in {MEND, REMOVE}:
+        changed, cost = suspects, suspects if row.cost else 0
+    return replace(row, changed=changed, cost=cost)
+
+
+def _is_judged(part: Part) -> bool:
+    """Whether predictions of the held-out samples can be told apart, and learnt at all."""
+    held_out, train = part.held_out, part.train
+    varied = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
+    return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
+
+
+def _given(
+    lin: Linearization,
+    train: SampleSet,
+    val: SampleSet,
+    issues: LabelIssues,
+    information: np.ndarray,
+    settings: RunSettings,
+    plan: ActPlan,
+) -> Part:
+    """The user's own validation part, whose labels count as right."""
+    penalty = _penalty(lin, issues)
+    learner = _learner(train, settings, plan.seeds, 0)
+    return Part(train, val, lin, issues, information, penalty, False, learner)
+
+
+def _fifths(
+    lin: Linearization,
+    train: SampleSet,
+    information: np.ndarray,
+    settings: RunSettings,
+    plan: ActPlan,
+    progress: Progress,
+) -> list[Part]:
+    """Fifths of the training samples, each judged by scores that never saw its labels."""
+    n = len(train)
+    fifths, parts = judging(train, None, plan.parts, settings.seed), []
+    for f, rest in enumerate(fifths.rest):
+        held = np.setdiff1d(np.arange(n), rest)
+        some, sub = train.subset(rest), lin.held_out(rest, held)
+        issues = issues_of(sub, some, settings, progress)
+        learner = _learner(some, settings, plan.further if f else plan.seeds, f)
+        parts += [
+            Part(
+                some, fifths.queries[f], sub, issues, information[rest], _penalty(sub, issues),
+                True, learner,
+            )
+        ]  # fmt: skip
+    return parts
+
+
+def _penalty(lin: Linearization, issues: LabelIssues) -> float:
+    """Of the ridge fit that judged the labels; the user's model has none, then another fit's."""
+    return label_issues(lin).ridge if isnan(issues.ridge) else issues.ridge
+
+
+def _learner(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
+    seed = settings.seed + settings.curve_seeds * part
+    if settings.own is not None:
+        return Estimators(settings.own, seeds, seed)
+    models: list[nn.Module] = [
+        build_model(settings.model, train, weights=settings.weights, seed=seed + s)
+        for s in range(seeds)
+    ]
+    return Networks(models, seed=seed)
+
+
+def _wanted(part: Part, settings: RunSettings) -> str:
+    """Of which class or source more samples would help most."""
+    if part.lin is None:
+        return ""
+    try:
+        closed = screen(part.lin, part.train, part.penalty, part.yardstick, settings.seed)
+        wanted = most_wanted(closed, part.train, settings.seed)
+    except DataError:
+        return ""
+    if wanted is None:
+        return ""
+    name, cost = wanted
+    return f"most of {name}: half of its samples less costs {100 * cost:.1f} points in closed form"

@@ -1,0 +1,77 @@
+"""What more samples of the same kind would gain: the learning curve, read beyond its end."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from scipy.special import softmax
+
+from datassay.act.choose.act import MORE
+from datassay.act.choose.gains import EXPECTED, LEVEL, ActGain
+from datassay.act.choose.learners import Estimators, Learner
+from datassay.act.choose.yardstick import R2, Yardstick
+from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
+from datassay.complexity.needed_samples import extrapolate
+from datassay.data.samples import SampleSet
+
+SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0)
+FACTOR = 2
+# Fewer samples than this a class at the smallest size draw no curve.
+FEWEST = 3
+DRAWS = 400
+
+
+def gain_of_more(
+    learner: Learner, train: SampleSet, rule: Yardstick, *, seed: int = 0
+) -> ActGain | None:
+    """The gain to expect of twice the samples.
+
+    Args:
+        learner: fits R ≥ 2 models a size.
+        train: n samples.
+        rule: how predictions of the held-out samples are scored.
+        seed: of the subsets.
+
+    Returns:
+        A row of the table of acts, not measured but expected: the median over resampled curves and
+        laws, and its 95 % interval; the cost is minus the samples to collect. None where there are
+        too few samples for a curve.
+
+    Cost: R fits of each of five sizes.
+    """
+    started = time.perf_counter()
+    n, k = len(train), max(1, train.n_classes)
+    sizes = np.unique((np.array(SHARES) * n).astype(int))
+    if len(sizes) < len(SHARES) or sizes[0] < FEWEST * k or sizes[0] < 8:
+        return None
+    draw = np.random.default_rng((seed, 3))
+    orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
+    errors = [1 - _scores(learner, train, np.sort(orders[:, :size], 1), rule) for size in sizes]
+    start = _start(train, rule)
+    curve = AccuracyCurve(sizes, np.stack(errors), start, rule.metric)
+    laws = extrapolate(curve, draws=DRAWS, seed=seed)
+    now, then = laws.draws.errors(np.array([n, FACTOR * n], float)).T
+    ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
+    low, median, high = np.quantile(now - then, ends)
+    return ActGain(
+        kind=MORE, words="Collect as many samples again", how=EXPECTED,
+        gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
+        cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def _scores(learner: Learner, train: SampleSet, subsets: np.ndarray, rule: Yardstick) -> np.ndarray:
+    outputs = learner.outputs(train, rule.held_out, subsets)
+    if train.is_classification and not isinstance(learner, Estimators):
+        if outputs.shape[2] == 1:
+            outputs = np.concatenate([-outputs, outputs], 2)
+        outputs = softmax(outputs, 2)
+    return rule.scores(outputs)
+
+
+def _start(train: SampleSet, rule: Yardstick) -> float:
+    """Error of the best constant guess."""
+    if rule.metric == R2 or rule.worth is None:
+        return 1.0
+    return float(1 - rule.worth.mean(0).max())
