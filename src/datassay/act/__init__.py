@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
+    from datassay.act.choose.act import Act as Act
+    from datassay.act.choose.compare import compare_acts as compare_acts
+    from datassay.act.choose.gains import ActGain as ActGain
+    from datassay.act.choose.gains import ActTable as ActTable
+    from datassay.act.choose.learners import Estimators as Estimators
+    from datassay.act.choose.learners import Learner as Learner
+    from datassay.act.choose.learners import Networks as Networks
+    from datassay.act.choose.parts import Part as Part
+    from datassay.act.choose.parts import fifths as fifths
+    from datassay.act.choose.proposals import proposals as proposals
+    from datassay.act.choose.trials import predictions as predictions
     from datassay.act.partition.agreement import agreement as agreement
     from datassay.act.partition.agreement import oracle_agreement as oracle_agreement
     from datassay.act.partition.blocks import Partition as Partition

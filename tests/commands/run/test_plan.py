@@ -22,7 +22,7 @@ DIGITS = da.load("digits")
 SETTINGS = RunSettings()
 STEPS = [
     "collect", "decompose", "leave one out", "attribution", "label issues", "influence",
-    "groups and pairs", "retrain", "page",
+    "groups and pairs", "retrain", "compare acts", "page",
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def test_digits():
     assert planned.peak_bytes == planned.program_bytes + most < 2e9
     assert planned.program_bytes > 2e8 and planned.fits
     assert planned.available_bytes > planned.peak_bytes
-    collect, decompose, leave, effects, labels, _, several, retrain, _ = (
+    collect, decompose, leave, effects, labels, _, several, retrain, acts, _ = (
         s.detail for s in planned.steps
     )
     assert "exact averaged kernel, 1438 x 1438, float64" in collect
@@ -44,6 +44,7 @@ def test_digits():
     assert "1438 x 1438 kernel" in labels
     assert "each sample with its likest" in several
     assert "300 updates of 64 samples" in retrain
+    assert "held-out part" in acts
 
 
 def test_a_small_model_is_planned_in_the_primal():
@@ -54,7 +55,7 @@ def test_a_small_model_is_planned_in_the_primal():
 
 def test_without_retraining_that_step_is_gone():
     names = [s.name for s in plan(*DIGITS, replace(SETTINGS, curve_seeds=0)).steps]
-    assert names == [n for n in STEPS if n != "retrain"]
+    assert names == [n for n in STEPS if n not in {"retrain", "compare acts"}]
 
 
 def test_a_store_is_a_step_of_its_own():
@@ -130,7 +131,7 @@ def test_effects_at_trained_networks_are_a_step_after_training():
     steps = plan(*DIGITS, replace(SETTINGS, attribution_at="trained")).steps
     names = [s.name for s in steps]
     assert "attribution" not in names
-    assert names[-3:] == ["retrain", "trained effects", "page"]
+    assert names[-4:] == ["retrain", "compare acts", "trained effects", "page"]
     assert steps[-2].detail.endswith("curvature by layers")
     more = replace(SETTINGS, attribution_at="trained", curve_seeds=2 * SETTINGS.curve_seeds)
     effects = {s.name: s for s in plan(*DIGITS, more).steps}["trained effects"]
@@ -186,7 +187,7 @@ def test_choosing_the_projection_is_a_step_before_all_others():
     assert first.name == "compare projections" and "400 samples" in first.detail
     # 400 x 10 rows are decomposed where the run itself has 1438.
     assert first.flops > next(s.flops for s in others if s.name == "decompose")
-    assert [s.name for s in others] == [n for n in STEPS if n != "retrain"]
+    assert [s.name for s in others] == [n for n in STEPS if n not in {"retrain", "compare acts"}]
 
 
 def test_steps_hold_what_is_counted_by_hand():

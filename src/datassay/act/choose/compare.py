@@ -25,17 +25,14 @@ from datassay.act.choose.gains import (
     paired,
     verdicts,
 )  # fmt: skip
-from datassay.act.choose.learners import Learner
+from datassay.act.choose.parts import Part
 from datassay.act.choose.proposals import proposals
 from datassay.act.choose.screen import screen
 from datassay.act.choose.trials import predictions
-from datassay.act.choose.yardstick import Yardstick, unsuspected, yardstick
-from datassay.collect.linearization import Linearization
-from datassay.data.samples import SampleSet
+from datassay.act.choose.yardstick import Yardstick, unsuspected
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.label_issues import LabelIssues
 
 STEP = "compare acts"
 # Tried on the first part only: finding them takes seconds.
@@ -43,41 +40,6 @@ DEEP = (PURIFY, SPLIT)
 # What a drop of samples may cost to count as no loss.
 TOLERATED = 0.005
 ORDER = {BETTER: 0, SAME: 1, WORSE: 2, "": 3}
-
-
-@result
-class Part:
-    """Samples to learn from, and others to judge by, which no score of the first has seen.
-
-    Attributes:
-        train: n samples.
-        held_out: m samples.
-        lin: the linearisation of train, with held_out as its validation samples; None: acts are
-            not screened.
-        issues: of the labels of train.
-        information: [n].
-        penalty: of the screen's kernel ridge regression, kernel unit.
-        is_alike: whether held-out labels are as wrong as those of train: both are parts of one set.
-        learner: fits R ≥ 2 models to R subsets; of several parts each has seeds of its own.
-    """
-
-    train: SampleSet
-    held_out: SampleSet
-    lin: Linearization | None
-    issues: LabelIssues
-    information: Float[np.ndarray, " n"]
-    penalty: float
-    is_alike: bool
-    learner: Learner
-
-    @property
-    def yardstick(self) -> Yardstick:
-        """How predictions of the held-out samples are scored."""
-        if not self.train.is_classification:
-            return yardstick(self.held_out, None, None)
-        shares = np.bincount(self.train.y, minlength=self.train.n_classes) / len(self.train)
-        noise = self.issues.noise[0].transition if self.is_alike and self.issues.noise else None
-        return yardstick(self.held_out, shares, noise)
 
 
 @result

@@ -38,8 +38,8 @@ FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 # Largest class over smallest from which weights by class can matter.
 UNEVEN = 1.5
 # Purifying refits a convex model many times; blocks take thousands of Newton steps.
-MOST_PURIFIED, MOST_DIVIDED, DIVIDED_COLUMNS, RESTARTS = 3000, 600, 10, 2
-PURIFY_STEPS = 40
+MOST_PURIFIED, MOST_DIVIDED, DIVIDED_COLUMNS, RESTARTS = 3000, 400, 8, 1
+PURIFY_STEPS = 25
 BLOCK_RIDGE = 1e-3
 NEIGHBORS = 20
 

@@ -9,11 +9,11 @@ import numpy as np
 from torch import nn
 
 from datassay.act.choose.act import MEND, REMOVE
-from datassay.act.choose.compare import Part, compare_acts
+from datassay.act.choose.compare import compare_acts
 from datassay.act.choose.gains import ActGain, ActTable
 from datassay.act.choose.learners import Estimators, Learner, Networks
+from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.act.remove.held_out import judging
 from datassay.collect.linearization import Linearization
 from datassay.collect.predicted import NOMINAL_RATE
 from datassay.commands.run.settings import RunSettings
@@ -114,21 +114,16 @@ def _fifths(
     plan: ActPlan,
     progress: Progress,
 ) -> list[Part]:
-    """Fifths of the training samples, each judged by scores that never saw its labels."""
-    n = len(train)
-    fifths, parts = judging(train, None, plan.parts, settings.seed), []
-    for f, rest in enumerate(fifths.rest):
-        held = np.setdiff1d(np.arange(n), rest)
-        some, sub = train.subset(rest), lin.held_out(rest, held)
+    def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
         issues = issues_of(sub, some, settings, progress)
-        learner = _learner(some, settings, plan.further if f else plan.seeds, f)
-        parts += [
-            Part(
-                some, fifths.queries[f], sub, issues, information[rest], _penalty(sub, issues),
-                True, learner,
-            )
-        ]  # fmt: skip
-    return parts
+        return issues, _penalty(sub, issues)
+
+    def learner(some: SampleSet, part: int) -> Learner:
+        return _learner(some, settings, plan.further if part else plan.seeds, part)
+
+    return fifths(
+        lin, train, information, plan.parts, judge=judge, learner=learner, seed=settings.seed
+    )
 
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:

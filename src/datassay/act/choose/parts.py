@@ -1,0 +1,89 @@
+"""Samples to learn from and others to judge by, with scores that never saw the latter's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.act.choose.learners import Learner
+from datassay.act.choose.yardstick import Yardstick, yardstick
+from datassay.act.remove.held_out import judging
+from datassay.collect.linearization import Linearization
+from datassay.data.samples import SampleSet
+from datassay.results import result
+from datassay.score.label_issues import LabelIssues
+
+
+@result
+class Part:
+    """Samples to learn from, and others to judge by, which no score of the first has seen.
+
+    Attributes:
+        train: n samples.
+        held_out: m samples.
+        lin: the linearisation of train, with held_out as its validation samples; None: acts are
+            not screened.
+        issues: of the labels of train.
+        information: [n].
+        penalty: of the screen's kernel ridge regression, kernel unit.
+        is_alike: whether held-out labels are as wrong as those of train: both are parts of one set.
+        learner: fits R ≥ 2 models to R subsets; of several parts each has seeds of its own.
+    """
+
+    train: SampleSet
+    held_out: SampleSet
+    lin: Linearization | None
+    issues: LabelIssues
+    information: Float[np.ndarray, " n"]
+    penalty: float
+    is_alike: bool
+    learner: Learner
+
+    @property
+    def yardstick(self) -> Yardstick:
+        """How predictions of the held-out samples are scored."""
+        if not self.train.is_classification:
+            return yardstick(self.held_out, None, None)
+        shares = np.bincount(self.train.y, minlength=self.train.n_classes) / len(self.train)
+        noise = self.issues.noise[0].transition if self.is_alike and self.issues.noise else None
+        return yardstick(self.held_out, shares, noise)
+
+
+def fifths(
+    lin: Linearization,
+    train: SampleSet,
+    information: Float[np.ndarray, " n"],
+    n_parts: int,
+    *,
+    judge: Callable[[Linearization, SampleSet], tuple[LabelIssues, float]],
+    learner: Callable[[SampleSet, int], Learner],
+    seed: int = 0,
+) -> list[Part]:
+    """Fifths of the training samples, each judged by scores that never saw its labels.
+
+    Args:
+        lin: the linearisation of all n samples; nothing is collected anew.
+        train: n samples.
+        information: of each, which ranks what could be dropped.
+        n_parts: how many fifths, 1 to 5.
+        judge: gives the label issues of some samples and the penalty of a ridge fit to them.
+        learner: gives the models of a part, from its training samples and its number.
+        seed: of the division.
+
+    Returns:
+        The parts.
+
+    Cost: that of `judge` for each.
+    """
+    division, parts = judging(train, None, n_parts, seed), []
+    for f, rest in enumerate(division.rest):
+        held = np.setdiff1d(np.arange(len(train)), rest)
+        some, sub = train.subset(rest), lin.held_out(rest, held)
+        issues, penalty = judge(sub, some)
+        held_out = train.subset(held)
+        parts.append(
+            Part(some, held_out, sub, issues, information[rest], penalty, True, learner(some, f))
+        )
+    return parts

@@ -1,0 +1,249 @@
+"""The table of acts: gains with wrong held-out labels, honest intervals, the right act first."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import datassay as da
+from datassay.act.choose.act import (
+    DROP,
+    MEND,
+    REMOVE,
+    REWEIGHT,
+    Blocks,
+    as_it_is,
+    relabelling,
+    removal,
+    splitting,
+    weighting,
+)  # fmt: skip
+from datassay.act.choose.compare import compare_acts
+from datassay.act.choose.gains import BETTER, SAME, paired, verdicts
+from datassay.act.choose.learners import Estimators
+from datassay.act.choose.parts import Part, fifths
+from datassay.act.choose.proposals import proposals
+from datassay.act.choose.screen import most_wanted, screen
+from datassay.act.choose.trials import predictions
+from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
+from datassay.complexity.more_samples import gain_of_more
+
+
+def one_way(n, seed, wrong=0.0):
+    """Two classes that a line tells apart; a share of the second class is given the first label."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 6))
+    true = (x[:, 0] + x[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+    given = np.where((true == 1) & (rng.random(n) < wrong), 0, true)
+    samples, _ = da.load((x, given), val_fraction=0)
+    return samples, true
+
+
+def part_of(train, held_out, is_alike=True):
+    lin = da.collect(da.build_model("linear", train), train, held_out)
+    issues = da.label_issues(lin)
+    learner = Estimators(LogisticRegression(), 2)
+    return Part(
+        train, held_out, lin, issues, np.arange(len(train)) * 1.0, issues.ridge, is_alike, learner
+    )
+
+
+def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_right_ones():
+    rng = np.random.default_rng(0)
+    n, transition = 40_000, np.array([[0.9, 0.1, 0.0], [0.0, 0.7, 0.3], [0.05, 0.05, 0.9]])
+    true = rng.integers(0, 3, n)
+    given = np.array([rng.choice(3, p=transition[t]) for t in true])
+    said = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
+    held_out, _ = da.load((rng.normal(size=(n, 1)), given), val_fraction=0)
+    rule = yardstick(held_out, np.bincount(given) / n, transition)
+    chance = np.eye(3)[said][None]
+    assert rule.is_corrected
+    assert abs(rule.scores(chance).mean() - (said == true).mean()) < 0.01
+    assert rule.scores(chance, as_given=True).mean() == pytest.approx((said == given).mean())
+    assert abs((said == given).mean() - (said == true).mean()) > 0.05
+
+
+def test_a_rare_class_makes_accuracy_the_mean_over_classes():
+    y = np.repeat([0, 1], [970, 30])
+    held_out, _ = da.load((np.zeros((1000, 1)) + np.arange(1000)[:, None], y), val_fraction=0)
+    rule = yardstick(held_out, np.array([0.97, 0.03]), None)
+    assert rule.metric == BALANCED and not rule.is_corrected
+    always = np.tile([1.0, 0.0], (1, 1000, 1))
+    assert rule.scores(always).mean() == pytest.approx(0.5)
+
+
+def test_a_noise_that_cannot_be_inverted_is_left_out():
+    held_out, _ = da.load((np.arange(40.0)[:, None], np.arange(40) % 2), val_fraction=0)
+    rule = yardstick(held_out, np.array([0.5, 0.5]), np.full((2, 2), 0.5))
+    assert not rule.is_corrected and (rule.worth == rule.given).all()
+
+
+def test_what_models_say_shows_which_held_out_labels_are_suspect():
+    transition = np.array([[0.9, 0.1], [0.1, 0.9]])
+    sure = np.tile(transition[[0]], (3, 2, 1))  # both look like class 0
+    assert unsuspected(sure, np.array([0, 1]), transition).tolist() == [True, False]
+
+
+def test_intervals_hold_the_true_gain_as_often_as_they_say():
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(400):
+        # Gain 0.02; seeds differ by 0.01, samples by right and wrong.
+        seeds = rng.normal(0.02, 0.01, (3, 1))
+        better, worse = rng.random((1, 400)) < 0.07, rng.random((1, 400)) < 0.05
+        found = paired([seeds - 0.02 + better * 1.0 - worse * 1.0], 1.0)
+        held += found.low <= 0.02 <= found.high
+    assert 0.92 <= held / 400 <= 0.99
+
+
+def test_samples_that_no_act_changes_still_leave_an_interval():
+    found = paired([np.zeros((3, 30))], 1.0)
+    assert found.gain == 0 and found.low < -0.02 and found.high > 0.02
+    assert np.isinf(paired([np.zeros((1, 30))], 1.0).high)
+
+
+def test_verdicts_hold_beside_all_others():
+    assert verdicts([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, SAME, SAME]
+    assert verdicts([0.02], [-0.1]) == ["worse"]
+    assert verdicts([], []) == []
+
+
+def test_acts_do_to_the_samples_what_they_say():
+    train, _ = one_way(40, 0)
+    chosen = np.zeros(40, bool)
+    chosen[:6] = True
+    gone = removal(REMOVE, "", train, chosen, 0)
+    assert gone.kept.tolist() == list(range(6, 40)) and gone.changed == 6
+    assert len(gone.control.kept) == 34 and (gone.control.kept != gone.kept).any()
+    mended = relabelling(train, 1 - train.y, chosen)
+    assert (mended.labels[:6] == 1 - train.y[:6]).all()
+    assert (mended.labels[6:] == train.y[6:]).all() and mended.control is None
+    weighed = weighting(REWEIGHT, "", train, np.arange(1.0, 41), 0)
+    assert weighed.is_weighted and not as_it_is(train).is_weighted
+    assert sorted(weighed.control.weights) == sorted(weighed.weights)
+    halves = splitting(train, Blocks((np.arange(10), np.arange(10, 40)), np.array([0.25, 0.75])), 0)
+    assert [len(m) for m in halves.control.blocks.members] == [10, 30] and halves.fits == 4
+
+
+def test_blocks_answer_by_their_router_or_their_shares():
+    train, _ = one_way(60, 0)
+    learner = Estimators(LogisticRegression(), 2)
+    one, other = np.flatnonzero(train.y == 0), np.flatnonzero(train.y == 1)
+    mixed = np.concatenate([one[:5], other[:5]])
+
+    class Router:
+        def predict_proba(self, rows):
+            return np.stack([rows[:, 2] > 0, rows[:, 2] <= 0], 1).astype(float)
+
+    both = Blocks((np.arange(60), mixed), np.array([0.9, 0.1]), Router())
+    said = predictions(learner, train, train, splitting(train, both, 0))
+    alone = [learner.outputs(train, train, np.tile(m, (2, 1))) for m in (np.arange(60), mixed)]
+    first = train.x[:, 2] > 0
+    assert (said[:, first] == alone[0][:, first]).all()
+    assert (said[:, ~first] == alone[1][:, ~first]).all()
+
+
+def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
+    train, _ = one_way(50, 0)
+    held_out, _ = one_way(40, 1)
+    part = part_of(train, held_out)
+    closed = screen(part.lin, train, 0.7, part.yardstick, 0)
+    lin = part.lin.averaged()
+    phi, psi = (np.asarray(f, float) for f in (lin.features, lin.val_features))
+    weights = np.where(np.arange(50) < 10, 0.0, np.random.default_rng(0).random(50) + 0.5)
+    act = weighting(REWEIGHT, "", train, weights, 0)
+    kept, w = act.kept, act.weights[act.kept] / act.weights[act.kept].mean()
+    a = phi[kept].T @ (w[:, None] * phi[kept]) + 0.7 * np.eye(phi.shape[1])
+    theta = np.linalg.solve(a, phi[kept].T @ (w[:, None] * np.eye(2)[train.y[kept]]))
+    expected = part.yardstick.scores((psi @ theta)[None]).mean()
+    assert closed.score(act, train) == pytest.approx(expected, abs=1e-9)
+
+
+def test_mending_labels_that_flip_one_way_gains_what_it_does_on_right_labels():
+    train, _ = one_way(500, 0, wrong=0.45)
+    held_out, true = one_way(800, 1, wrong=0.45)
+    table = compare_acts([part_of(train, held_out)], budget=60.0)
+    first = next(act for act in table.acts if act.kind == MEND)
+    assert first.verdict == BETTER and table.best is table.acts[0]
+    clean, _ = da.load((held_out.x, true), val_fraction=0)
+    plain = compare_acts([part_of(train, clean, is_alike=False)], budget=60.0)
+    same = next(act for act in plain.acts if act.kind == first.kind)
+    assert first.low <= same.gain <= first.high
+    assert first.given < first.gain  # on given labels a right prediction can look wrong
+    assert table.is_corrected and not plain.is_corrected
+    assert table.n_suspected > 0 and table.to_table().num_rows == len(table.acts)
+
+
+def test_parts_are_judged_by_scores_that_never_saw_their_labels():
+    train, _ = one_way(100, 0)
+    lin = da.collect(da.build_model("linear", train), train)
+    seen = []
+
+    def judge(sub, some):
+        seen.append((sub, some))
+        issues = da.label_issues(sub)
+        return issues, issues.ridge
+
+    parts = fifths(
+        lin, train, np.arange(100.0), 5, judge=judge,
+        learner=lambda some, f: Estimators(LogisticRegression(), 2, seed=f),
+    )  # fmt: skip
+    held = np.concatenate([part.held_out.ids for part in parts])
+    assert sorted(held) == sorted(train.ids) and len(seen) == 5
+    for part, (sub, some) in zip(parts, seen, strict=True):
+        assert not set(part.held_out.ids) & set(sub.ids) and set(some.ids) == set(sub.ids)
+        again = da.collect(da.build_model("linear", train), some, part.held_out)
+        assert np.allclose(sub.val_features, again.val_features)
+        assert (part.information == part.train.ids).all()
+
+
+def test_clean_samples_need_nothing():
+    train, _ = one_way(300, 2)
+    held_out, _ = one_way(400, 3)
+    table = compare_acts([part_of(train, held_out)], budget=60.0)
+    assert table.best is None
+
+
+def test_beyond_the_budget_acts_are_only_screened():
+    train, _ = one_way(300, 0, wrong=0.3)
+    held_out, _ = one_way(200, 1, wrong=0.3)
+    table = compare_acts([part_of(train, held_out)], budget=2.0, per_fit=0.9)
+    how = [act.how for act in table.acts]
+    assert how.count("retrained") == 1 and how.count("screened") >= 3
+    assert all(act.verdict == "" for act in table.acts if act.how == "screened")
+
+
+def test_an_estimator_without_weights_says_so():
+    train, _ = one_way(120, 0, wrong=0.3)
+    part = part_of(train, train)
+    acts, left_out = proposals(train, part.issues, part.information, takes_weights=False)
+    assert not any(act.is_weighted for act in acts)
+    assert any("takes none" in reason for reason in left_out)
+    assert {act.kind for act in acts} >= {MEND, DROP}
+
+
+def test_more_samples_gain_what_they_then_do():
+    many, _ = one_way(1600, 5)
+    held_out, _ = one_way(1500, 6)
+    train = many.subset(np.arange(200))
+    learner = Estimators(LogisticRegression(C=0.05), 4)
+    row = gain_of_more(learner, train, yardstick(held_out, np.array([0.5, 0.5]), None))
+    accuracy = []
+    for n in (200, 400):
+        said = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
+        accuracy.append((said.argmax(2) == held_out.y).mean())
+    assert row.how == "expected" and row.cost == -200
+    assert row.low <= accuracy[1] - accuracy[0] <= row.high
+    assert (
+        gain_of_more(learner, train.subset(np.arange(20)), yardstick(held_out, None, None)) is None
+    )
+
+
+def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(3, 12)) * 1.2
+    y = np.repeat([0, 1, 2], [150, 150, 16])
+    train, _ = da.load((centers[y] + rng.normal(size=(len(y), 12)), y), val_fraction=0)
+    y_val = np.repeat([0, 1, 2], 200)
+    held_out, _ = da.load((centers[y_val] + rng.normal(size=(600, 12)), y_val), val_fraction=0)
+    part = part_of(train, held_out)
+    closed = screen(part.lin, train, part.penalty, part.yardstick, 0)
+    assert most_wanted(closed, train, 0)[0] == "class 2"
