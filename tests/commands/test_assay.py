@@ -1,9 +1,11 @@
 """`datassay.assay`: data in memory, any model, the same files as `datassay run`."""
 
 import json
+import re
 from html import unescape
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -209,3 +211,14 @@ def test_a_review_needs_data_that_can_be_found_again(tmp_path):
     found = da.assay(da.load((X, Y)), model="linear", budget=0)
     with pytest.raises(DataError, match="Give assay what load was given"):
         found.view(tmp_path)
+
+
+def test_the_answer_is_the_table_of_acts():
+    found = da.assay("wine", model="linear", budget=5, seed=1)
+    table = found.acts.to_table()
+    shown = found._repr_html_()
+    body = ElementTree.fromstring(re.search("<table>.*?</table>", shown)[0])
+    rows = [[cell.text for cell in row] for row in body.find("tbody")]
+    assert [row[0] for row in rows] == table["words"].to_pylist()
+    assert {"drop", "reweight"} <= set(table["kind"].to_pylist())
+    assert body.find("caption").text == "What would help most"

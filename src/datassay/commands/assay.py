@@ -27,6 +27,7 @@ from datassay.results import result
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from datassay.act.choose.gains import ActTable
     from datassay.act.review.decisions import Decisions
     from datassay.commands.run.findings import Findings
     from datassay.commands.view.server import ReviewServer
@@ -49,6 +50,11 @@ class Assay:
 
     findings: Findings
     given: Given
+
+    @property
+    def acts(self) -> ActTable | None:
+        """What each act gains on held-out samples, best first; None where nothing was retrained."""
+        return self.findings.acts
 
     @property
     def scores(self) -> Any:

@@ -1,4 +1,4 @@
-"""A page in short, as a notebook shows the value of a cell: its first table, advice, warnings."""
+"""A page in short, as a notebook shows the value of a cell: its opening table, advice, warnings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from html import escape
 from datassay.report.page import Page, Table
 
 LEFT, RIGHT = "text-align:left", "text-align:right"
+IN_A_LINE = ";white-space:nowrap"
 
 
 def short_html(page: Page) -> str:
@@ -16,12 +17,11 @@ def short_html(page: Page) -> str:
         page: of a command.
 
     Returns:
-        What was looked at, the first table that the terminal prints too, advice and warnings; all
-        texts escaped.
+        What was looked at, the tables of its opening, advice and warnings; all texts escaped.
     """
-    tables = [b for b in page.blocks if isinstance(b, Table) and b.in_terminal and b.rows]
+    opening = [block for section in page.opening for block in section.blocks]
     parts = [f"<p><b>{escape(page.title)}</b>. {escape(page.lead)}</p>"]
-    parts += [_table(table) for table in tables[:1]]
+    parts += [_table(block) for block in opening if isinstance(block, Table)]
     told = [f"<li><b>{escape(a.headline)}.</b> {escape(a.sentence)}</li>" for a in page.advice]
     parts += [f"<ul>{''.join(told)}</ul>"] if told else []
     parts += [f"<p><b>Warning:</b> {escape(warning)}</p>" for warning in page.warnings]
@@ -29,7 +29,8 @@ def short_html(page: Page) -> str:
 
 
 def _table(table: Table) -> str:
-    sides = [LEFT] + [RIGHT] * (len(table.columns) - 1)
+    in_a_line = "" if table.wraps else IN_A_LINE
+    sides = [LEFT] + [RIGHT + in_a_line] * (len(table.columns) - 1)
     if table.prose:
         sides[-1] = LEFT
     head = [_cell("th", name, side) for name, side in zip(table.columns, sides, strict=True)]
