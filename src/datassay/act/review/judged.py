@@ -48,7 +48,7 @@ class Judged:
         return self.log_posterior.shape[1] > 0
 
     def write(self, path: str | Path) -> None:
-        """Write arrays and nothing else; 6 MB of 60 000 samples of 10 classes.
+        """Write arrays and nothing else; 5 MB of 60 000 samples of 10 classes.
 
         Args:
             path: of the file, with its ending.
