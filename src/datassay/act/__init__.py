@@ -42,9 +42,17 @@ if TYPE_CHECKING:
     from datassay.act.remove.rivals import auroc as auroc
     from datassay.act.remove.summarize import KeepSet as KeepSet
     from datassay.act.remove.summarize import summarize as summarize
+    from datassay.act.review.decisions import Decision as Decision
+    from datassay.act.review.decisions import Decisions as Decisions
+    from datassay.act.review.decisions import read_decisions as read_decisions
+    from datassay.act.review.gain import Mended as Mended
+    from datassay.act.review.gain import ReviewGain as ReviewGain
+    from datassay.act.review.gain import Trial as Trial
+    from datassay.act.review.gain import review_gain as review_gain
     from datassay.act.review.judged import Judged as Judged
     from datassay.act.review.judged import judged as judged
     from datassay.act.review.judged import read_judged as read_judged
+    from datassay.act.review.mending import mended as mended
     from datassay.act.review.remaining import Remaining as Remaining
     from datassay.act.review.remaining import remaining as remaining
     from datassay.act.sample.comparison import SamplingComparison as SamplingComparison

@@ -90,7 +90,8 @@ def finished_run(folder: str | Path) -> FinishedRun:
 
 def _read(cls: type, given: dict[str, Any]) -> Any:
     names = {f.name for f in fields(cls)}
-    return cls(**{name: value for name, value in given.items() if name in names})
+    own = {name: value for name, value in given.items() if name in names}
+    return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()})
 
 
 def sets_of(

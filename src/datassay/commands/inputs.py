@@ -68,6 +68,18 @@ class DataInputs:
         f"(default: {HELD_OUT}, of a table that is scored 0).",
     )
     seed: int = setting(Loading.seed, SEED_HELP)
+    held_out: tuple[str, ...] | None = None  # ids, of a run beside an earlier one
+
+    @property
+    def named(self) -> str:
+        """The data, named once.
+
+        Raises:
+            SettingError: they are named twice, or not at all.
+        """
+        if (self.data is None) == (self.data_option is None):
+            raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
+        return str(self.data_option if self.data is None else self.data)
 
 
 @dataclass(frozen=True)
@@ -106,10 +118,8 @@ def load_sets(
     """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
     from datassay.data.load import load
 
-    if (inputs.data is None) == (inputs.data_option is None):
-        raise SettingError("DATA must be given once, as an argument or as --data; see --help.")
     return load(
-        inputs.data_option if inputs.data is None else inputs.data,
+        inputs.named,
         target=inputs.target,
         ids=inputs.ids,
         source=inputs.source,
@@ -123,6 +133,7 @@ def load_sets(
         log_target=inputs.log_target,
         encode=encode,
         val=val,
+        held_out=inputs.held_out,
     )
 
 

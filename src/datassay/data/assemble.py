@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,7 @@ def sample_sets(
     task: Task | None,
     val_fraction: float,
     seed: int,
+    held_out: Collection[Any] | None = None,
     encode: Encode = plain,
 ) -> tuple[SampleSet, SampleSet | None]:
     """The training and the validation set, checked.
@@ -61,6 +63,7 @@ def sample_sets(
         task: the user's; None: the source's own, or what its targets say.
         val_fraction: split off, in [0, 1), where the source has no validation part.
         seed: of the split.
+        held_out: ids of the samples to split off instead; None: val_fraction decides.
         encode: makes numbers of images and texts.
 
     Returns:
@@ -87,14 +90,8 @@ def sample_sets(
     train, val = _samples(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
         val = _samples(source, source.val, y_val, names)
-    elif val_fraction:
-        indices = split_indices(
-            train.y,
-            is_classification=train.is_classification,
-            val_fraction=val_fraction,
-            seed=seed,
-            order=np.argsort(train.ids, kind="stable"),
-        )
+    elif val_fraction or held_out is not None:
+        indices = _split(train, val_fraction, seed, held_out)
         train, val = _divided(train, *indices, is_ours=bool(source.columns))
     if val is not None and (train.texts is None) != (val.texts is None):
         raise DataError(
@@ -144,6 +141,29 @@ def _treated(source: Source, like: SampleSet) -> Source:
         return source
     part = replace(source.train, x=fitted.transform(rows), texts=None)
     return replace(source, train=part, feature_names=fitted.feature_names, preparation=fitted)
+
+
+def _split(
+    samples: SampleSet, val_fraction: float, seed: int, held_out: Collection[Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the samples to learn from, and of those held out."""
+    if held_out is None:
+        return split_indices(
+            samples.y,
+            is_classification=samples.is_classification,
+            val_fraction=val_fraction,
+            seed=seed,
+            order=np.argsort(samples.ids, kind="stable"),
+        )
+    names = {str(name) for name in held_out}
+    is_held = np.array([str(name) in names for name in samples.ids.tolist()])
+    if is_held.sum() < len(names):
+        unknown = sorted(names - {str(name) for name in samples.ids.tolist()})
+        raise DataError(
+            f"held_out must be ids of samples; {len(unknown):,} are none, the first "
+            f"{unknown[0][:80]}. Name ids as the data have them."
+        )
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
 
 def _divided(

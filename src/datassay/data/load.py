@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import Encode, plain, sample_sets
+from datassay.data.back.changelog import given_back_file
 from datassay.data.convert import read_in_memory
-from datassay.data.files.changelog import given_back_file
 from datassay.data.files.frames import check_index, frame_table
 from datassay.data.files.idx import idx_files, read_idx_folder
 from datassay.data.files.image_folder import class_folders, read_image_folder
 from datassay.data.files.npz import read_npz
+from datassay.data.files.saved_dataset import is_saved_dataset, read_saved_dataset
 from datassay.data.files.tables import SUFFIXES, read_table, table_of, table_source
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
@@ -44,6 +45,7 @@ def load(
     log_target: bool = Loading.log_target,
     encode: Encode | None = None,
     val: Any = None,
+    held_out: Any = None,
 ) -> tuple[SampleSet, SampleSet | Any]:
     """Load the training and the validation samples, and check them.
 
@@ -59,10 +61,10 @@ def load(
             sd3, routable (a built-in name wins over a file of that name); a path to .npz (x, y,
             and x_val, y_val, ids, class_names, source, source_val if there), .csv or .tsv (either
             may be gzipped), .parquet, .jsonl, .ndjson, .feather or .arrow; a folder of IDX files,
-            of class-named folders of images, or that datassay apply made; a data frame of pandas,
-            polars or Arrow, or a Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val,
-            y_val) arrays, where x of a pair may be a frame; a torch Dataset of (x, y), or (train,
-            val) Datasets.
+            of class-named folders of images, that save_to_disk of Hugging Face's datasets wrote
+            (one split), or that datassay apply made; a data frame of pandas, polars or Arrow, or a
+            Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val, y_val) arrays, where x of a
+            pair may be a frame; a torch Dataset of (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last.
         ids: the column of a table that names its rows; for arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, row
@@ -86,6 +88,8 @@ def load(
             images, which then need one size, and word weights of texts.
         val: the validation samples, from a source of their own of the same kind: its columns are
             treated as those of `data`, its labels are among theirs. None: those of `data`.
+        held_out: ids of the samples to hold out, compared as text, of a source without a validation
+            part; None: val_fraction decides.
 
     Returns:
         (train, val): the same input shape and classes; within each, the source's order. val is
@@ -112,13 +116,19 @@ def load(
     read = _read(data, chosen)
     if val is not None:
         read = _with_val(read, val, chosen)
+    if held_out is not None and read.val is not None:
+        raise DataError(
+            "held_out takes samples from the training part; this source has a validation part of "
+            "its own. Leave it out."
+        )
     if val_fraction is None:
         val_fraction = 0.0 if read.is_table else HELD_OUT
     if log_target:
         read, known = with_log_target(read), "regression"
     train, val = sample_sets(
-        read, task=known, val_fraction=val_fraction, seed=seed, encode=encode or plain
-    )
+        read, task=known, val_fraction=val_fraction, seed=seed, held_out=held_out,
+        encode=encode or plain,
+    )  # fmt: skip
     if not read.is_table or train.is_classification or log_target:
         return train, val
     warnings = train.warnings + skew_warning(train.y)
@@ -193,7 +203,8 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
     is_folder = str(data) not in BUILTINS and os.path.isdir(path)
     if is_folder and (file := given_back_file(path)):
         return _read_named(file, chosen)
-    is_table = str(data) not in BUILTINS and path.name.lower().endswith(SUFFIXES)
+    is_saved = is_folder and is_saved_dataset(path)
+    is_table = str(data) not in BUILTINS and (is_saved or path.name.lower().endswith(SUFFIXES))
     if not is_table and (chosen.any or not (chosen.ids is None and chosen.source is None)):
         raise DataError(
             f"{NAMING} name columns of a table ({', '.join(SUFFIXES)}); {data} is none. Leave them "
@@ -202,6 +213,8 @@ def _read_named(data: str | Path, chosen: Choices) -> Source:
     if isinstance(data, str) and data in BUILTINS:
         return read_builtin(data)
     _check_exists(data)
+    if is_saved:
+        return table_source(read_saved_dataset(path), str(path), chosen)
     if path.is_dir():
         return _read_folder(path)
     if is_table:

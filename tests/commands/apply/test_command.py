@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.data import load
-from datassay.data.files.changelog import read_changelog
+from datassay.data.back.changelog import read_changelog
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import decided
 

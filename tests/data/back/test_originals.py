@@ -339,6 +339,60 @@ def test_a_folder_of_idx_files(tmp_path):
     assert ids == list(range(5))
 
 
+def saved_dataset(folder, classes=("neg", "pos")):
+    """As `save_to_disk` writes a data set in two files."""
+    folder.mkdir()
+    label = pa.field("label", pa.int64())
+    schema = pa.schema([pa.field("text", pa.string()), label], {"huggingface": "{}"})
+    names = [f"data-0000{i}-of-00002.arrow" for i in range(2)]
+    for i, name in enumerate(names):
+        words = [f"{'good' if k % 2 else 'bad'} film number {3 * i + k}" for k in range(3)]
+        part = pa.table({"text": words, "label": [0, 1, -1 if i else 0]}).cast(schema)
+        with pa.OSFile(str(folder / name), "wb") as sink, ipc.new_stream(sink, schema) as writer:
+            writer.write_table(part)
+    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "before"}
+    (folder / "state.json").write_text(json.dumps(state))
+    features = {
+        "label": {"names": list(classes), "_type": "ClassLabel"},
+        "text": {"_type": "Value"},
+    }
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features, "license": "mine"}))
+
+
+def test_a_saved_dataset_keeps_its_files_and_features(tmp_path):
+    root = tmp_path / "saved"
+    saved_dataset(root)
+    train, _ = load(root)
+    assert train.class_names == ("neg", "pos")
+    assert train.ids.tolist() == [0, 1, 2, 3, 4]  # −1 is no label
+    out, ids = given_back(root, tmp_path / "out", relabel={3: "pos"}, remove=[1])
+    assert ids == [0, 1, 2, 3]
+    assert {p.name for p in out.iterdir()} == {p.name for p in root.iterdir()}
+    first, second = (ipc.open_stream((out / f"data-0000{i}-of-00002.arrow").read_bytes()).read_all()
+                     for i in range(2))  # fmt: skip
+    assert first["label"].to_pylist() == [0, 0]
+    assert second["label"].to_pylist() == [1, 1, -1]
+    assert first.schema.metadata == {b"huggingface": b"{}"}
+    info, state = ((out / name).read_text() for name in ("dataset_info.json", "state.json"))
+    assert info == (root / "dataset_info.json").read_text()
+    assert json.loads(state)["_fingerprint"] != "before"
+
+
+def test_several_splits_and_damaged_datasets_are_refused(tmp_path):
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(
+        DataError, match=r"it holds train, test\. Name one of them, such as .*train"
+    ):
+        load(tmp_path / "two")
+    saved_dataset(tmp_path / "one", classes=("only",))
+    with pytest.raises(DataError, match=r"dataset_info\.json cannot be read"):
+        load(tmp_path / "one")
+    (tmp_path / "one/state.json").write_text('{"_data_files": []}')
+    with pytest.raises(DataError, match="names no files of data"):
+        load(tmp_path / "one")
+
+
 def test_a_class_that_no_sample_has_cannot_be_written():
     with pytest.raises(DataError, match="no sample has c"):
         donors(np.array([0, 1]), np.array([0, 2]), ("a", "b", "c"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from datassay.data.files.changelog import read_changelog
+from datassay.data.back.changelog import read_changelog
 from datassay.data.files.origin import source_digest
 from datassay.data.files.tables import SUFFIXES
 from datassay.errors import DataError, SettingError

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datassay.commands.command import PAGE, Command, read
-from datassay.commands.inputs import DataInputs, NoiseInputs, PlanInputs, with_noise
+from datassay.commands.inputs import (
+    DataInputs,
+    NoiseInputs,
+    PlanInputs,
+    asked_backbone,
+    load_sets,
+    with_noise,
+)
 from datassay.commands.run.settings import (
     AdversarialInputs,
     KeepSettings,
@@ -18,7 +25,8 @@ from datassay.commands.run.settings import (
     ScoreSettings,
     TrainingSettings,
 )
-from datassay.commands.shell import out_console
+from datassay.commands.shell import err_console, out_console
+from datassay.errors import SettingError
 
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
@@ -35,14 +43,33 @@ class _Run(Command):
             return super().start(given, out)
         from datassay.commands.run.steps import plan
 
-        train, val, _ = self.sets(given)
+        train, val, *_ = self.sets(given)
         settings = read(self.settings, given)
         out_console.print(*plan.lines(plan.plan(train, val, settings)), sep="\n")
 
     def sets(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Training samples, noisy; validation samples; the training samples as they were."""
+        """Training samples, validation samples, training samples without noise, the run before."""
+        if given.get("before"):
+            return self._sets_now(given)
         train, val = self.loaded(given, given.get("store"))
-        return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train
+        return with_noise(train, read(NoiseInputs, given), given["seed"]), val, train, None
+
+    def _sets_now(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The samples after a review, those held out that the run before it had held out."""
+        from datassay.commands.run.steps.before import earlier_run, inputs_like
+        from datassay.commands.terminal import ProgressDisplay
+
+        spoiled = [name for name in ("noise", "adversarial") if given[name]]
+        if spoiled:
+            raise SettingError(
+                f"before takes samples as they are; got --{spoiled[0]} too. Leave one of them out."
+            )
+        asked = read(DataInputs, given)
+        with ProgressDisplay(err_console) as progress:
+            encode = asked_backbone(given, given.get("store"), progress)
+            earlier = earlier_run(given["before"], asked.named, encode)
+            train, val = load_sets(inputs_like(earlier, asked), encode, given.get("queries"))
+        return train, val, train, earlier
 
     def compute(
         self, sets: tuple[Any, ...], settings: Any, given: Mapping[str, Any], progress: Any
@@ -52,15 +79,21 @@ class _Run(Command):
         from datassay.commands.run import job
         from datassay.commands.run.steps.plan import long_wait
 
-        (train, val, clean), fooled = sets, None
+        (train, val, clean, earlier), fooled = sets, None
         if wait := long_wait(train, val, settings):
             logging.getLogger(__name__).warning(wait)
         if fraction := given["adversarial"]:
             fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
             train = replace(train, x=fooled.samples.x)
         findings = job.run(train, val, settings, progress, adversarial=fooled)
-        origin = origin_of(read(DataInputs, given), read(NoiseInputs, given))
-        return replace(findings, origin=origin)
+        inputs, before = read(DataInputs, given), None
+        if earlier is not None:
+            from datassay.commands.run.steps.before import before_after, inputs_like
+
+            inputs = inputs_like(earlier, inputs)
+            before = before_after(earlier, train, val, findings.issues, settings, progress)
+        origin = origin_of(inputs, read(NoiseInputs, given))
+        return replace(findings, origin=origin, before=before)
 
 
 class _Summarize(Command):
@@ -108,6 +141,8 @@ RUN = _Run(
       datassay run mnist/ --model cnn --store kept
 
       datassay run mnist/ --model cnn --plan
+
+      datassay run clean --before report --out after
     """,
     settings=RunSettings,
     inputs=(NoiseInputs, AdversarialInputs, DataInputs, PlanInputs),

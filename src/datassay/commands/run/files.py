@@ -52,6 +52,7 @@ def _summary(findings: Findings, page: Page) -> str:
         "counts": _counts(findings),
         "labels": label_facts(findings),
         "acts": None if findings.acts is None else asdict(findings.acts),
+        "before": None if findings.before is None else asdict(findings.before),
         "data_issues": _data_issues(findings),
         "contests": [asdict(c) for c in findings.contests],
         "groups": {by: totals.to_table().to_pylist() for by, totals in groups.items()},

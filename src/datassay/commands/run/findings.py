@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.gains import ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
+from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
 from datassay.data.files.origin import Origin
 from datassay.data.samples import SampleSet
@@ -76,6 +77,7 @@ class Findings:
         facts: what was run and on what, name to value, in the order to show.
         warnings: what the reader must know before trusting the figures.
         acts: what each act gains; None where nothing was retrained.
+        before: what changed since an earlier run; None of a run without one.
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
     """
@@ -105,6 +107,7 @@ class Findings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     acts: ActTable | None = None
+    before: BeforeAfter | None = None
     origin: Origin | None = None
     judged: Judged | None = None
 

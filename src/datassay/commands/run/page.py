@@ -6,7 +6,16 @@ import numpy as np
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks import acts, checks, pairs, queries, review, suspects, totals
+from datassay.commands.run.blocks import (
+    acts,
+    before,
+    checks,
+    pairs,
+    queries,
+    review,
+    suspects,
+    totals,
+)
 from datassay.commands.run.blocks.gallery import gallery
 from datassay.commands.run.figures.check import check_figure
 from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
@@ -40,7 +49,7 @@ INTERNALS = (
 def page(findings: Findings) -> Page:
     """Everything that `datassay run` and `datassay score` say."""
     labels, *others = advice(findings)
-    answer = (*acts.acts_advice(findings), labels)
+    answer = (*before.gain_advice(findings), *acts.acts_advice(findings), labels)
     facts, cards = findings.facts, gallery(findings)
     return Page(
         brand="datassay · which training samples matter",
@@ -49,7 +58,7 @@ def page(findings: Findings) -> Page:
         facts=_table_facts(findings) | facts,
         warnings=findings.samples.warnings + findings.warnings,
         advice=(*answer, *others),
-        opening=acts.section(findings),
+        opening=(*before.section(findings), *acts.section(findings)),
         sections=(
             review.section(findings),
             *suspects.section(findings),

@@ -109,6 +109,11 @@ class RunSettings(TrainingSettings):
     budget: float = setting(
         60.0, "Seconds for retraining, predicted for two cores: fewer networks a point, then none."
     )
+    before: Path | None = setting(
+        None,
+        "The --out of the run that was reviewed, where DATA is what datassay apply made: the same "
+        "samples are held out, and what the review gained stands on top of the page.",
+    )
     check: int = setting(0, "Samples to really retrain without, to check the scores by; 0 is none.")
     store: str | None = setting(
         Computing.store, "Folder or URL that keeps finished work: the same command then goes on."
@@ -142,6 +147,7 @@ class ScoreSettings(RunSettings):
 
     curve_seeds: int = 0
     budget: float = 60.0
+    before: Path | None = None
     check: int = 0
     attribution_at: str = "start"
 

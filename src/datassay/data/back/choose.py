@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from datassay.data.back.arrays import original_builtin, original_npz
+from datassay.data.back.changelog import given_back_file
 from datassay.data.back.idx import original_idx_folder
 from datassay.data.back.image_folder import original_image_folder
 from datassay.data.back.original import Original
 from datassay.data.back.tables import original_table
-from datassay.data.files.changelog import given_back_file
 from datassay.data.files.idx import idx_files
 from datassay.data.files.image_folder import class_folders
+from datassay.data.files.saved_dataset import is_saved_dataset
 from datassay.data.files.tables import SUFFIXES
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.choices import Choices
@@ -38,6 +39,8 @@ def original(data: str | Path, chosen: Choices, *, link: bool = True) -> Origina
     if path.is_dir():
         if file := given_back_file(path):
             return original(file, chosen, link=link)
+        if is_saved_dataset(path):
+            return original_table(path, chosen)
         if idx_files(path):
             return original_idx_folder(path, link=link)
         if class_folders(path):

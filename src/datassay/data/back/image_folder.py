@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from datassay.data.back.changelog import FILES
 from datassay.data.back.original import Original, hand_on
-from datassay.data.files.changelog import FILES
 from datassay.data.files.image_folder import read_image_folder
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets

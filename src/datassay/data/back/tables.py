@@ -12,6 +12,8 @@ from datassay.data.back.columnar import stored_table, with_rows, write_like
 from datassay.data.back.delimited import DelimitedText
 from datassay.data.back.json_lines import JsonLines
 from datassay.data.back.original import Original, donors, ids_after
+from datassay.data.back.saved_dataset import write_saved_dataset
+from datassay.data.files.saved_dataset import read_saved_dataset
 from datassay.data.files.tables import table_of, with_roles
 from datassay.data.strings import compact
 from datassay.data.tables.choices import Choices
@@ -48,7 +50,7 @@ def original_table(path: Path, chosen: Choices) -> Original:
     """A table as it is stored.
 
     Args:
-        path: of a kind that `load` reads.
+        path: of a kind that `load` reads; a folder of Hugging Face's datasets, too.
         chosen: what its columns are for.
 
     Returns:
@@ -57,7 +59,9 @@ def original_table(path: Path, chosen: Choices) -> Original:
     Raises:
         DataError: what `load` raises of such a table.
     """
-    table, chosen = with_roles(table_of(path, chosen), str(path), chosen)
+    is_folder = path.is_dir()
+    table = read_saved_dataset(path) if is_folder else table_of(path, chosen)
+    table, chosen = with_roles(table, str(path), chosen)
     name = chosen.target
     assert name is not None
     target = read_column(table[name], name, chosen)
@@ -78,10 +82,10 @@ def original_table(path: Path, chosen: Choices) -> Original:
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         change = _change(name, place, n_rows, rows, keep, y, new, classes)
-        _write(path, folder / path.name, change)
+        _write(path, folder if is_folder else folder / path.name, change)
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    return Original(ids, y, classes, is_numbered, path.name, write)
+    return Original(ids, y, classes, is_numbered, "" if is_folder else path.name, write)
 
 
 def _plain(column: ReadColumn) -> np.ndarray:
@@ -115,11 +119,11 @@ def _change(
 
 def _write(path: Path, target: Path, change: Change) -> None:
     kind, n_rows = path.suffix.lower(), len(change.keep)
-    if kind in COLUMNS:
-        table = with_rows(
-            stored_table(path), change.column, change.keep, change.donor, change.number
-        )
-        write_like(table, target, path)
+    becomes = change.column, change.keep, change.donor, change.number
+    if path.is_dir():
+        write_saved_dataset(path, target, *becomes)
+    elif kind in COLUMNS:
+        write_like(with_rows(stored_table(path), *becomes), target, path)
     elif kind in LINES:
         lines = JsonLines(path, n_rows)
         words = {i: lines.word(j, change.column) for i, j in change.donor.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from datassay.data.files.changelog import FILES
+from datassay.data.back.changelog import FILES
 from datassay.data.files.image import SUFFIXES
 from datassay.data.pictures import Pictures
 from datassay.data.samples import Column

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from datassay.data.files.changelog import FILES
+from datassay.data.back.changelog import FILES
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
 

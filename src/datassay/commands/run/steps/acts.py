@@ -102,7 +102,7 @@ def _given(
 ) -> Part:
     """The user's own validation part, whose labels count as right."""
     penalty = _penalty(lin, issues)
-    learner = _learner(train, settings, plan.seeds, 0)
+    learner = learner_of(train, settings, plan.seeds, 0)
     return Part(train, val, lin, issues, information, penalty, False, learner)
 
 
@@ -119,7 +119,7 @@ def _fifths(
         return issues, _penalty(sub, issues)
 
     def learner(some: SampleSet, part: int) -> Learner:
-        return _learner(some, settings, plan.further if part else plan.seeds, part)
+        return learner_of(some, settings, plan.further if part else plan.seeds, part)
 
     return fifths(
         lin, train, information, plan.parts, judge=judge, learner=learner, seed=settings.seed
@@ -131,7 +131,18 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
     return label_issues(lin).ridge if isnan(issues.ridge) else issues.ridge
 
 
-def _learner(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
+def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
+    """What is trained anew: the user's model, or networks of the run's kind.
+
+    Args:
+        train: the samples that it will learn from.
+        settings: of the run, `own` and `model` as `with_network` gives them.
+        seeds: models.
+        part: of the samples; each has seeds of its own.
+
+    Returns:
+        The learner; nothing is trained yet.
+    """
     seed = settings.seed + settings.curve_seeds * part
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)

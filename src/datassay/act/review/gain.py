@@ -1,0 +1,209 @@
+"""What a review gained: the same model trained on the samples before and after it, held-out paired.
+
+Held-out labels may have been mended too. The gain counts on held-out samples whose label both sides
+agree on: neither was changed nor removed. By labels as they are now, or as they were, either side
+would be judged by what it learnt from; both are told beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Shaped
+
+from datassay.act.choose.act import Act, as_it_is
+from datassay.act.choose.gains import paired
+from datassay.act.choose.learners import Learner
+from datassay.act.choose.trials import predictions
+from datassay.act.choose.yardstick import yardstick
+from datassay.data.samples import SampleSet
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, field_names, result
+
+STEP = "train on the samples before and after"
+AGREED, NOW, EARLIER = "labels that both agree on", "labels as they are now", "labels as they were"
+
+
+@result
+class Mended:
+    """Samples of one part, before and after a review, in one order.
+
+    Attributes:
+        samples: n of them, as they were.
+        y: [n] or [n, k], their labels now; of those that are gone the earlier ones.
+        keep: [n], which are still there.
+    """
+
+    samples: SampleSet
+    y: Shaped[np.ndarray, " n *k"]
+    keep: Bool[np.ndarray, " n"]
+
+    @property
+    def is_new(self) -> Bool[np.ndarray, " n"]:
+        """Which have another label now."""
+        return (self.y != self.samples.y).reshape(len(self.keep), -1).any(axis=1)
+
+    def subset(self, rows: np.ndarray) -> Mended:
+        """Those at some positions, [m] integers or an [n] mask."""
+        return Mended(self.samples.subset(rows), self.y[rows], self.keep[rows])
+
+
+@result
+class Trial:
+    """Samples to learn from, and others to judge by that neither side learns from.
+
+    Attributes:
+        train: before and after.
+        held_out: before and after.
+        learner: fits R ≥ 2 models, which start alike on both sides.
+    """
+
+    train: Mended
+    held_out: Mended
+    learner: Learner
+
+
+@result
+class GainRow:
+    """Scores by one kind of held-out labels.
+
+    Attributes:
+        by: which labels count.
+        n: held-out samples.
+        before: score of models trained on the samples before, mean over seeds and samples.
+        after: of those trained on the samples after.
+        low: lower end of the gain's 95 % interval.
+        high: upper end.
+    """
+
+    by: str
+    n: int
+    before: float
+    after: float
+    low: float
+    high: float
+
+
+@result
+class ReviewGain(Tabular):
+    """What a review gained on held-out samples.
+
+    Attributes:
+        rows: by labels that both agree on; where held-out labels were changed also by those of now
+            and by the earlier ones.
+        metric: "accuracy", "balanced accuracy" or "R²".
+        n_seeds: models a side and part.
+        n_parts: held-out parts: 1, or folds.
+    """
+
+    rows: tuple[GainRow, ...]
+    metric: str
+    n_seeds: int
+    n_parts: int
+
+    @property
+    def gain(self) -> float:
+        """On labels that both agree on."""
+        return self.rows[0].after - self.rows[0].before
+
+    def to_table(self) -> pa.Table:
+        """One row a kind of labels: the fields of GainRow."""
+        names = field_names(GainRow)
+        return pa.table({name: [getattr(row, name) for row in self.rows] for name in names})
+
+
+@result
+class BeforeAfter:
+    """A set of samples beside itself before a review.
+
+    Attributes:
+        relabelled: (earlier label, label now, number of samples), the most frequent first.
+        n_relabelled: samples with another label.
+        n_removed: samples that are gone.
+        n: training samples (before, after).
+        suspects: suspected labels among them (before, after).
+        confirmed: suspects of now that somebody looked at and kept.
+        expected_wrong: share of the training labels expected to be wrong (before, after).
+        gain: None where nothing was trained.
+        why_none: why not; else empty.
+    """
+
+    relabelled: tuple[tuple[str, str, int], ...]
+    n_relabelled: int
+    n_removed: int
+    n: tuple[int, int]
+    suspects: tuple[int, int]
+    confirmed: int
+    expected_wrong: tuple[float, float]
+    gain: ReviewGain | None
+    why_none: str = ""
+
+
+def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
+    """Train the same model on the samples before and after a review, and ask both the same.
+
+    Args:
+        trials: one, or one a fold.
+        progress: called with (step, sides trained, sides in all).
+
+    Returns:
+        The gain; None where fewer than two held-out samples have a label that both agree on.
+
+    Raises:
+        ModelError: the model cannot be fitted to the samples.
+
+    Cost: 2 R fits a trial.
+    Source: ours; the interval is that of `paired`, over seeds and held-out samples.
+    """
+    said: list[tuple[np.ndarray, np.ndarray]] = []
+    for trial in trials:
+        train = trial.train
+        after = Act("review", "As reviewed", train.y, train.keep.astype(float), 0)
+        sides = []
+        for act in (as_it_is(train.samples), after):
+            progress(STEP, 2 * len(said) + len(sides), 2 * len(trials))
+            sides.append(predictions(trial.learner, train.samples, trial.held_out.samples, act))
+        said.append((sides[0], sides[1]))
+    progress(STEP, 2 * len(trials), 2 * len(trials))
+    every = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
+    kept = [t.held_out.keep for t in trials]
+    agreed = [t.held_out.keep & ~t.held_out.is_new for t in trials]
+    if sum(int(one.sum()) for one in agreed) < 2:
+        return None
+    rows = [_row(AGREED, trials, said, agreed, is_now=False)]
+    if not all(one.all() for one in agreed):
+        rows += [_row(NOW, trials, said, kept, is_now=True)]
+        rows += [_row(EARLIER, trials, said, every, is_now=False)]
+    found = tuple(row for row, _ in rows)
+    return ReviewGain(found, rows[0][1], trials[0].learner.repeats, len(trials))
+
+
+def _row(
+    by: str,
+    trials: Sequence[Trial],
+    said: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
+    chosen: Sequence[Bool[np.ndarray, " _"]],
+    *,
+    is_now: bool,
+) -> tuple[GainRow, str]:
+    """Scores of both sides on chosen held-out samples, and the metric."""
+    each, units, metric = [], [], ""
+    for trial, sides, rows in zip(trials, said, chosen, strict=True):
+        held_out, train = trial.held_out, trial.train.samples
+        samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
+        shares = None
+        if train.is_classification:
+            shares = np.bincount(train.y, minlength=train.n_classes) / len(train)
+        if not rows.any():
+            continue
+        rule = yardstick(samples.subset(rows), shares, None)
+        each.append(tuple(rule.scores(side[:, rows]) for side in sides))
+        units.append(rule.unit)
+        metric = rule.metric
+    before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
+    found = paired([b - a for a, b in each], float(np.mean(units)))
+    n = sum(int(rows.sum()) for rows in chosen)
+    return GainRow(by, n, before, after, found.low, found.high), metric

@@ -1,0 +1,242 @@
+"""A run beside the run before a review: the same samples held out, the same model, both labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datassay.act.remove.held_out import judging
+from datassay.act.review.decisions import KEEP, label_word
+from datassay.act.review.gain import BeforeAfter, Mended, ReviewGain, Trial, review_gain
+from datassay.collect.predicted import NOMINAL_RATE
+from datassay.commands.finished import FinishedRun, finished_run, sets_of
+from datassay.commands.inputs import DataInputs
+from datassay.commands.run.settings import RunSettings
+from datassay.commands.run.steps.acts import learner_of
+from datassay.commands.run.steps.budget import act_plan, forward_work
+from datassay.commands.run.steps.own_model import with_network
+from datassay.data.back.changelog import Changelog, read_changelog
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.models.build import build_model
+from datassay.progress import Progress
+from datassay.results import result
+from datassay.score.label_issues import LabelIssues
+
+LEFT_OUT = "retraining is switched off, is beyond --budget, or there are fewer than 40 samples"
+FEW = "fewer than two held-out samples have a label that both agree on"
+
+
+@result
+class Earlier:
+    """The run before, and its samples.
+
+    Attributes:
+        run: finished.
+        log: what was changed since.
+        train: its training samples, with the labels that it saw.
+        val: its validation samples; None where nothing was held out.
+    """
+
+    run: FinishedRun
+    log: Changelog
+    train: SampleSet
+    val: SampleSet | None
+
+    @property
+    def held_out(self) -> tuple[str, ...] | None:
+        """Ids, as they are now, of what that run had split off; None where it split nothing off."""
+        if self.val is None or not self.val.split_off:
+            return None
+        return tuple(name for name in self.log.new_ids(self.val.ids) if name)
+
+
+def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
+    """The run before a review, read again.
+
+    Args:
+        folder: of that run.
+        data: what `datassay apply` made of its samples.
+        encode: as for `load`.
+
+    Returns:
+        The run, what was changed, and its samples.
+
+    Raises:
+        DataError: `data` are not made by `datassay apply` of that run's data, or its labels were
+            flipped on purpose.
+    """
+    run, log = finished_run(folder), read_changelog(Path(data).expanduser())
+    if log is None:
+        raise DataError(
+            f"data must be what datassay apply made, to be set beside a run before; {data} has no "
+            "changelog.json. Give the folder that apply wrote."
+        )
+    if log.digest != run.digest:
+        raise DataError(
+            f"before must be a run of the data that {data} was made of; {folder} is about other "
+            "data, or about other labels of them. Name the run that was reviewed."
+        )
+    if run.noise.noise:
+        raise DataError(
+            f"before must be a run of labels as they are in the data; {folder} flipped some on "
+            "purpose (--noise). Name the run that was reviewed."
+        )
+    return Earlier(run, log, *sets_of(run, encode=encode))
+
+
+def inputs_like(earlier: Earlier, asked: DataInputs) -> DataInputs:
+    """How the samples are read: as the run before read its own, unless asked otherwise.
+
+    Args:
+        earlier: the run before.
+        asked: by options.
+
+    Returns:
+        The same, the samples held out that the run before had split off.
+    """
+    theirs = earlier.run.inputs
+    assert theirs is not None
+    unsaid = {
+        field.name: getattr(theirs, field.name)
+        for field in fields(DataInputs)
+        if getattr(asked, field.name) == field.default and field.name not in {"data", "data_option"}
+    }
+    return replace(asked, **unsaid | {"held_out": earlier.held_out, "val_fraction": 0.0})
+
+
+def before_after(
+    earlier: Earlier,
+    train: SampleSet,
+    val: SampleSet | None,
+    issues: LabelIssues,
+    settings: RunSettings,
+    progress: Progress,
+) -> BeforeAfter:
+    """What the review gained.
+
+    Args:
+        earlier: the run before.
+        train: the training samples now.
+        val: the validation samples now.
+        issues: of the labels of train.
+        settings: of this run: the model is that of both sides.
+        progress: called with (step, sides trained, sides in all).
+
+    Returns:
+        Numbers before and after, and the gain on held-out samples.
+
+    Raises:
+        DataError: samples now that the run before did not have.
+    """
+    now = _labels_now(train, val)
+    before = _mended(earlier.train, earlier.log, now)
+    held_out = None
+    if earlier.val is not None:
+        is_same = not earlier.val.split_off and earlier.val.ids.dtype.kind not in "UO"
+        held_out = _unchanged(earlier.val) if is_same else _mended(earlier.val, earlier.log, now)
+    _check_known(now, [one for one in (before, held_out) if one is not None], earlier)
+    trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
+    if trials:
+        gain, why = review_gain(trials, progress), FEW
+    return _summed(earlier, before, held_out, train, issues, gain, why)
+
+
+def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
+    """Id → label as a word, or target; not of a validation part whose ids are its own numbers."""
+    sets = [train]
+    if val is not None and (val.split_off or val.ids.dtype.kind in "UO"):
+        sets.append(val)
+    return {
+        str(name): label_word(s.class_names, y) if s.is_classification else y
+        for s in sets
+        for name, y in zip(s.ids.tolist(), s.y, strict=True)
+    }
+
+
+def _mended(samples: SampleSet, log: Changelog, now: Mapping[str, Any]) -> Mended:
+    """Samples of the run before with the labels that they have now."""
+    index = {name: i for i, name in enumerate(samples.class_names)}
+    y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
+    for i, name in enumerate(log.new_ids(samples.ids)):
+        if name not in now:
+            continue
+        label, keep[i] = now[name], True
+        if samples.is_classification and label not in index:
+            raise DataError(
+                f"labels must be classes of the run before; {name} has {label!r}, which is none. "
+                "Mend it by a decision, or run without --before."
+            )
+        y[i] = index[label] if samples.is_classification else label
+    return Mended(samples, y, keep)
+
+
+def _unchanged(samples: SampleSet) -> Mended:
+    return Mended(samples, samples.y, np.ones(len(samples), dtype=bool))
+
+
+def _check_known(now: Mapping[str, Any], parts: list[Mended], earlier: Earlier) -> None:
+    known = {name for part in parts for name in earlier.log.new_ids(part.samples.ids)}
+    if new := sorted(now.keys() - known):
+        raise DataError(
+            f"data must hold no samples that {earlier.run.folder} lacks, to be set beside it; it "
+            f"holds {len(new):,}, the first {new[0][:80]}. Run without --before, or set both runs "
+            "side by side with datassay report."
+        )
+
+
+def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> list[Trial]:
+    """The part that was held out; else fifths of the samples, each judged by the others."""
+    samples = before.samples
+    settings = with_network(settings, samples)
+    model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)
+    val = None if held_out is None else held_out.samples
+    plan = act_plan(forward_work(model, samples), samples, val, settings, 2 * NOMINAL_RATE)
+    if plan is None:
+        return []
+    if held_out is not None:
+        return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
+    trials = []
+    for f, rest in enumerate(judging(samples, None, plan.parts, settings.seed).rest):
+        part, held = before.subset(rest), np.setdiff1d(np.arange(len(samples)), rest)
+        learner = learner_of(part.samples, settings, plan.further if f else plan.seeds, f)
+        trials.append(Trial(part, before.subset(held), learner))
+    return trials
+
+
+def _summed(
+    earlier: Earlier,
+    before: Mended,
+    held_out: Mended | None,
+    train: SampleSet,
+    issues: LabelIssues,
+    gain: ReviewGain | None,
+    why: str,
+) -> BeforeAfter:
+    parts = [before] if held_out is None else [before, held_out]
+    pairs: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        names, rows = part.samples.class_names, np.flatnonzero(part.is_new & part.keep)
+        for i in rows if names else ():
+            pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
+    summary = earlier.run.summary
+    n, counts = len(before.keep), summary["counts"]
+    looked_at = {row["new_id"] for row in earlier.log.rows if row["decision"] == KEEP}
+    confirmed = sum(str(train.ids[i]) in looked_at for i in issues.suspects)
+    expected = float(issues.probability.sum()) / len(train)
+    return BeforeAfter(
+        relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
+        n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
+        n_removed=sum(int((~part.keep).sum()) for part in parts),
+        n=(n, len(train)),
+        suspects=(int(counts["suspected_label_errors"]), int(issues.is_issue.sum())),
+        confirmed=confirmed,
+        expected_wrong=(float(summary["labels"]["expected_wrong"]) / n, expected),
+        gain=gain,
+        why_none="" if gain is not None else why,
+    )
