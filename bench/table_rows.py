@@ -222,7 +222,7 @@ def _reviews(r: dict[str, dict]) -> list[Row]:
     rows += [
         Row(
             f"Errors in the first 100 reviews, mean over {len(cases)} kinds of data and noise at "
-            "5 %: order that learns (fixed one; margin's; cleanlab's default, its best of six in each)",
+            "5 %: order that learns (fixed one; margin's; cleanlab's default, its best in each)",
             f"{_found(cases, 'learnt'):.1f} ({_found(cases, 'fixed'):.1f}; "
             f"{_found(cases, 'margin'):.1f}; {_found(cases, 'logistic, self-confidence'):.1f}, "
             f"{_found(cases, 'cleanlab'):.1f}); 1.2 times the fixed one's or more in "
