@@ -47,10 +47,10 @@ const done = arguments[0];
 
 
 def scored(folder: Path) -> Path:
-    """Fashion-MNIST, scored."""
+    """Fashion-MNIST with 5 % wrong labels, scored by the quickest model."""
     data = Path(os.environ["DATASSAY_DATA"]) / "fashion_mnist"
-    call = ["datassay", "score", str(data), "--out", str(folder)]
-    subprocess.run([sys.executable, "-m", *call], check=True)
+    call = ["datassay", "score", str(data), "--noise", "0.05", "--model", "linear"]
+    subprocess.run([sys.executable, "-m", *call, "--out", str(folder)], check=True)
     return folder
 
 

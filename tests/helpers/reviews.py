@@ -39,6 +39,11 @@ def blobs(folder, n=90, kind="npz", seed=0):
         samples, path = digit_samples(n), folder / "digits.npz"
         ids = np.array([f"<i>{i}" for i in samples.ids])
         np.savez(path, x=samples.x, y=samples.y, class_names=samples.class_names, ids=ids)
+    elif kind == "several":
+        several = np.stack([truth == 0, truth < 2], 1).astype(int)
+        several[wrong] = 1 - several[wrong]
+        path = folder / "several.npz"
+        np.savez(path, x=x, y=several)
     elif kind == "npz":
         ids = np.array([f"<i>{i}" for i in range(n)])
         np.savez(path, x=x, y=y, class_names=NAMES, ids=ids)

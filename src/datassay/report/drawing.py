@@ -26,7 +26,7 @@ class Drawing:
     """One sample, ready to show; exactly one of the three parts is set.
 
     Attributes:
-        image: a data URI: a PNG, or a JPEG of what is larger than MAX_SIDE pixels.
+        image: a data URI: a PNG, or a JPEG of an image of more than MAX_SIDE pixels.
         text: plain text, cut to 200 characters.
         full_text: plain text, cut to 2000 characters, for a tooltip.
         values: (name, value) pairs, most unusual first.
@@ -119,9 +119,9 @@ def png(pixels: np.ndarray, side: int) -> str:
 
 
 def _uri(pixels: np.ndarray, side: int) -> str:
-    """The same, of what stays larger than a card as a JPEG, a tenth of the size."""
-    picture = _thumbnail(pixels, side)
-    return _encoded(picture, "JPEG" if max(picture.size) > MAX_SIDE else "PNG")
+    """The same, of what was larger than a card as a JPEG, a tenth of the size."""
+    is_photograph = max(pixels.shape[:2]) > MAX_SIDE
+    return _encoded(_thumbnail(pixels, side), "JPEG" if is_photograph else "PNG")
 
 
 def _thumbnail(pixels: np.ndarray, side: int) -> Any:

@@ -175,10 +175,35 @@ def test_rows_show_the_users_own_columns(tmp_path, kind):
             session.change([change(4, "relabel", "much")])
 
 
-def test_several_labels_are_kept_or_removed_but_not_renamed(session):
-    session.reviewed = replace(session.reviewed, inputs={"log_target": True})
-    samples = replace(session.reviewed.samples, class_names=(), y=np.linspace(0, 1, 90))
-    session.reviewed = replace(session.reviewed, samples=samples)
-    assert session.reviewed.relabels == ""
+def test_several_labels_are_kept_or_removed_but_not_renamed(tmp_path):
+    session = session_of(scored(tmp_path / "run", blobs(tmp_path, 90, "several")))
+    listed = session.samples()
+    assert listed["relabels"] == "" and {"no label", "label 1"} <= set(listed["given"])
+    assert session.change([change(4), change(5, "remove"), change(6, "unsure")]) == {"count": 3}
+    assert [one["row"] for one in session_of(session.path.parent).samples()["decisions"]] == [
+        4,
+        5,
+        6,
+    ]
     with pytest.raises(Refused, match="cannot be given another label"):
         session.change([change(4, "relabel", "1")])
+    assert len(session.remaining()["order"]) == 90
+
+
+def test_nobody_types_logarithms(session):
+    samples = replace(session.reviewed.samples, class_names=(), y=np.linspace(0, 1, 90))
+    logarithms = replace(session.reviewed, samples=samples, inputs={"log_target": True})
+    assert logarithms.relabels == ""
+    assert replace(logarithms, inputs={}).relabels == "number"
+
+
+def test_a_new_suggestion_has_other_samples_beside_it(session, monkeypatch):
+    monkeypatch.setattr(session_module, "BATCH", 1)
+    row = int(np.flatnonzero(session.reviewed.is_issue)[0])
+    decided = np.flatnonzero(~session.reviewed.is_issue)[:3].tolist()
+    for k, one in enumerate(decided):
+        session.change([change(one) | {"when": f"2026-11-23T09:00:{k:02d}Z"}])
+    left = session.remaining()
+    (detail,) = session.details([row])
+    other = NAMES[left["suggested"][row]]
+    assert {one["label"] for one in detail["groups"][1]["samples"]} == {other}

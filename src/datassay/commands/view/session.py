@@ -7,6 +7,7 @@ import secrets
 import tempfile
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from datassay.report.review.listing import listing
 from datassay.report.review.showcase import Showcase
 from datassay.report.write import write_part
 
-LARGE, SMALL = 640, 96  # pixels of pictures
+LARGE, SMALL = 640, 160  # pixels of pictures
 MOST_CHANGES = 1000
 BESIDE = ".decisions-"  # a file that is being written
 
@@ -158,14 +159,13 @@ class Session:
             given = reviewed.samples.y
             suggested = np.where(likely, found.suggested, np.where(is_open, given, suggested))
             suspect = np.where(is_open, likely, suspect)
-        now = Reviewed(
-            reviewed.samples,
-            suggested,
-            np.where(is_open & found.learns, chance, reviewed.probability),
-            reviewed.score,
-            suspect,
-            reviewed.digest,
+        now = replace(
+            reviewed,
+            suggested=suggested,
+            probability=np.where(is_open & found.learns, chance, reviewed.probability),
+            is_issue=suspect,
         )
+        self._showcase = self._showcase.beside(now)
         listed = listing(now, np.arange(len(chance)))
         order = [*found.order.tolist(), *decided]
         columns = {name: listed[name] for name in ("wrong", "suggested", "suspect")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ class Showcase:
         self._reviewed = reviewed
         self._draw = drawer(reviewed.samples)
         self._columns = columns_first(reviewed.samples)[:MOST_COLUMNS]
+
+    def beside(self, reviewed: Reviewed) -> Showcase:
+        """The same samples where other labels are suggested; nothing is computed again."""
+        other = copy(self)
+        other._reviewed = reviewed
+        return other
 
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
         """Each sample drawn.

@@ -152,7 +152,7 @@
 
   function tile(k, element) {
     const one = decisions.get(k), told = element.querySelector(".told");
-    const state = `${one ? one.decision + one.label : ""}${list.wrong[k]}`;
+    const state = `${one ? one.decision + one.label : ""} ${list.wrong[k]} ${list.suggested[k]}`;
     element.classList.toggle("current", k === row());
     element.ariaSelected = String(k === row());
     if (element.dataset.state === state) return;
@@ -219,11 +219,15 @@
     learned = due;
     try {
       const found = await store.learn();
-      Object.assign(list, { order: found.order, wrong: found.wrong, suggested: found.suggested });
+      const { order, wrong, suggested, suspect } = found;
+      const changed = (k) => suggested[k] !== list.suggested[k];
+      for (const k of [...details.keys()].filter(changed)) details.delete(k); // others speak for it
+      Object.assign(list, { order, wrong, suggested, suspect });
       part("learned").textContent = found.sentence;
       part("learned").hidden = !found.sentence;
       part("learned").classList.toggle("enough", found.enough);
       choose(row());
+      count();
       say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);

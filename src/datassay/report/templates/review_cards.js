@@ -3,6 +3,7 @@
 const reviewCards = (() => {
   const ACROSS = 3; // rows of a group beside this one
   const MOST = 22; // screen pixels a pixel of a small image: more hide what it shows
+  const PHOTOGRAPH = 64; // pixels from which on an image is smoothed where it is enlarged
   const make = (tag, classes, text) => {
     const element = document.createElement(tag);
     if (classes) element.className = classes;
@@ -16,6 +17,10 @@ const reviewCards = (() => {
       image.src = drawing.image;
       image.alt = alt;
       image.decoding = "sync"; // one picture: the next sample appears at once, whole
+      image.addEventListener("load", () => {
+        image.style.maxWidth = `${MOST * image.naturalWidth}px`;
+        if (image.naturalWidth > PHOTOGRAPH) image.style.imageRendering = "auto";
+      });
       return image;
     }
     if (drawing.values) return values(drawing.values);
@@ -106,14 +111,8 @@ const reviewCards = (() => {
     return aligned(detail) ? [compared(detail)] : detail.groups.map(group);
   }
 
-  function subject(detail, id) {
-    if (aligned(detail)) return [];
-    const shown = picture(detail.drawing, `sample ${id}`);
-    const fit = () => { shown.style.maxWidth = `${MOST * shown.naturalWidth}px`; };
-    if (shown.naturalWidth) fit();
-    else shown.addEventListener("load", fit);
-    return [shown];
-  }
+  const subject = (detail, id) =>
+    aligned(detail) ? [] : [picture(detail.drawing, `sample ${id}`)];
 
   const percent = (share) => share > 0.99 ? "over 99 %" : share < 0.01 ? "under 1 %" :
     `${Math.round(100 * share)} %`;
