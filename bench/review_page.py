@@ -137,7 +137,7 @@ def main() -> None:
         if decisions.exists():
             raise SystemExit(f"{decisions} holds decisions, which this would change.")
         try:
-            record("review_page/60,000 images", **measure(folder))
+            record("review_page", **measure(folder))
         finally:
             decisions.unlink(missing_ok=True)
 

@@ -200,7 +200,7 @@ def labels(r: dict[str, dict]) -> list[Row]:
             if name.endswith(ending)
         ]
         rows += [Row(what, ", ".join(shares), "real_noise.py")] if shares else []
-    return rows + _reviews(r)
+    return rows + _reviews(r) + _review_page(r)
 
 
 def _reviews(r: dict[str, dict]) -> list[Row]:
@@ -238,6 +238,25 @@ def _reviews(r: dict[str, dict]) -> list[Row]:
         ),
     ]
     return rows
+
+
+def _review_page(r: dict[str, dict]) -> list[Row]:
+    page = r.get("review_page")
+    if page is None:
+        return []
+    keys = [
+        f"{page[f'{how}_median_ms']:.0f} and {page[f'{how}_95_ms']:.0f} ms"
+        for how in ("key", "grid")
+    ]
+    return [
+        Row(
+            f"A review of {page['n']:,} images in Chromium: page open; a key's answer, median and "
+            "95 %, one sample at a time and in a grid",
+            f"{page['opened_seconds']:.2f} s; {keys[0]}; {keys[1]}",
+            "review_page.py",
+            headline=True,
+        )
+    ]
 
 
 def _found(cases: dict[str, dict], name: str) -> float:

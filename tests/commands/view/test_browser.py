@@ -4,10 +4,12 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 
 from datassay.act.review.decisions import read_decisions
 from helpers.browser import NEEDED, resize, started
+from helpers.command_line import succeed
 from helpers.findings import EVIL
 from helpers.reviews import (
     ask,
@@ -25,6 +27,7 @@ from helpers.reviews import (
 
 pytestmark = NEEDED
 SAVED = "return document.querySelector('[data-part=saved]').textContent === 'all saved'"
+LEARNED = "return document.getElementById('reviewing').dataset.learned === '20'"
 WIDTH = "return document.documentElement.scrollWidth"
 
 
@@ -72,7 +75,7 @@ def review(browser):
         expected[shown_id(browser)] = kinds[key], suggested if key == "t" else ""
         press(browser, key)
         if step % 20 == 19:  # what is left has a new order now
-            until(browser, "return !document.querySelector('[data-part=learned]').hidden")
+            until(browser, LEARNED)
     assert len(expected) == 30
     press(browser, "z", "z")
     for one in list(expected)[-2:]:
@@ -86,7 +89,18 @@ def review(browser):
     return expected
 
 
-def test_thirty_by_keys_then_killed_then_back(browser, digits):
+def assert_carried_out(data, decisions, clean):
+    """The data as `datassay apply` gave them back hold what was decided, and nothing else."""
+    before, after = np.load(data), np.load(clean / data.name)
+    names, new = before["class_names"], dict(zip(after["ids"], after["y"], strict=True))
+    for one, label in zip(before["ids"], before["y"], strict=True):
+        kind, word = decisions.get(str(one), ("keep", ""))
+        assert (one in new) == (kind != "remove")
+        if kind != "remove":
+            assert names[new[one]] == (word if kind == "relabel" else names[label])
+
+
+def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     with viewing(digits) as (process, url):
         ready(browser, url)
         expected = review(browser)
@@ -100,7 +114,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits):
         assert sum(decision == "relabel" for decision, _ in held.values()) >= 10
     with viewing(digits) as (process, url):
         ready(browser, url)
-        until(browser, "return !document.querySelector('[data-part=learned]').hidden")
+        until(browser, LEARNED)
         assert part(browser, "count") == counted and shown_id(browser) == place
         focus(browser)
         press(browser, "z")  # what was decided together is taken back together
@@ -111,6 +125,9 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits):
         assert process.returncode == 0
         assert f"28 decisions lie in {digits / 'decisions.parquet'}." in said
         assert "Next: datassay apply " in said
+    data = digits.parent / "digits.npz"
+    succeed("apply", data, digits / "decisions.parquet", "--out", tmp_path / "clean")
+    assert_carried_out(data, expected, tmp_path / "clean")
     assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
 
 
@@ -126,8 +143,6 @@ def test_a_gone_server_is_told_and_nothing_is_lost(browser, digits, tmp_path):
                    "document.querySelector('[data-part=saved]').textContent)")  # fmt: skip
     read = downloaded(browser, tmp_path)
     assert [one.decision for one in read.decisions] == ["keep", "remove", "unsure"]
-    browser.execute_script("window.onbeforeunload = null")
-    browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
     leave(browser)
 
 
@@ -171,6 +186,10 @@ def test_the_page_alone_keeps_and_downloads(browser, digits, tmp_path):
     with served(digits) as server:
         listed = ask(server, "/api/samples")[1]
     assert read.digest == listed["digest"] and read.class_names == tuple(listed["classes"])
+    succeed("apply", digits.parent / "digits.npz", tmp_path / "decisions.json",
+            "--out", tmp_path / "clean")  # fmt: skip
+    decided = {one.id: (one.decision, one.label) for one in read.decisions}
+    assert_carried_out(digits.parent / "digits.npz", decided, tmp_path / "clean")
     given = {listed["id"][k]: listed["classes"][listed["given"][k]] for k in listed["order"]}
     assert all(one.given == given[one.id] for one in read.decisions)
 

@@ -12,7 +12,7 @@
     part("saved").textContent = text;
     part("saved").className = bad ? "bad" : "";
   });
-  let list, rows = [], at = 0, grid, learned = 0;
+  let list, rows = [], at = 0, grid, learned = -1, isNew = false;
   const decisions = new Map(); // row → decision, in the order in which they were made
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
@@ -53,7 +53,8 @@
   }
 
   function afterDecision() {
-    const next = firstOpen(at + 1);
+    const next = firstOpen(isNew ? 0 : at + 1); // a new order begins at its top
+    isNew = false;
     const open = next >= 0 ? next : firstOpen();
     at = open >= 0 ? open : Math.min(at + 1, rows.length - 1);
     draw();
@@ -223,12 +224,14 @@
       const changed = (k) => suggested[k] !== list.suggested[k];
       for (const k of [...details.keys()].filter(changed)) details.delete(k); // others speak for it
       Object.assign(list, { order, wrong, suggested, suspect });
+      root.dataset.learned = due * list.batch;
       part("learned").textContent = found.sentence;
       part("learned").hidden = !found.sentence;
       part("learned").classList.toggle("enough", found.enough);
       choose(row());
+      isNew = true;
       count();
-      say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
+      if (due) say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }
@@ -426,6 +429,7 @@
     prepare();
     listen();
     count();
+    if (decisions.size >= list.batch) await learn(); // coming back: the order as it was left
     choose();
     if (rows.length) await fetchDetails([row()]);
     root.dataset.ready = "true";

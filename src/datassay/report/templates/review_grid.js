@@ -7,6 +7,7 @@ const reviewGrid = (place, { rows, current, tile, pictures, chosen }) => {
   const drawn = new Map(); // row → its element
   const kept = new Map(); // row → its picture
   let asked = new Set(), queued = false;
+  space.role = "presentation";
   place.append(space);
 
   const size = () => {

@@ -95,7 +95,10 @@ const reviewStore = (() => {
       },
       pictures: (rows) => ask(`/api/pictures?at=${rows.join(",")}`),
       details: (rows) => ask(`/api/details?at=${rows.join(",")}`),
-      learn: () => ask("/api/remaining"),
+      async learn() { // from what is saved: all of it
+        while (waiting.length) await new Promise((done) => setTimeout(done, 20));
+        return ask("/api/remaining");
+      },
       save(changes, all) {
         if (!writes) return kept.save(changes, all);
         waiting.push(...changes);
