@@ -3,7 +3,7 @@
   // A review: one sample at a time or a grid; every key saves. Users' texts enter as text.
   const root = document.getElementById("reviewing");
   if (!root) return;
-  const AHEAD = 8, MOST_KEPT = 120, MOST_MATCHES = 40;
+  const AHEAD = 16, MOST_KEPT = 120, MOST_MATCHES = 40;
   const { make } = reviewCards;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const dialog = (name) => root.querySelector(`[data-dialog="${name}"]`);
