@@ -213,7 +213,7 @@ def pixels(drawing):
 
     from PIL import Image
 
-    data = base64.b64decode(drawing.image.removeprefix("data:image/png;base64,"))
+    data = base64.b64decode(drawing.image.partition(";base64,")[2])
     return np.asarray(Image.open(io.BytesIO(data)))
 
 
