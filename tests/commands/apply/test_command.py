@@ -12,10 +12,12 @@ import pytest
 
 from datassay.data import load
 from datassay.data.back.changelog import read_changelog
+from datassay.data.files.origin import source_digest
 from helpers.command_line import assert_one_error_line, invoke, succeed
-from helpers.decided import decided
+from helpers.decided import WHEN, decided
 
 TABLE = 'key;x;y\r\nA1;1,5;"good"\r\nA2;2,5;bad\r\nA3;0,5;good\r\nA4;3,5;bad\r\nA5;1,0;good\r\n'
+EXPECTED = TABLE.replace("bad\r\nA3;0,5;good", '"good"').encode()
 ROWS = [("A2", "relabel", "bad", "good"), ("A3", "remove", "good", ""), ("A4", "keep", "bad", "")]
 
 
@@ -29,8 +31,7 @@ def here(tmp_path, monkeypatch):
 
 def test_the_same_file_with_other_labels(here):
     result = succeed("apply", "a.csv", "d.parquet", "--out", "clean")
-    expected = TABLE.replace("bad\r\nA3;0,5;good", '"good"')
-    assert (here / "clean/a.csv").read_bytes() == expected.encode()
+    assert (here / "clean/a.csv").read_bytes() == EXPECTED
     assert (here / "a.csv").read_bytes() == TABLE.encode()
     assert "1 label changed" in result.stdout and "1  bad → good" in result.stdout
     assert "1 sample removed, 4 of 5 stay" in result.stdout
@@ -52,6 +53,31 @@ def test_what_was_given_back_is_read_again(here):
     assert dict(zip(train.ids.tolist(), train.y.tolist(), strict=True)) == {
         "A1": 1, "A2": 1, "A4": 0, "A5": 1
     }  # fmt: skip
+
+
+def test_decisions_of_a_page_and_of_label_studio(here):
+    digest, inputs = source_digest("a.csv"), {"target": "y", "ids": "key"}
+    rows = [{"id": i, "decision": kind, "given": given, "label": label or None, "seen_score": None,
+             "when": WHEN.isoformat()} for i, kind, given, label in ROWS]  # fmt: skip
+    about = {"digest": digest, "name": "a", "class_names": ["bad", "good"], "inputs": inputs}
+    page = {"datassay.decisions": about | {"integer_ids": False}, "decisions": rows}
+    (here / "decisions.json").write_text(json.dumps(page))
+    succeed("apply", "a.csv", "decisions.json")
+    assert (here / "clean/a.csv").read_bytes() == EXPECTED
+    tasks = [
+        {
+            "data": {"sample_id": i, "given_label": given, "data_digest": digest,
+                     "data_inputs": inputs},
+            "annotations": [{"created_at": WHEN.isoformat(), "result": [
+                {"from_name": "fate" if kind == "remove" else "label",
+                 "value": {"choices": ["remove" if kind == "remove" else label or given]}}
+            ]}],
+        }
+        for i, kind, given, label in ROWS
+    ]  # fmt: skip
+    (here / "export.json").write_text("\n" + json.dumps(tasks))
+    succeed("apply", "a.csv", "export.json", "--out", "other")
+    assert (here / "other/a.csv").read_bytes() == EXPECTED
 
 
 def test_row_numbers_move_up_and_the_changelog_knows(here):
@@ -81,9 +107,9 @@ def test_the_run_beside_the_decisions_says_how_the_data_are_read(here):
 
 def test_options_win_over_what_the_decisions_say(here):
     decided("a.csv", "d.parquet", ROWS, target="x")
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet", "--ids", "key"), "have '2.5'")
     succeed("apply", "a.csv", "d.parquet", "--target", "y", "--ids", "key")
-    log = read_changelog(here / "clean")
-    assert log is not None and log.inputs == {"target": "y", "ids": "key"}
+    assert (here / "clean/a.csv").read_bytes() == EXPECTED
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,18 @@ def test_the_run_can_be_read_again_and_reviewed_on(data):
     )  # fmt: skip
     told = summary(data / "third")["before"]
     assert told["gain"] is None and "switched off" in told["why_none"]
+    assert told["other_model"] == ""
     run = finished_run(data / "third")
     train, val = sets_of(run)
     assert val is None and train.ids.tolist() == run.scores["id"].to_pylist()
     assert run.inputs is not None and run.inputs.target == "y"
+
+
+def test_another_model_than_before_is_told(data, tmp_path):
+    model = ("--model", "mlp:width=8", "--attribution", "none", "--curve-seeds", 0)
+    succeed("run", data / "clean", *model, "--before", data / "first", "--out", tmp_path / "out")
+    assert summary(tmp_path / "out")["before"]["other_model"].startswith("linear,")
+    assert "judged labels by another model (linear" in (tmp_path / "out/index.html").read_text()
 
 
 def test_the_part_that_was_held_out_is_the_judge(tmp_path):

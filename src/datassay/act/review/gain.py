@@ -129,6 +129,7 @@ class BeforeAfter:
         expected_wrong: share of the training labels expected to be wrong (before, after).
         gain: None where nothing was trained.
         why_none: why not; else empty.
+        other_model: what judged the labels before, where that was another model; else empty.
     """
 
     relabelled: tuple[tuple[str, str, int], ...]
@@ -140,6 +141,7 @@ class BeforeAfter:
     expected_wrong: tuple[float, float]
     gain: ReviewGain | None
     why_none: str = ""
+    other_model: str = ""
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -65,9 +64,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
         after = given.write(folder, found.keep, found.y)
         check_written(folder, given, found, after, chosen)
         digests = digest, source_digest(folder)
-        for name, text in (
-            changelog(decisions, given, found, after, digests, inputs).texts().items()
-        ):
+        for name, text in changelog(decisions, given, found, after, digests).texts().items():
             (folder / name).write_text(text, encoding="utf-8")
     return summary(given, found, out, settings)
 
@@ -152,7 +149,6 @@ def changelog(
     found: Mending,
     ids: np.ndarray,
     digests: tuple[str, str],
-    inputs: dict[str, Any],
 ) -> Changelog:
     """What was decided, with the ids before and after."""
     after = np.full(len(given.ids), "", dtype=object)
@@ -168,7 +164,7 @@ def changelog(
         }
         for at, d in zip(found.place.tolist(), decisions.decisions, strict=True)
     )
-    return Changelog(rows, *digests, given.is_numbered, inputs)
+    return Changelog(rows, *digests, given.is_numbered)
 
 
 def summary(given: Original, found: Mending, out: Path, settings: ApplySettings) -> list[str]:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,14 +31,12 @@ class Changelog:
         digest_after: of the data given back.
         is_numbered: whether ids are places in the data, so that samples behind a removed one have
             moved up; else all that are not in `rows` kept their ids.
-        inputs: how the data were read, as `Origin.inputs` has it.
     """
 
     rows: tuple[dict[str, str], ...]
     digest: str
     digest_after: str
     is_numbered: bool
-    inputs: dict[str, Any]
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
         """The ids that samples of the data before have now, as text; empty where they are gone.
@@ -71,7 +68,6 @@ class Changelog:
             "digest": self.digest,
             "digest_after": self.digest_after,
             "is_numbered": self.is_numbered,
-            "inputs": self.inputs,
             "rows": self.rows,
         }
         return {
@@ -106,7 +102,7 @@ def read_changelog(data: Path) -> Changelog | None:
             return None
         rows = tuple({name: str(row[name]) for name in COLUMNS} for row in record["rows"])
         digests = str(record["digest"]), str(record["digest_after"])
-        return Changelog(rows, *digests, bool(record["is_numbered"]), dict(record["inputs"]))
+        return Changelog(rows, *digests, bool(record["is_numbered"]))
     except (LookupError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} must be as datassay apply wrote it; it was changed. Apply the decisions again."

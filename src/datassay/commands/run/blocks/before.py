@@ -20,6 +20,12 @@ def section(findings: Findings) -> tuple[Section, ...]:
     blocks: list[Text | Table] = [Text(_answer(before)), _numbers(before)]
     if before.gain is not None:
         blocks.append(Text(_measured(before.gain), note=True))
+    if before.other_model:
+        blocks.append(Text(
+            f"The run before judged labels by another model ({before.other_model}): its numbers of "
+            "suspected and of wrong labels are not those that this model would have found.",
+            note=True,
+        ))  # fmt: skip
     if before.relabelled:
         shown = before.relabelled[:MOST_PAIRS]
         rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in shown)

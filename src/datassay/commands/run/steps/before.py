@@ -141,10 +141,22 @@ def before_after(
         is_same = not earlier.val.split_off and earlier.val.ids.dtype.kind not in "UO"
         held_out = _unchanged(earlier.val) if is_same else _mended(earlier.val, earlier.log, now)
     _check_known(now, [one for one in (before, held_out) if one is not None], earlier)
+    settings = with_network(settings, earlier.train)
     trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
     if trials:
         gain, why = review_gain(trials, progress), FEW
-    return _summed(earlier, before, held_out, train, issues, gain, why)
+    found = _summed(earlier, before, held_out, train, issues, gain, why)
+    return replace(found, other_model=_other_model(earlier.run, settings))
+
+
+def _other_model(run: FinishedRun, settings: RunSettings) -> str:
+    """What the run before took, where this run takes another model."""
+    facts = run.summary.get("facts", {})
+    own, told = facts.get("Your model", ""), facts.get("Model", "")
+    if settings.own is not None or own:
+        now = "" if settings.own is None else type(settings.own).__name__
+        return "" if now and own.startswith(f"{now}:") else own.partition(":")[0] or told
+    return "" if told.startswith(f"{settings.model},") else told
 
 
 def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
@@ -193,7 +205,6 @@ def _check_known(now: Mapping[str, Any], parts: list[Mended], earlier: Earlier) 
 def _trials(before: Mended, held_out: Mended | None, settings: RunSettings) -> list[Trial]:
     """The part that was held out; else fifths of the samples, each judged by the others."""
     samples = before.samples
-    settings = with_network(settings, samples)
     model = build_model(settings.model, samples, weights=settings.weights, seed=settings.seed)
     val = None if held_out is None else held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, 2 * NOMINAL_RATE)
