@@ -165,9 +165,10 @@ def _sentence(
     if not n_open:
         return "Every label has been looked at."
     low, high = interval
+    some = f"{yielded:.0f}" if yielded >= 1 else f"{yielded:.1g}"
     text = (
         f"About {left:,.0f} of the {n_open:,} labels that are left are wrong "
-        f"(95 %: {low:,.0f} to {high:,.0f}); of the next {min(BATCH, n_open)} about {yielded:.1g}"
+        f"(95 %: {low:,.0f} to {high:,.0f}); of the next {min(BATCH, n_open)} about {some}"
     )
     return f"{text}: you can stop here." if can_stop else f"{text}."
 

@@ -12,7 +12,7 @@
     part("saved").textContent = text;
     part("saved").className = bad ? "bad" : "";
   });
-  let list, rows = [], at = 0, grid, learned = -1, isNew = false;
+  let list, rows = [], at = 0, grid, learned = 0, isNew = false;
   const decisions = new Map(); // row → decision, in the order in which they were made
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
@@ -231,7 +231,7 @@
       choose(row());
       isNew = true;
       count();
-      if (due) say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
+      say(`${decisions.size} decisions: what is left has a new order.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }
