@@ -22,6 +22,7 @@ from record import record
 import datassay as da
 from datassay.act import Networks, compare_acts, fifths, predictions, proposals
 from datassay.data import SampleSet
+from datassay.score import data_issues
 
 SEEDS, FURTHER, FRESH, PARTS = 5, 2, 5, 5
 TEST = 6000
@@ -65,7 +66,10 @@ def measure(case: Case, seed: int) -> dict:
     def learner(some, part):
         return _networks(some, FURTHER if part else SEEDS, 1000 * seed + SEEDS * part)
 
-    parts = fifths(lin, train, information, PARTS, judge=judge, learner=learner, seed=seed)
+    copies = data_issues(train, None).copies
+    parts = fifths(
+        lin, train, information, PARTS, copies=copies, judge=judge, learner=learner, seed=seed
+    )
     table = compare_acts(parts, budget=1e9, seed=seed)
     seconds = time.perf_counter() - started
     acts, _ = proposals(train, da.label_issues(lin), information, seed=seed)
@@ -78,12 +82,17 @@ def measure(case: Case, seed: int) -> dict:
         {
             "kind": row.kind, "words": row.words, "gain": row.gain, "low": row.low,
             "high": row.high, "verdict": row.verdict, "screened": row.screened,
-            "truth": truth.get((row.kind, row.words)),
+            "truth": truth.get(_name(row)),
         }
         for row in table.acts
     ]  # fmt: skip
     return {"case": case.name, "seed": seed, "metric": table.metric, "score": table.score,
             "true_score": truth["score"], "seconds": seconds, "rows": rows}  # fmt: skip
+
+
+def _name(act) -> str:
+    """Kind, and of samples that are dropped how many: the same act on fifths and on all."""
+    return act.words if act.kind == "drop" else act.kind
 
 
 def _networks(train: SampleSet, n: int, seed: int) -> Networks:
@@ -98,7 +107,7 @@ def _truth(learner, train: SampleSet, test: SampleSet, acts, metric: str) -> dic
         plain = np.concatenate([-plain, plain], 2)
     base = _score(plain, test, metric)
     gains = {
-        (act.kind, act.words): _score(predictions(learner, train, test, act), test, metric) - base
+        _name(act): _score(predictions(learner, train, test, act), test, metric) - base
         for act in acts
     }
     return gains | {"score": base}

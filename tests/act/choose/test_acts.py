@@ -18,7 +18,7 @@ from datassay.act.choose.act import (
     weighting,
 )  # fmt: skip
 from datassay.act.choose.compare import compare_acts
-from datassay.act.choose.gains import BETTER, SAME, paired, verdicts
+from datassay.act.choose.gains import BETTER, PERHAPS, SAME, paired, verdicts
 from datassay.act.choose.learners import Estimators
 from datassay.act.choose.parts import Part, fifths
 from datassay.act.choose.proposals import proposals
@@ -26,6 +26,7 @@ from datassay.act.choose.screen import most_wanted, screen
 from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import BALANCED, unsuspected, yardstick
 from datassay.complexity.more_samples import gain_of_more
+from datassay.score.checks.data_issues import data_issues
 
 
 def one_way(n, seed, wrong=0.0):
@@ -101,7 +102,7 @@ def test_samples_that_no_act_changes_still_leave_an_interval():
 
 
 def test_verdicts_hold_beside_all_others():
-    assert verdicts([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, SAME, SAME]
+    assert verdicts([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, PERHAPS, SAME]
     assert verdicts([0.02], [-0.1]) == ["worse"]
     assert verdicts([], []) == []
 
@@ -193,6 +194,23 @@ def test_parts_are_judged_by_scores_that_never_saw_their_labels():
         again = da.collect(da.build_model("linear", train), some, part.held_out)
         assert np.allclose(sub.val_features, again.val_features)
         assert (part.information == part.train.ids).all()
+
+
+def test_copies_stay_together():
+    train, _ = one_way(100, 0)
+    x, y = np.repeat(train.x[:50], 2, axis=0), np.repeat(train.y[:50], 2)
+    x = x + np.random.default_rng(0).normal(0, 1e-4, x.shape)
+    twice, _ = da.load((x, y), val_fraction=0)
+    copies = data_issues(twice, None).copies
+    assert len(np.unique(copies)) < 60  # nearly all 50 pairs
+    lin = da.collect(da.build_model("linear", twice), twice)
+    parts = fifths(
+        lin, twice, np.arange(100.0), 5, copies=copies, judge=lambda *_: (None, 1.0),
+        learner=lambda *_: None,
+    )  # fmt: skip
+    for part in parts:
+        own, other = (copies[np.isin(twice.ids, s.ids)] for s in (part.held_out, part.train))
+        assert not set(own) & set(other) and len(own) > 5
 
 
 def test_clean_samples_need_nothing():

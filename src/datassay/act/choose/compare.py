@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float
 
-from datassay.act.choose.act import DROP, PURIFY, SPLIT, Act, as_it_is
+from datassay.act.choose.act import DROP, Act, as_it_is
 from datassay.act.choose.gains import (
     BETTER,
+    PERHAPS,
     RETRAINED,
     SAME,
     SCREENED,
@@ -32,23 +33,12 @@ from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import Yardstick, unsuspected
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
-from datassay.results import result
 
 STEP = "compare acts"
-# Tried on the first part only: finding them takes seconds.
-DEEP = (PURIFY, SPLIT)
+Key = tuple[str, float]
 # What a drop of samples may cost to count as no loss.
 TOLERATED = 0.005
-ORDER = {BETTER: 0, SAME: 1, WORSE: 2, "": 3}
-
-
-@result
-class _Measured:
-    """What models said of the held-out samples of a part, under an act and under its control."""
-
-    said: Float[np.ndarray, "R m k"]
-    control: Float[np.ndarray, "R m k"] | None
-    seconds: float
+ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
 
 
 def compare_acts(
@@ -85,34 +75,33 @@ def compare_acts(
     rules = [part.yardstick for part in parts]
     proposed, left_out = _proposed(parts, seed)
     acts = {act.key: act for found in reversed(proposed) for act in found.values()}
-    screened = _screened(parts[0], rules[0], acts, seed)
+    screened = _screened(parts[0], rules[0], proposed[0], seed)
     before = time.perf_counter()
     base = [
         predictions(part.learner, part.train, part.held_out, as_it_is(part.train)) for part in parts
     ]
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
-    judge = _Judge(rules, base, [_unsuspected(*one) for one in zip(parts, base, strict=True)])
+    right = [_unsuspected(*one) for one in zip(parts, base, strict=True)]
+    judge = _Judge(tuple(parts), rules, base, right, proposed, screened)
     chosen = _affordable(acts, screened, budget - per_fit, per_fit)
-    rows: list[tuple[Act, ActGain]] = []
-    for done, (key, act) in enumerate(acts.items()):
-        gain = screened.get(key, np.nan)
-        if key not in chosen:
-            rows.append((act, _only_screened(act, gain)))
-            continue
-        measured = [
-            None if key[0] in DEEP and i else _measure(part, found.get(key), said)
-            for i, (part, found, said) in enumerate(zip(parts, proposed, base, strict=True))
-        ]
-        rows.append((act, judge.row(act, measured, gain)))
-        progress(STEP, done + 1, len(acts))
+    rows = [_only_screened(act, screened) for key, act in acts.items() if key not in chosen]
+    drops = [key for key in acts if key in chosen and key[0] == DROP]
+    others = [key for key in acts if key in chosen and key[0] != DROP]
+    for done, key in enumerate(others):
+        rows.append(judge.row(acts[key]))
+        progress(STEP, done + 1, len(others) + 1)
+    if drops:
+        rows = [row for row in rows if row.kind != DROP]
+        rows.append(_largest_drop(judge, [acts[key] for key in sorted(drops)]))
+    progress(STEP, len(others) + 1, len(others) + 1)
     return ActTable(
-        acts=_ranked(_one_drop(rows)),
+        acts=_ranked(rows),
         left_out=left_out,
         metric=rules[0].metric,
         score=judge.score(),
         score_given=judge.score(as_given=True),
         n_held_out=sum(len(part.held_out) for part in parts),
-        n_suspected=sum(int((~right).sum()) for right in judge.right),
+        n_suspected=sum(int((~one).sum()) for one in right),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
         is_corrected=any(rule.is_corrected for rule in rules),
@@ -125,14 +114,20 @@ class _Judge:
     """The samples as they are: what every act is compared with.
 
     Attributes:
+        parts: those to learn from and to judge by.
         rules: how predictions are scored, one a part.
         base: what models said that learnt from the samples as they are, [R, m, k] a part.
         right: [m] bool a part, which held-out labels are not suspected.
+        proposed: the acts of each part.
+        screened: gains in closed form.
     """
 
+    parts: tuple[Part, ...]
     rules: list[Yardstick]
     base: list[np.ndarray]
     right: list[np.ndarray]
+    proposed: list[dict[Key, Act]]
+    screened: dict[Key, float]
 
     def score(self, *, as_given: bool = False) -> float:
         """Of the samples as they are, mean over seeds and held-out samples."""
@@ -142,37 +137,71 @@ class _Judge:
         ]
         return float(np.concatenate(each).mean())
 
-    def differences(
-        self, said: Sequence[np.ndarray | None], *, as_given: bool = False
-    ) -> list[np.ndarray]:
-        """Scores less those of the samples as they are, [R, m] for each part that was measured."""
+    def differences(self, said: list[np.ndarray], *, as_given: bool = False) -> list[np.ndarray]:
+        """Scores less those of the samples as they are, [R, m] a part."""
         return [
             rule.scores(one, as_given=as_given) - rule.scores(base, as_given=as_given)
             for rule, base, one in zip(self.rules, self.base, said, strict=True)
-            if one is not None
         ]
 
-    def row(self, act: Act, measured: Sequence[_Measured | None], screened: float) -> ActGain:
+    def retrained(self, key: Key, *, control: bool = False) -> list[np.ndarray]:
+        """What models say after the act; where a part does not propose it, nothing changes."""
+        said = []
+        for part, found, base in zip(self.parts, self.proposed, self.base, strict=True):
+            act = found.get(key)
+            act = act.control if control and act is not None else act
+            again = None if act is None else predictions(
+                part.learner, part.train, part.held_out, act
+            )  # fmt: skip
+            said.append(base if again is None else again)
+        return said
+
+    def row(self, act: Act, *, with_control: bool = True) -> ActGain:
         """What an act gained, still without a verdict."""
-        said = [None if one is None else one.said for one in measured]
-        control = [None if one is None else one.control for one in measured]
+        before = time.perf_counter()
+        said = self.retrained(act.key)
         each, unit = self.differences(said), float(np.mean([rule.unit for rule in self.rules]))
         found = paired(each, unit)
-        right = [r for r, one in zip(self.right, said, strict=True) if one is not None]
-        trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, right, strict=True)])
-        has_control = act.control is not None
-        return ActGain(
+        trusted = [d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)]
+        trusted = np.concatenate(trusted)
+        row = ActGain(
             kind=act.kind, words=act.words, how=RETRAINED,
             gain=found.gain, low=found.low, high=found.high, p=found.p, verdict="",
             given=_mean(self.differences(said, as_given=True)),
             unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
-            control=_mean(self.differences(control)) if has_control else np.nan,
             control_words=act.control_words,
-            screened=screened,
+            screened=self.screened.get(act.key, np.nan),
             changed=act.changed,
             cost=act.changed if act.is_removal else 0,
-            seconds=sum(one.seconds for one in measured if one is not None),
+            seconds=time.perf_counter() - before,
         )  # fmt: skip
+        return self.controlled(row, act) if with_control else row
+
+    def controlled(self, row: ActGain, act: Act) -> ActGain:
+        """The row with the gain of the act's control, where it has one."""
+        if act.control is None:
+            return row
+        before = time.perf_counter()
+        control = _mean(self.differences(self.retrained(act.key, control=True)))
+        return replace(row, control=control, seconds=row.seconds + time.perf_counter() - before)
+
+
+def _largest_drop(judge: _Judge, drops: list[Act]) -> ActGain:
+    """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
+    last = judge.row(drops[0], with_control=False)
+    if _costs(last):
+        return replace(judge.controlled(last, drops[0]), note="already that costs")
+    for act, next_ in pairwise(drops):
+        row = judge.row(next_, with_control=False)
+        if _costs(row):
+            note = f"{100 * next_.fraction:.0f} % costs {-100 * row.gain:.1f} points"
+            return replace(judge.controlled(last, act), note=note)
+        last = row
+    return judge.controlled(last, drops[-1])
+
+
+def _costs(row: ActGain) -> bool:
+    return row.gain < -TOLERATED or row.high <= 0
 
 
 def _mean(each: list[np.ndarray]) -> float:
@@ -186,44 +215,36 @@ def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
     return unsuspected(said, part.held_out.y, part.issues.noise[0].transition)
 
 
-def _proposed(
-    parts: Sequence[Part], seed: int
-) -> tuple[list[dict[tuple[str, float], Act]], tuple[str, ...]]:
+def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Act]], tuple[str, ...]]:
     """For each part its acts by key; and why others are left out, of the first part."""
     found = [
         proposals(
             part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-            deep=not i, seed=seed,
+            seed=seed,
         )
-        for i, part in enumerate(parts)
+        for part in parts
     ]  # fmt: skip
     return [{act.key: act for act in acts} for acts, _ in found], found[0][1]
 
 
-def _screened(
-    part: Part, rule: Yardstick, acts: dict[tuple[str, float], Act], seed: int
-) -> dict[tuple[str, float], float]:
+def _screened(part: Part, rule: Yardstick, acts: dict[Key, Act], seed: int) -> dict[Key, float]:
     """Gains in closed form, on the first part; of acts that it proposes."""
     if part.lin is None:
         return {}
     closed = screen(part.lin, part.train, part.penalty, rule, seed)
     try:
         base = closed.score(as_it_is(part.train), part.train)
-        return {
-            key: closed.score(act, part.train) - base
-            for key, act in acts.items()
-            if len(act.weights) == len(part.train)
-        }
+        return {key: closed.score(act, part.train) - base for key, act in acts.items()}
     except DataError:
         return {}
 
 
 def _affordable(
-    acts: dict[tuple[str, float], Act],
-    screened: dict[tuple[str, float], float],
+    acts: dict[Key, Act],
+    screened: dict[Key, float],
     budget: float,
     per_fit: float,
-) -> set[tuple[str, float]]:
+) -> set[Key]:
     """Which acts are retrained: the most promising first, while the budget lasts; at least one."""
     order = sorted(acts, key=lambda key: -screened.get(key, 0.0))
     chosen, spent = set(order[:1]), 0.0
@@ -234,43 +255,12 @@ def _affordable(
     return chosen
 
 
-def _measure(part: Part, act: Act | None, base: np.ndarray) -> _Measured:
-    """An act on one part; one that the part does not propose changes nothing there."""
-    if act is None:
-        return _Measured(base, base, 0.0)
-    before = time.perf_counter()
-    said = predictions(part.learner, part.train, part.held_out, act)
-    control = None
-    if act.control is not None:
-        control = predictions(part.learner, part.train, part.held_out, act.control)
-    return _Measured(said, control, time.perf_counter() - before)
-
-
-def _only_screened(act: Act, gain: float) -> ActGain:
+def _only_screened(act: Act, screened: dict[Key, float]) -> ActGain:
+    gain = screened.get(act.key, np.nan)
     return ActGain(
         kind=act.kind, words=act.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf, p=1.0,
         verdict="", screened=gain, changed=act.changed, cost=act.changed if act.is_removal else 0,
     )  # fmt: skip
-
-
-def _one_drop(rows: list[tuple[Act, ActGain]]) -> list[ActGain]:
-    """Of several fractions the largest that costs nothing measurable, and what the next costs."""
-    drops = sorted(
-        ((act.fraction, row) for act, row in rows if act.kind == DROP and row.how == RETRAINED),
-        key=lambda one: one[0],
-    )
-    others = [row for act, row in rows if act.kind != DROP]
-    if not drops:
-        return others + [row for act, row in rows if act.kind == DROP][:1]
-    free = 0
-    while free < len(drops) and drops[free][1].gain >= -TOLERATED and drops[free][1].high > 0:
-        free += 1
-    row = drops[max(0, free - 1)][1]
-    note = ""
-    if free < len(drops):
-        fraction, next_ = drops[free]
-        note = f"{fraction:.0%} costs {-100 * next_.gain:.1f} points" if free else "it costs"
-    return [*others, replace(row, note=note)]
 
 
 def _ranked(rows: list[ActGain]) -> tuple[ActGain, ...]:

@@ -13,7 +13,7 @@ from datassay.results import Tabular, field_names, result
 
 LEVEL = 0.95
 RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
-BETTER, WORSE, SAME = "better", "worse", "no difference"
+BETTER, PERHAPS, WORSE, SAME = "better", "perhaps better", "worse", "no difference"
 
 
 @result
@@ -82,8 +82,7 @@ class ActGain:
         low: lower end of its 95 % interval; −inf where it was only screened.
         high: upper end.
         p: two-sided p value of no gain, of this act alone.
-        verdict: "better" or "worse" where that holds beside all other acts tried (Holm, 5 %), else
-            "no difference"; empty where it was only screened.
+        verdict: of `verdicts`; empty where it was only screened.
         given: the gain as if every held-out label were right.
         unsuspected: the gain on held-out samples whose labels are not suspected.
         control: the gain of the control; nan where there was none.
@@ -164,9 +163,11 @@ def verdicts(p_values: Sequence[float], gains: Sequence[float]) -> list[str]:
 
     Returns:
         "better" or "worse" where a gain or loss holds at 5 % beside all others, by Holm's steps;
-        else "no difference".
+        "perhaps better" where a gain would hold if the act were the only one tried; else "no
+        difference".
     """
-    said, is_open = [SAME] * len(p_values), True
+    alone = [p <= 1 - LEVEL and gain > 0 for p, gain in zip(p_values, gains, strict=True)]
+    said, is_open = [PERHAPS if one else SAME for one in alone], True
     for place, i in enumerate(np.argsort(p_values, kind="stable")):
         is_open = is_open and p_values[i] <= (1 - LEVEL) / (len(p_values) - place)
         if is_open:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from datassay.act.choose.learners import Learner
 from datassay.act.choose.yardstick import Yardstick, yardstick
@@ -14,6 +14,8 @@ from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
+
+FIFTHS = 5
 
 
 @result
@@ -57,6 +59,7 @@ def fifths(
     information: Float[np.ndarray, " n"],
     n_parts: int,
     *,
+    copies: Int[np.ndarray, " n"] | None = None,
     judge: Callable[[Linearization, SampleSet], tuple[LabelIssues, float]],
     learner: Callable[[SampleSet, int], Learner],
     seed: int = 0,
@@ -68,6 +71,8 @@ def fifths(
         train: n samples.
         information: of each, which ranks what could be dropped.
         n_parts: how many fifths, 1 to 5.
+        copies: a number a sample, shared by those that are next to the same: they stay together, or
+            a model would have seen what it is judged on. None: all differ.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
         learner: gives the models of a part, from its training samples and its number.
         seed: of the division.
@@ -77,9 +82,14 @@ def fifths(
 
     Cost: that of `judge` for each.
     """
-    division, parts = judging(train, None, n_parts, seed), []
-    for f, rest in enumerate(division.rest):
-        held = np.setdiff1d(np.arange(len(train)), rest)
+    fold, parts = np.full(len(train), -1), []
+    for f, rest in enumerate(judging(train, None, FIFTHS, seed).rest):
+        fold[np.setdiff1d(np.arange(len(train)), rest)] = f
+    if copies is not None:
+        first = np.unique(copies, return_index=True)[1]
+        fold = fold[first[np.unique(copies, return_inverse=True)[1]]]
+    for f in range(n_parts):
+        rest, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         some, sub = train.subset(rest), lin.held_out(rest, held)
         issues, penalty = judge(sub, some)
         held_out = train.subset(held)

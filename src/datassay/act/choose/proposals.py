@@ -37,9 +37,10 @@ from datassay.score.label_issues import LabelIssues
 FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 # Largest class over smallest from which weights by class can matter.
 UNEVEN = 1.5
-# Purifying refits a convex model many times; blocks take thousands of Newton steps.
-MOST_PURIFIED, MOST_DIVIDED, DIVIDED_COLUMNS, RESTARTS = 3000, 400, 8, 1
-PURIFY_STEPS = 25
+# Purifying refits a convex model of p weights to n samples: at most so large an n p², and so often.
+MOST_PURIFYING, PURIFY_STEPS = 1e9, 20
+# Blocks take thousands of Newton steps: they are found on so many samples and columns.
+MOST_DIVIDED, DIVIDED_COLUMNS, RESTARTS = 400, 8, 1
 BLOCK_RIDGE = 1e-3
 NEIGHBORS = 20
 
@@ -50,7 +51,6 @@ def proposals(
     information: Float[np.ndarray, " n"],
     *,
     takes_weights: bool = True,
-    deep: bool = True,
     seed: int = 0,
 ) -> tuple[tuple[Act, ...], tuple[str, ...]]:
     """All acts worth trying, and why others are not.
@@ -60,7 +60,6 @@ def proposals(
         issues: of their labels.
         information: of each sample, any unit; the least goes first where samples are dropped.
         takes_weights: whether the model can weigh samples.
-        deep: whether to purify and to split too, which takes seconds.
         seed: of controls, blocks and fits.
 
     Returns:
@@ -72,7 +71,8 @@ def proposals(
         _labels(train, issues, seed),
         _fewer(train, information, seed),
         _weights(train, seed) if takes_weights else _no_weights(),
-        *((_purified(train, seed), _divided(train, seed)) if deep else ()),
+        _purified(train, seed),
+        _divided(train, seed),
     )
     for source in sources:
         for found in source:
@@ -130,9 +130,18 @@ def _no_weights() -> Found:
 
 
 def _purified(train: SampleSet, seed: int) -> Found:
-    if len(train) > MOST_PURIFIED or train.y.ndim > 1:
-        why = f"it takes minutes beyond {MOST_PURIFIED:,} samples; datassay purify does it"
-        yield f"Purifying: {why if train.y.ndim == 1 else 'it is of one target a sample'}."
+    weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
+    if train.y.ndim > 1:
+        yield "Purifying: it is of one target a sample."
+        return
+    if len(train) < weights:
+        yield (
+            f"Purifying: a linear model of {weights:,} weights needs more than {len(train):,} "
+            "samples to tell what does not belong."
+        )
+        return
+    if len(train) * weights**2 > MOST_PURIFYING:
+        yield "Purifying: it takes minutes here; datassay purify does it."
         return
     try:
         step = max(1, len(train) // PURIFY_STEPS)

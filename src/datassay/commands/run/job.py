@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from datassay.act.remove.removal_curve import train_all
@@ -98,9 +97,10 @@ def run(
     lin = collected(model, train, val, settings, progress)
     asked = _asked(settings, lin, train, val)
     removed, information, issues, influence = _scored(lin, train, asked, progress)
-    replaced = None if adversarial is None else adversarial.replaced
-    retrained = _retrained(model, train, val, information, issues, replaced, settings, progress)
-    acts = act_table(model, lin, train, val, issues, information.information, settings, progress)
+    found = data_issues(train, val)
+    retrained = _retrained(model, train, val, information, issues, adversarial, settings, progress)
+    scored = issues, information.information, found.copies
+    acts = act_table(model, lin, train, val, *scored, settings, progress)
     checked = check_of(model, train, val, removed.leave_one_out, settings, progress)
     facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
     facts |= _spoiled_facts(train, adversarial) | chosen.facts | score_facts(issues, influence)
@@ -116,9 +116,9 @@ def run(
         attribution_at=settings.attribution_at,
         **_explained(removed, retrained.networks, model, train, val, asked, progress),
         influence=influence,
-        data_issues=data_issues(train, val),
+        data_issues=found,
         **by_group(lin, train, information, settings, progress),
-        adversarial=replaced,
+        adversarial=None if adversarial is None else adversarial.replaced,
         check=checked,
         baselines=retrained.baselines,
         projection_quality=chosen.quality,
@@ -175,7 +175,7 @@ def _retrained(
     val: SampleSet | None,
     information: SampleInformation,
     issues: LabelIssues,
-    replaced: np.ndarray | None,
+    adversarial: AdversarialSamples | None,
     settings: RunSettings,
     progress: Progress,
 ) -> RetrainedNetworks:
@@ -188,6 +188,7 @@ def _retrained(
         return RetrainedNetworks(facts=left_out)
     store, seed = result_store(settings.store), settings.seed
     models = [model, *(starting_network(train, settings, place) for place in range(1, seeds))]
+    replaced = None if adversarial is None else adversarial.replaced
     found = retrain_and_compare(
         models, train, val, information, issues, replaced, seed, progress, store,
         settings.own,

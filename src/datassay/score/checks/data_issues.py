@@ -87,6 +87,27 @@ class DataIssues(Tabular):
         """Which samples lie far from all others."""
         return self.outlier_score > 0
 
+    @property
+    def copies(self) -> Int[np.ndarray, " n"]:
+        """A number a sample, shared by equal samples and near duplicates, also in chains.
+
+        Equal rows count only where that is no chance of columns with few values.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        n = len(self.ids)
+        place = {str(one): i for i, one in enumerate(self.ids.tolist())}
+        inside = [pair.ids for pair in self.pairs if not any(pair.in_validation)]
+        links = [(place[one], place[other]) for one, other in inside]
+        by_chance = any(i.kind == "equal rows" and i.severity == "fine" for i in self.issues)
+        for group in range(0 if by_chance else int(self.duplicate_group.max(initial=-1)) + 1):
+            members = np.flatnonzero(self.duplicate_group == group)
+            links += [(members[0], other) for other in members[1:]]
+        ends = np.array(links, int).reshape(-1, 2).T
+        joined = coo_array((np.ones(len(links)), tuple(ends)), shape=(n, n))
+        return connected_components(joined, directed=False)[1]
+
     def to_table(self) -> pa.Table:
         """One row a sample: id, duplicate_group, nearest, distance, outlier_score, is_outlier."""
         group = self.duplicate_group

@@ -19,6 +19,7 @@ from datassay.act.choose.act import (
 from datassay.act.choose.gains import (
     BETTER,
     EXPECTED,
+    PERHAPS,
     RETRAINED,
     SAME,
     WORSE,
@@ -28,7 +29,7 @@ from datassay.act.choose.gains import (
 from datassay.commands.run.findings import Findings
 from datassay.report.advice import Advice
 from datassay.report.page import Figure, Row, Section, Table, Text
-from datassay.report.style import BLUE, GREY, VERMILION, plain, style
+from datassay.report.style import BLUE, GREY, SKY, VERMILION, plain, style
 from datassay.report.wording import count, in_points, signed
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _note(table: ActTable) -> str:
     text = (
         f"Gains are means over {seeds} and all held-out samples; intervals hold what other seeds "
         "and other held-out samples would change. Better and worse hold beside all acts tried "
-        "(Holm, 5 %). Control: as many samples at random, the same weights shuffled, blocks at "
+        "(Holm, 5 %), perhaps better only if it were the one act tried. Control: as many samples at random, the same weights shuffled, blocks at "
         "random. "
     )
     if any(act.how == "screened" for act in table.acts):
@@ -142,6 +143,7 @@ def acts_figure(table: ActTable) -> Drawing:
     figure = go.Figure()
     for name, colour, chosen in (
         ("better", BLUE, [a for a in acts if a.verdict == BETTER]),
+        ("perhaps better", SKY, [a for a in acts if a.verdict == PERHAPS]),
         ("no difference shown", GREY, [a for a in acts if a.verdict == SAME]),
         ("worse", VERMILION, [a for a in acts if a.verdict == WORSE]),
         ("expected, not measured", "#b5bdc6", [a for a in acts if a.how == EXPECTED]),
@@ -173,7 +175,16 @@ def acts_advice(findings: Findings) -> tuple[Advice, ...]:
         return ()
     best = table.best
     if best is None:
-        return (Advice("acts", "fine", "Nothing to do", _nothing(table)),)
+        perhaps = [act for act in table.acts if act.verdict == PERHAPS]
+        if not perhaps:
+            return (Advice("acts", "fine", "Nothing to do", _nothing(table)),)
+        first = perhaps[0]
+        headline = f"Perhaps: {first.words[:1].lower()}{first.words[1:]} ({first.changed:,})"
+        sentence = (
+            f"{_gain_text(first, table)} on {count(table.n_held_out, 'held-out sample')}. Of "
+            "several acts tried one may look so by chance; more held-out samples would tell."
+        )
+        return (Advice("acts", "look", headline, sentence),)
     others = [a for a in table.acts if a.verdict == BETTER and a is not best]
     sentence = f"{_gain_text(best, table)} on {count(table.n_held_out, 'held-out sample')}."
     if others:

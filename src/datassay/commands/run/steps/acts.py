@@ -34,6 +34,7 @@ def act_table(
     val: SampleSet | None,
     issues: LabelIssues,
     information: np.ndarray,
+    copies: np.ndarray,
     settings: RunSettings,
     progress: Progress,
 ) -> ActTable | None:
@@ -46,6 +47,7 @@ def act_table(
         val: its validation samples, or None.
         issues: of all labels.
         information: of all training samples.
+        copies: a number a training sample, shared by near duplicates.
         settings: of the run.
         progress: called with (step, acts done, acts in all).
 
@@ -59,7 +61,7 @@ def act_table(
     if val is not None and not val.split_off:
         parts = [_given(lin, train, val, issues, information, settings, plan)]
     else:
-        parts = _fifths(lin, train, information, settings, plan, progress)
+        parts = _fifths(lin, train, information, copies, settings, plan, progress)
     if not all(_is_judged(part) for part in parts):
         return None
     table = compare_acts(
@@ -110,6 +112,7 @@ def _fifths(
     lin: Linearization,
     train: SampleSet,
     information: np.ndarray,
+    copies: np.ndarray,
     settings: RunSettings,
     plan: ActPlan,
     progress: Progress,
@@ -122,8 +125,9 @@ def _fifths(
         return learner_of(some, settings, plan.further if part else plan.seeds, part)
 
     return fifths(
-        lin, train, information, plan.parts, judge=judge, learner=learner, seed=settings.seed
-    )
+        lin, train, information, plan.parts, copies=copies, judge=judge, learner=learner,
+        seed=settings.seed,
+    )  # fmt: skip
 
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
