@@ -164,7 +164,7 @@ def redundant(seed: int):
     train, test = _images("mnist", 480, seed)
     rng = np.random.default_rng((seed, 8))
     some = rng.choice(len(train), 320, replace=False)
-    x = np.concatenate([train.x, train.x[some] + rng.normal(0, 0.02, train.x[some].shape)])
+    x = np.concatenate([train.x, train.x[some] * rng.normal(1, 0.05, train.x[some].shape)])
     return sample_set(x, np.concatenate([train.y, train.y[some]]), "redundant"), test
 
 

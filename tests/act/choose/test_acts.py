@@ -205,8 +205,9 @@ def test_copies_stay_together():
     assert len(np.unique(copies)) < 60  # nearly all 50 pairs
     lin = da.collect(da.build_model("linear", twice), twice)
     parts = fifths(
-        lin, twice, np.arange(100.0), 5, copies=copies, judge=lambda *_: (None, 1.0),
-        learner=lambda *_: None,
+        lin, twice, np.arange(100.0), 5, copies=copies,
+        judge=lambda sub, _: (da.label_issues(sub), 1.0),
+        learner=lambda *_: Estimators(LogisticRegression(), 2),
     )  # fmt: skip
     for part in parts:
         own, other = (copies[np.isin(twice.ids, s.ids)] for s in (part.held_out, part.train))

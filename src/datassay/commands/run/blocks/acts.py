@@ -119,8 +119,8 @@ def _note(table: ActTable) -> str:
     text = (
         f"Gains are means over {seeds} and all held-out samples; intervals hold what other seeds "
         "and other held-out samples would change. Better and worse hold beside all acts tried "
-        "(Holm, 5 %), perhaps better only if it were the one act tried. Control: as many samples at random, the same weights shuffled, blocks at "
-        "random. "
+        "(Holm, 5 %), perhaps better only if it were the one act tried. Control: as many samples "
+        "at random, the same weights shuffled, blocks at random. "
     )
     if any(act.how == "screened" for act in table.acts):
         text += (
