@@ -99,8 +99,7 @@ def run(
     removed, information, issues, influence = _scored(lin, train, asked, progress)
     found = data_issues(train, val)
     retrained = _retrained(model, train, val, information, issues, adversarial, settings, progress)
-    scored = issues, information.information, found.copies
-    acts = act_table(model, lin, train, val, *scored, settings, progress)
+    acts = act_table(model, lin, train, val, issues, information, found, settings, progress)
     checked = check_of(model, train, val, removed.leave_one_out, settings, progress)
     facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
     facts |= _spoiled_facts(train, adversarial) | chosen.facts | score_facts(issues, influence)

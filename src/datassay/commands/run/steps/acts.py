@@ -24,7 +24,9 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.build import build_model
 from datassay.progress import Progress
+from datassay.score.checks.data_issues import DataIssues
 from datassay.score.label_issues import LabelIssues, label_issues
+from datassay.score.sample_information import SampleInformation
 
 
 def act_table(
@@ -33,8 +35,8 @@ def act_table(
     train: SampleSet,
     val: SampleSet | None,
     issues: LabelIssues,
-    information: np.ndarray,
-    copies: np.ndarray,
+    scored: SampleInformation,
+    found: DataIssues,
     settings: RunSettings,
     progress: Progress,
 ) -> ActTable | None:
@@ -46,8 +48,8 @@ def act_table(
         train: its training samples.
         val: its validation samples, or None.
         issues: of all labels.
-        information: of all training samples.
-        copies: a number a training sample, shared by near duplicates.
+        scored: the information of all training samples.
+        found: among the inputs; near duplicates stay in one part.
         settings: of the run.
         progress: called with (step, acts done, acts in all).
 
@@ -55,13 +57,14 @@ def act_table(
         The table; None where fewer than two networks a point are asked for or within the budget, or
         there are fewer than 40 samples.
     """
+    information = scored.information
     plan = act_plan(forward_work(model, train), train, val, settings, 2 * NOMINAL_RATE)
     if plan is None:
         return None
     if val is not None and not val.split_off:
         parts = [_given(lin, train, val, issues, information, settings, plan)]
     else:
-        parts = _fifths(lin, train, information, copies, settings, plan, progress)
+        parts = _fifths(lin, train, information, found.copies, settings, plan, progress)
     if not all(_is_judged(part) for part in parts):
         return None
     table = compare_acts(
