@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datassay.act.review.gain import AGREED, BeforeAfter, GainRow, ReviewGain
+from datassay.act.review.gain import BeforeAfter, GainRow, ReviewGain
 from datassay.commands.run.findings import Findings
 from datassay.report.advice import Advice
 from datassay.report.page import Row, Section, Table, Text
@@ -75,10 +75,14 @@ def _sentence(gain: ReviewGain) -> str:
     unit = " points" if in_points(gain.metric) else ""
     return (
         f"Trained on the samples as they are now the model reaches {_score(row.after, gain)} on "
-        f"{count(row.n, 'held-out sample')} whose label was not changed, before "
+        f"{count(row.n, 'held-out sample')}{_whose(gain)}, before "
         f"{_score(row.before, gain)}: {signed(gain.gain, gain.metric)}{unit} (95 % interval {low} "
         f"to {high})."
     )
+
+
+def _whose(gain: ReviewGain) -> str:
+    return " whose label was not changed" if len(gain.rows) > 1 else ""
 
 
 def _score(value: float, gain: ReviewGain) -> str:
@@ -96,11 +100,15 @@ def _measured(gain: ReviewGain) -> str:
         if gain.n_parts > 1
         else "the same held-out samples, which neither side learnt from"
     )
+    changed = (
+        "A held-out sample whose label the review changed would favour one side, so it does not "
+        "count in the first row. "
+    )
     return (
         "The same model learnt from the samples as they were and as they are now, from "
-        f"{count(gain.n_seeds, 'seed')}; both were asked about {parts}. A held-out sample whose "
-        "label the review changed would favour one side, so it does not count in the first row. "
-        "Held-out labels that are still wrong count against both."
+        f"{count(gain.n_seeds, 'seed')}; both were asked about {parts}. "
+        f"{changed if len(gain.rows) > 1 else ''}Held-out labels that are still wrong count "
+        "against both."
     )
 
 
@@ -129,9 +137,9 @@ def _gain_row(row: GainRow, gain: ReviewGain) -> Row:
         f"{100 * value:.1f} %" if in_points(gain.metric) else f"{value:.3f}"
         for value in (row.before, row.after)
     )
-    is_best = row.by == AGREED and row.low > 0
-    return Row(f"{gain.metric}, {row.by}", (f"{row.n:,}", *scores, change, interval), is_best)
+    name = gain.metric if len(gain.rows) == 1 else f"{gain.metric}, {row.by}"
+    return Row(name, (f"{row.n:,}", *scores, change, interval))
 
 
 def _difference(n: int) -> str:
-    return f"{n:+,}".replace("-", "−")
+    return f"{n:+,}".replace("-", "−") if n else "0"
