@@ -9,6 +9,7 @@ import pytest
 
 import datassay as da
 from datassay.act.remove.removal_curve import train_all
+from datassay.commands.run import job
 from datassay.commands.run.figures.subsets import stand_ins
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import HIGHEST_FIRST, LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
@@ -38,6 +39,12 @@ FACTS = ["Data", "Model", "Linearised training", "Step size", "Jacobian", "Score
 def small_digits(n, m=100):
     train, val = da.load("digits")
     return train.subset(np.arange(n)), val.subset(np.arange(m))
+
+
+@pytest.fixture(autouse=True)
+def without_acts(monkeypatch):
+    """The table of acts is in `findings`, once; other tests do without it."""
+    monkeypatch.setattr(job, "act_table", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +91,21 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
     assert {LOWEST_FIRST, HIGHEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(curve.rankings)
     assert curve.score.shape == (len(curve.rankings), len(curve.fractions), 2)
     assert (curve.score[:, 0] == curve.score[0, 0]).all()
+
+
+def test_the_answer_is_a_table_of_acts(noisy, findings):
+    found, _ = findings
+    kinds = [act.kind for act in found.acts.acts]
+    assert {"mend", "remove", "drop", "reweight", "split"} <= set(kinds)
+    assert found.acts.n_parts == 5 and found.acts.n_held_out == 300  # val was split off by us
+    mend = next(act for act in found.acts.acts if act.kind == "mend")
+    assert mend.changed == found.issues.is_issue.sum()
+    assert mend.low < mend.gain < mend.high and mend.how == "retrained"
+    page = run_page(found)
+    assert [section.anchor for section in page.opening] == ["acts"]
+    (table,) = [b for b in page.opening[0].blocks if hasattr(b, "rows")]
+    assert [row.name for row in table.rows] == [act.words for act in found.acts.acts]
+    assert page.advice[0].kind == "acts"
 
 
 def test_facts_name_what_was_run(findings):

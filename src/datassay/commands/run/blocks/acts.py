@@ -164,7 +164,11 @@ def acts_figure(table: ActTable) -> Drawing:
     figure.add_vline(x=0, line={"color": GREY, "width": 1})
     order = [plain(act.words, 60) for act in acts]
     figure.update_yaxes(categoryorder="array", categoryarray=order, showgrid=True)
-    figure.update_layout(height=120 + 34 * len(acts), showlegend=True)
+    height = 150 + 34 * len(acts)
+    figure.update_layout(height=height, showlegend=True, margin={"b": 96})
+    figure.update_layout(
+        legend={"y": -64 / (height - 120)}
+    )  # below the axis title, whatever the height
     return figure
 
 

@@ -167,7 +167,7 @@ def affordable_networks(
         model's fits are not predicted, and all are made.
     """
     if settings.own is not None:
-        return settings.curve_seeds
+        return settings.curve_seeds if settings.budget > 0 else 0
     seeds, least = settings.curve_seeds, int(settings.attribution_at == "trained")
     rate = 2 * NOMINAL_RATE
     while seeds > least and retraining(work, train, val, seeds, rate).seconds > settings.budget:
@@ -185,6 +185,8 @@ def budget_fact(
     """What the budget left out and how to get it; empty where it left out nothing."""
     if seeds == settings.curve_seeds:
         return {}
+    if settings.own is not None:
+        return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds, 2 * NOMINAL_RATE).seconds
     made = f"{seeds} of {settings.curve_seeds} networks a point" if seeds else "left out"
     return {
