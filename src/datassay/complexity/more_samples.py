@@ -55,7 +55,7 @@ def gain_of_more(
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, median, high = np.quantile(now - then, ends)
     return ActGain(
-        kind=MORE, words="Collect as many samples again", how=EXPECTED,
+        kind=MORE, words="Collect as many again", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
     )  # fmt: skip

@@ -112,7 +112,7 @@ def relabelling(
         The act; beside it the samples as they are are trained again.
     """
     new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
-    words = f"Mend the suspected {'labels' if train.is_classification else 'targets'}"
+    words = f"Mend suspected {'labels' if train.is_classification else 'targets'}"
     mended = replace(as_it_is(train), kind=MEND, words=words, labels=new)
     return replace(mended, changed=int(changed.sum()))
 
@@ -176,8 +176,8 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Act:
     parts = tuple(np.sort(part) for part in np.split(order, ends))
     chance = Blocks(parts, np.array([len(part) for part in parts]) / len(train))
     whole = replace(as_it_is(train), kind=SPLIT, changed=len(train))
-    by = "a router" if blocks.router is not None else "their shares"
-    words = f"Split into {len(parts)} blocks, {by} before their models"
+    by = "router" if blocks.router is not None else "shares"
+    words = f"Split into {len(parts)} blocks, by {by}"
     control = replace(whole, blocks=chance)
     return replace(
         whole, words=words, blocks=blocks, control=control, control_words="blocks at random"

@@ -36,12 +36,15 @@ class Interval:
 def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Interval:
     """The mean of paired differences, and its interval.
 
-    Var(mean) = Σ_f (m_f/m)² s²_f / R_f + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
+    Var = Σ_f (m_f/m)² (s²_f / R_f − e²_f / (m_f R_f)) + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
+          + τ² (1 + 1/F)
 
-    Both seeds and held-out samples could have been others: their variances of the mean are added,
-    and the degrees of freedom are those of Welch and Satterthwaite. Half a sample more is imagined
+    s² is the variance of the seeds' means, e² that of what is left when seed and sample are taken
+    out: both seeds and held-out samples could have been others. Half a sample more is imagined
     better by √unit, half a sample worse, and one the same: on a handful of samples that an act does
-    not change the interval would otherwise have no width.
+    not change the interval would otherwise have no width. τ² is the variance of the gain from part
+    to part beyond that: an act is found anew on each part, and the act found on all samples is one
+    more such draw. Degrees of freedom are those of Welch and Satterthwaite.
 
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
@@ -50,24 +53,45 @@ def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Inte
     Returns:
         The interval; infinitely wide for one seed or one sample.
 
-    Source: ours; the imagined samples are those of Agresti and Min (2005) for paired proportions.
+    Source: two crossed random effects, and random effects of parts by the method of moments; the
+    imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
     each = np.concatenate([part.mean(0) for part in parts])
     m, mean = len(each), float(each.mean())
-    seeds = [part.mean(1) for part in parts]
-    if m < 2 or any(len(one) < 2 for one in seeds):
+    if m < 2 or any(min(part.shape) < 2 for part in parts):
         return Interval(mean, -np.inf, np.inf, 1.0)
-    share = [(part.shape[1] / m) ** 2 for part in parts]
-    by_seed = sum(s * one.var(ddof=1) / len(one) for s, one in zip(share, seeds, strict=True))
+    share = np.array([(part.shape[1] / m) ** 2 for part in parts])
+    seed, left, sample = np.array([_variances(part) for part in parts]).T
+    by_seed = float(share @ seed)
     by_sample = max(0.0, ((each**2).sum() + unit) / (m + 2) - mean**2) / m
-    total = by_seed + by_sample
+    within = max(by_seed, by_sample, by_seed + by_sample - float(share @ left))
+    between = _between(parts, seed + sample - left)
+    total = within + between
     if not total > 0:
         return Interval(mean, mean, mean, float(mean == 0))
-    n_seeds = sum(len(one) - 1 for one in seeds)
-    freedom = total**2 / (by_seed**2 / n_seeds + by_sample**2 / (m - 1))
+    n_seeds = sum(len(part) - 1 for part in parts)
+    spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
+    freedom = max(1.0, total**2 / spread)
     half = float(student.ppf((1 + LEVEL) / 2, freedom) * total**0.5)
     p = float(2 * student.sf(abs(mean) / total**0.5, freedom))
     return Interval(mean, mean - half, mean + half, p)
+
+
+def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
+    """Of a part's mean: by its seeds, by what seed and sample leave, and by its samples."""
+    n_seeds, m = part.shape
+    seeds, samples = part.mean(1), part.mean(0)
+    left = part - seeds[:, None] - samples + part.mean()
+    error = float((left**2).sum() / ((n_seeds - 1) * (m - 1)))
+    return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
+
+
+def _between(parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"]) -> float:
+    """τ² (1 + 1/F) of F parts; 0 for one."""
+    if len(parts) < 2:
+        return 0.0
+    means = np.array([part.mean() for part in parts])
+    return max(0.0, float(means.var(ddof=1) - within.mean())) * (1 + 1 / len(parts))
 
 
 @result

@@ -26,6 +26,7 @@ from datassay.act.choose.act import (
 )  # fmt: skip
 from datassay.act.partition.routing import compact, fit_router, linear_partition
 from datassay.act.purify.loop import purify
+from datassay.act.remove.summarize import suspects_first
 from datassay.act.weigh.class_balance import class_balanced_weights
 from datassay.act.weigh.features import standardized_inputs
 from datassay.act.weigh.weights import local_variance_weights
@@ -58,7 +59,8 @@ def proposals(
     Args:
         train: n samples.
         issues: of their labels.
-        information: of each sample, any unit; the least goes first where samples are dropped.
+        information: of each sample, any unit; where samples are dropped the suspects go first,
+            then the least informative.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
 
@@ -69,7 +71,7 @@ def proposals(
     left_out: list[str] = []
     sources = (
         _labels(train, issues, seed),
-        _fewer(train, information, seed),
+        _fewer(train, information, issues, seed),
         _weights(train, seed) if takes_weights else _no_weights(),
         _purified(train, seed),
         _divided(train, seed),
@@ -91,11 +93,11 @@ def _labels(train: SampleSet, issues: LabelIssues, seed: int) -> Found:
         return
     yield relabelling(train, issues.suggested_label.reshape(train.y.shape), suspects)
     if n <= len(train) // 2:
-        yield removal(REMOVE, "Remove the suspects", train, suspects, seed)
+        yield removal(REMOVE, "Remove suspects", train, suspects, seed)
 
 
-def _fewer(train: SampleSet, information: np.ndarray, seed: int) -> Found:
-    order = np.argsort(information, kind="stable")
+def _fewer(train: SampleSet, information: np.ndarray, issues: LabelIssues, seed: int) -> Found:
+    order = suspects_first(information, issues)
     for fraction in FRACTIONS:
         n = round(fraction * len(train))
         gone = np.zeros(len(train), bool)
@@ -103,7 +105,7 @@ def _fewer(train: SampleSet, information: np.ndarray, seed: int) -> Found:
         stays = np.unique(train.y[~gone]) if train.is_classification else np.arange(2)
         if not 0 < n <= len(train) - 8 or len(stays) < 2:
             return
-        words = f"Drop the {100 * fraction:.0f} % of least information"
+        words = f"Drop {100 * fraction:.0f} % of the samples"
         yield replace(removal(DROP, words, train, gone, seed), fraction=fraction)
 
 
@@ -155,7 +157,7 @@ def _purified(train: SampleSet, seed: int) -> Found:
     if not gone.any():
         yield "Purifying: the samples agree; none is to be removed."
         return
-    yield removal(PURIFY, "Purify: remove what does not belong", train, gone, seed)
+    yield removal(PURIFY, "Purify", train, gone, seed)
 
 
 def _divided(train: SampleSet, seed: int) -> Found:

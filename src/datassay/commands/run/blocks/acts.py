@@ -40,7 +40,7 @@ ANCHOR = "acts"
 EVIDENCE = {MEND: "labels", REMOVE: "labels", DROP: "removal", MORE: "modes"}
 # The command that goes into an act.
 COMMANDS = {
-    MEND: "view, then apply", REMOVE: "view, then apply", DROP: "summarize", REWEIGHT: "weigh",
+    MEND: "view and apply", REMOVE: "view and apply", DROP: "summarize", REWEIGHT: "weigh",
     BALANCE: "weigh", PURIFY: "purify", SPLIT: "partition", MORE: "complexity",
 }  # fmt: skip
 
@@ -120,7 +120,8 @@ def _note(table: ActTable) -> str:
         f"Gains are means over {seeds} and all held-out samples; intervals hold what other seeds "
         "and other held-out samples would change. Better and worse hold beside all acts tried "
         "(Holm, 5 %), perhaps better only if it were the one act tried. Control: as many samples "
-        "at random, the same weights shuffled, blocks at random. "
+        "at random, the same weights shuffled, blocks at random. Dropped are suspects first, then "
+        "the least informative samples. "
     )
     if any(act.how == "screened" for act in table.acts):
         text += (
@@ -129,9 +130,9 @@ def _note(table: ActTable) -> str:
     if any(act.how == EXPECTED for act in table.acts):
         text += "Expected: read off the learning curve, not measured. "
     text += "".join(f"{act.words}: {act.note}. " for act in table.acts if act.note)
-    depth = {COMMANDS[act.kind]: act.words for act in table.acts}
-    named = "; ".join(f"{words[:1].lower()}{words[1:]}: {name}" for name, words in depth.items())
-    return f"{text}In depth, by datassay: {named}."
+    kinds = [act.kind for act in table.acts]
+    depth = dict.fromkeys(COMMANDS[kind] for kind in COMMANDS if kind in kinds)
+    return f"{text}In depth: datassay {', '.join(depth)}."
 
 
 def acts_figure(table: ActTable) -> Drawing:
