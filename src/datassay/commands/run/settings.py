@@ -108,7 +108,7 @@ class RunSettings(TrainingSettings):
     curve_seeds: int = setting(5, "Networks retrained a point; 0 skips retraining.")
     budget: float = setting(
         60.0,
-        "Seconds for the removal curve, and as many for the table of acts, predicted for two cores: "
+        "Seconds for the removal curve, and as many for the acts, predicted for two cores: "
         "fewer networks, then none.",
     )
     before: Path | None = setting(
