@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure as Drawing
 
 ANCHOR = "acts"
+# A gain that an interval may leave open where it is said that nothing need be done.
+SMALL = 0.02
 # Where the page shows what an act rests on.
 EVIDENCE = {MEND: "labels", REMOVE: "labels", DROP: "removal", MORE: "modes"}
 # The command that goes into an act.
@@ -182,7 +184,9 @@ def acts_advice(findings: Findings) -> tuple[Advice, ...]:
     if best is None:
         perhaps = [act for act in table.acts if act.verdict == PERHAPS]
         if not perhaps:
-            return (Advice("acts", "fine", "Nothing to do", _nothing(table)),)
+            sure = _most(table) <= SMALL
+            headline = "Nothing to do" if sure else "No act is shown to help"
+            return (Advice("acts", "fine" if sure else "look", headline, _nothing(table)),)
         first = perhaps[0]
         headline = f"Perhaps: {first.words[:1].lower()}{first.words[1:]} ({first.changed:,})"
         sentence = (
@@ -205,6 +209,11 @@ def _gain_text(act: ActGain, table: ActTable) -> str:
     low, high = signed(act.low, table.metric), signed(act.high, table.metric)
     gain = f"{signed(act.gain, table.metric)}{unit} of {table.metric}"
     return f"{gain} (95 % interval {low} to {high})"
+
+
+def _most(table: ActTable) -> float:
+    """The largest gain that an interval leaves open."""
+    return max((act.high for act in table.acts if act.how == RETRAINED), default=0.0)
 
 
 def _nothing(table: ActTable) -> str:
