@@ -66,13 +66,22 @@ def measure(case: Case, seed: int) -> dict:
     def learner(some, part):
         return _networks(some, FURTHER if part else SEEDS, 1000 * seed + SEEDS * part)
 
-    copies = data_issues(train, None).copies
+    whole, copies = da.label_issues(lin), data_issues(train, None).copies
+    noise = whole.noise[0].transition
     parts = fifths(
-        lin, train, information, PARTS, copies=copies, judge=judge, learner=learner, seed=seed
+        lin,
+        train,
+        information,
+        PARTS,
+        noise=noise,
+        copies=copies,
+        judge=judge,
+        learner=learner,
+        seed=seed,
     )
     table = compare_acts(parts, budget=1e9, seed=seed)
     seconds = time.perf_counter() - started
-    acts, _ = proposals(train, da.label_issues(lin), information, seed=seed)
+    acts, _ = proposals(train, whole, information, seed=seed)
     fresh = _networks(train, FRESH, 500 + 1000 * seed)
     kinds = {(row.kind, row.words) for row in table.acts}
     truth = _truth(

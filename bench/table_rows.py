@@ -209,9 +209,9 @@ def _acts(r: dict[str, dict]) -> list[Row]:
         return []
     return [
         Row(
-            f"Table of acts, eight data sets with known faults or none, {acts['cells']} tables: first "
-            "is what helps most on right-labelled test samples, or its interval holds that gain; "
-            "clean data let be; intervals that hold the true gain",
+            f"Table of acts, eight data sets with a known fault or none, {acts['cells']} tables: "
+            "first is what helps most on right-labelled test samples, or its interval holds that "
+            "gain; clean data let be; intervals that hold the true gain",
             f"{100 * acts['first_right']:.0f} %; {100 * acts['clean_let_be']:.0f} %; "
             f"{100 * acts['intervals_held']:.0f} % of {acts['intervals']}",
             "acts.py",

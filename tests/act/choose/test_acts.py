@@ -43,9 +43,9 @@ def part_of(train, held_out, is_alike=True):
     lin = da.collect(da.build_model("linear", train), train, held_out)
     issues = da.label_issues(lin)
     learner = Estimators(LogisticRegression(), 2)
-    return Part(
-        train, held_out, lin, issues, np.arange(len(train)) * 1.0, issues.ridge, is_alike, learner
-    )
+    noise = issues.noise[0].transition if is_alike else None
+    information = np.arange(len(train)) * 1.0
+    return Part(train, held_out, lin, issues, information, issues.ridge, noise, learner)
 
 
 def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_right_ones():
@@ -184,7 +184,7 @@ def test_parts_are_judged_by_scores_that_never_saw_their_labels():
         return issues, issues.ridge
 
     parts = fifths(
-        lin, train, np.arange(100.0), 5, judge=judge,
+        lin, train, np.arange(100.0), 5, noise=None, judge=judge,
         learner=lambda some, f: Estimators(LogisticRegression(), 2, seed=f),
     )  # fmt: skip
     held = np.concatenate([part.held_out.ids for part in parts])
@@ -205,7 +205,7 @@ def test_copies_stay_together():
     assert len(np.unique(copies)) < 60  # nearly all 50 pairs
     lin = da.collect(da.build_model("linear", twice), twice)
     parts = fifths(
-        lin, twice, np.arange(100.0), 5, copies=copies,
+        lin, twice, np.arange(100.0), 5, noise=None, copies=copies,
         judge=lambda sub, _: (da.label_issues(sub), 1.0),
         learner=lambda *_: Estimators(LogisticRegression(), 2),
     )  # fmt: skip

@@ -210,9 +210,10 @@ def _mean(each: list[np.ndarray]) -> float:
 
 def _unsuspected(part: Part, said: np.ndarray) -> np.ndarray:
     """Which held-out labels are not suspected; of numbers all."""
-    if not part.train.is_classification or not part.issues.noise:
+    if not part.train.is_classification:
         return np.ones(len(part.held_out), bool)
-    return unsuspected(said, part.held_out.y, part.issues.noise[0].transition)
+    noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
+    return unsuspected(said, part.held_out.y, noise)
 
 
 def _proposed(parts: Sequence[Part], seed: int) -> tuple[list[dict[Key, Act]], tuple[str, ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 from datassay.results import Tabular, field_names, result
@@ -43,8 +44,9 @@ def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Inte
     out: both seeds and held-out samples could have been others. Half a sample more is imagined
     better by √unit, half a sample worse, and one the same: on a handful of samples that an act does
     not change the interval would otherwise have no width. τ² is the variance of the gain from part
-    to part beyond that: an act is found anew on each part, and the act found on all samples is one
-    more such draw. Degrees of freedom are those of Welch and Satterthwaite.
+    to part beyond that, where a χ² test at 5 % finds any: an act is found anew on each part, and
+    the act found on all samples is one more such draw. Degrees of freedom are those of Welch and
+    Satterthwaite.
 
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
@@ -91,7 +93,10 @@ def _between(parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"]) -> fl
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
-    return max(0.0, float(means.var(ddof=1) - within.mean())) * (1 + 1 / len(parts))
+    excess, n = float(means.var(ddof=1) / within.mean()) if within.mean() > 0 else 0.0, len(parts)
+    if chi2.sf((n - 1) * excess, n - 1) > 1 - LEVEL:
+        return 0.0
+    return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)
 
 
 @result

@@ -30,7 +30,7 @@ class Part:
         issues: of the labels of train.
         information: [n].
         penalty: of the screen's kernel ridge regression, kernel unit.
-        is_alike: whether held-out labels are as wrong as those of train: both are parts of one set.
+        noise: T of the held-out labels, [k, k]; None: they count as right, or are numbers.
         learner: fits R ≥ 2 models to R subsets; of several parts each has seeds of its own.
     """
 
@@ -40,7 +40,7 @@ class Part:
     issues: LabelIssues
     information: Float[np.ndarray, " n"]
     penalty: float
-    is_alike: bool
+    noise: Float[np.ndarray, "k k"] | None
     learner: Learner
 
     @property
@@ -49,8 +49,7 @@ class Part:
         if not self.train.is_classification:
             return yardstick(self.held_out, None, None)
         shares = np.bincount(self.train.y, minlength=self.train.n_classes) / len(self.train)
-        noise = self.issues.noise[0].transition if self.is_alike and self.issues.noise else None
-        return yardstick(self.held_out, shares, noise)
+        return yardstick(self.held_out, shares, self.noise)
 
 
 def fifths(
@@ -59,6 +58,7 @@ def fifths(
     information: Float[np.ndarray, " n"],
     n_parts: int,
     *,
+    noise: Float[np.ndarray, "k k"] | None,
     copies: Int[np.ndarray, " n"] | None = None,
     judge: Callable[[Linearization, SampleSet], tuple[LabelIssues, float]],
     learner: Callable[[SampleSet, int], Learner],
@@ -71,6 +71,7 @@ def fifths(
         train: n samples.
         information: of each, which ranks what could be dropped.
         n_parts: how many fifths, 1 to 5.
+        noise: T of all labels, which is that of the held-out ones too; None: none is known.
         copies: a number a sample, shared by those that are next to the same: they stay together, or
             a model would have seen what it is judged on. None: all differ.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
@@ -94,6 +95,6 @@ def fifths(
         issues, penalty = judge(sub, some)
         held_out = train.subset(held)
         parts.append(
-            Part(some, held_out, sub, issues, information[rest], penalty, True, learner(some, f))
+            Part(some, held_out, sub, issues, information[rest], penalty, noise, learner(some, f))
         )
     return parts

@@ -64,7 +64,7 @@ def act_table(
     if val is not None and not val.split_off:
         parts = [_given(lin, train, val, issues, information, settings, plan)]
     else:
-        parts = _fifths(lin, train, information, found.copies, settings, plan, progress)
+        parts = _fifths(lin, train, issues, information, found.copies, settings, plan, progress)
     if not all(_is_judged(part) for part in parts):
         return None
     table = compare_acts(
@@ -108,12 +108,13 @@ def _given(
     """The user's own validation part, whose labels count as right."""
     penalty = _penalty(lin, issues)
     learner = learner_of(train, settings, plan.seeds, 0)
-    return Part(train, val, lin, issues, information, penalty, False, learner)
+    return Part(train, val, lin, issues, information, penalty, None, learner)
 
 
 def _fifths(
     lin: Linearization,
     train: SampleSet,
+    issues: LabelIssues,
     information: np.ndarray,
     copies: np.ndarray,
     settings: RunSettings,
@@ -121,15 +122,16 @@ def _fifths(
     progress: Progress,
 ) -> list[Part]:
     def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        issues = issues_of(sub, some, settings, progress)
-        return issues, _penalty(sub, issues)
+        found = issues_of(sub, some, settings, progress)
+        return found, _penalty(sub, found)
 
     def learner(some: SampleSet, part: int) -> Learner:
         return learner_of(some, settings, plan.further if part else plan.seeds, part)
 
+    noise = issues.noise[0].transition if train.is_classification and issues.noise else None
     return fifths(
-        lin, train, information, plan.parts, copies=copies, judge=judge, learner=learner,
-        seed=settings.seed,
+        lin, train, information, plan.parts, noise=noise, copies=copies, judge=judge,
+        learner=learner, seed=settings.seed,
     )  # fmt: skip
 
 
