@@ -91,7 +91,7 @@ def test_what_a_users_code_raises_is_one_line_and_status_2(here, name, message):
 @pytest.mark.parametrize("name", ["moves", "prints"])
 def test_what_a_users_code_does_besides_changes_no_result(here, name):
     succeed(*SCORE, "--model", f"own_code:{name}")
-    assert len(listed(here / "out")) == 5
+    assert len(listed(here / "out")) == 6
 
 
 def test_a_standard_output_that_a_model_closed_loses_no_result(here):
@@ -99,7 +99,7 @@ def test_a_standard_output_that_a_model_closed_loses_no_result(here):
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: what was done is kept, but it could not")
-    assert len(listed("out")) == 5
+    assert len(listed("out")) == 6
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_streams_that_take_nothing_lose_no_result(here, redirected, status):
     line = f"set -o pipefail; {line}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
-    assert len(listed("out")) == 5
+    assert len(listed("out")) == 6
     assert "Traceback" not in done.stderr + done.stdout
 
 

@@ -82,17 +82,18 @@ class _Run(Command):
         (train, val, clean, earlier), fooled = sets, None
         if wait := long_wait(train, val, settings):
             logging.getLogger(__name__).warning(wait)
-        if fraction := given["adversarial"]:
-            fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
-            train = replace(train, x=fooled.samples.x)
-        findings = job.run(train, val, settings, progress, adversarial=fooled)
         inputs, before = read(DataInputs, given), None
         if earlier is not None:
             from datassay.commands.run.steps.before import before_after, inputs_like
 
             inputs = inputs_like(earlier, inputs)
+        origin = origin_of(inputs, read(NoiseInputs, given))  # a model's code may go elsewhere
+        if fraction := given["adversarial"]:
+            fooled = job.with_adversarial(clean, settings, fraction, given["epsilon"], progress)
+            train = replace(train, x=fooled.samples.x)
+        findings = job.run(train, val, settings, progress, adversarial=fooled)
+        if earlier is not None:
             before = before_after(earlier, train, val, findings.issues, settings, progress)
-        origin = origin_of(inputs, read(NoiseInputs, given))
         return replace(findings, origin=origin, before=before)
 
 
