@@ -128,7 +128,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     data = digits.parent / "digits.npz"
     succeed("apply", data, digits / "decisions.parquet", "--out", tmp_path / "clean")
     assert_carried_out(data, expected, tmp_path / "clean")
-    again = ("--before", digits, "--model", "linear", "--out", tmp_path / "after")
+    again = ("--before", digits, "--model", "linear", "--budget", 8, "--out", tmp_path / "after")
     said = succeed("run", tmp_path / "clean", *again).stdout
     assert "points" in said and "held-out" in said
     page = (tmp_path / "after" / "index.html").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from datassay.act.choose.act import DROP, Act, as_it_is
+from datassay.act.choose.act import DROP, PURIFY, SPLIT, Act, as_it_is
 from datassay.act.choose.gains import (
     BETTER,
     PERHAPS,
@@ -35,6 +35,8 @@ from datassay.errors import DataError
 from datassay.progress import Progress, silent
 
 STEP = "compare acts"
+# Acts whose choice of samples is what a search with many outcomes found.
+SEARCHED = (PURIFY, SPLIT)
 Key = tuple[str, float]
 # What a drop of samples may cost to count as no loss.
 TOLERATED = 0.005
@@ -161,7 +163,7 @@ class _Judge:
         before = time.perf_counter()
         said = self.retrained(act.key)
         each, unit = self.differences(said), float(np.mean([rule.unit for rule in self.rules]))
-        found = paired(each, unit)
+        found = paired(each, unit, is_searched=act.kind in SEARCHED)
         trusted = [d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)]
         trusted = np.concatenate(trusted)
         row = ActGain(

@@ -34,7 +34,9 @@ class Interval:
     p: float
 
 
-def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Interval:
+def paired(
+    parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0, *, is_searched: bool = False
+) -> Interval:
     """The mean of paired differences, and its interval.
 
     Var = Σ_f (m_f/m)² (s²_f / R_f − e²_f / (m_f R_f)) + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
@@ -44,13 +46,15 @@ def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Inte
     out: both seeds and held-out samples could have been others. Half a sample more is imagined
     better by √unit, half a sample worse, and one the same: on a handful of samples that an act does
     not change the interval would otherwise have no width. τ² is the variance of the gain from part
-    to part beyond that, where a χ² test at 5 % finds any: an act is found anew on each part, and
-    the act found on all samples is one more such draw. Degrees of freedom are those of Welch and
-    Satterthwaite.
+    to part beyond that: an act is found anew on each part, and the act found on all samples is one
+    more such draw. It counts where a χ² test at 5 % finds any, and always for what a search with
+    many outcomes found. Degrees of freedom are those of Welch and Satterthwaite.
 
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
         unit: squared weight of one prediction in the score; 0: no imagined samples.
+        is_searched: whether the act is what a search found, such as blocks: another part gives
+            another.
 
     Returns:
         The interval; infinitely wide for one seed or one sample.
@@ -67,7 +71,7 @@ def paired(parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0) -> Inte
     by_seed = float(share @ seed)
     by_sample = max(0.0, ((each**2).sum() + unit) / (m + 2) - mean**2) / m
     within = max(by_seed, by_sample, by_seed + by_sample - float(share @ left))
-    between = _between(parts, seed + sample - left)
+    between = _between(parts, seed + sample - left, is_searched)
     total = within + between
     if not total > 0:
         return Interval(mean, mean, mean, float(mean == 0))
@@ -88,12 +92,16 @@ def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
     return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
 
 
-def _between(parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"]) -> float:
-    """τ² (1 + 1/F) of F parts; 0 for one."""
+def _between(
+    parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"], is_searched: bool
+) -> float:
+    """τ² (1 + 1/F) of F parts; 0 for one, and where a test finds none."""
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
     excess, n = float(means.var(ddof=1) / within.mean()) if within.mean() > 0 else 0.0, len(parts)
+    if is_searched:  # by chance the parts' acts can look alike: no less than they differ
+        return float(means.var(ddof=1)) * (1 + 1 / n)
     if chi2.sf((n - 1) * excess, n - 1) > 1 - LEVEL:
         return 0.0
     return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)

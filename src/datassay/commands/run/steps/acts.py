@@ -55,7 +55,7 @@ def act_table(
 
     Returns:
         The table; None where fewer than two networks a point are asked for or within the budget, or
-        there are fewer than 40 samples.
+        there are fewer than 100 samples.
     """
     information = scored.information
     plan = act_plan(forward_work(model, train), train, val, settings, 2 * NOMINAL_RATE)

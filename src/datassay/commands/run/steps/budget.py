@@ -25,8 +25,8 @@ TRAINING_SHARE, TRAINING_CONVOLUTION_SHARE = 0.3, 0.09
 UPDATE_SECONDS = 1.1e-3
 RANKINGS = 6
 # Without a validation part of the user's own, acts are judged on so many held-out samples, in up to
-# five fifths of the training samples; of fewer than FEWEST samples on none.
-WANTED, FIFTHS, FEWEST = 1500, 5, 40
+# five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points wide.
+WANTED, FIFTHS, FEWEST = 1500, 5, 100
 # Models a seed that the acts take, with their controls.
 FITS = 18
 # As above, where a few networks train side by side for longer.
