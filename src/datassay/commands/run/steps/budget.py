@@ -123,7 +123,12 @@ class ActPlan:
 
 
 def act_plan(
-    work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings, rate: float
+    work: ForwardWork,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: RunSettings,
+    rate: float,
+    fewest: int = FEWEST,
 ) -> ActPlan | None:
     """How many parts and seeds the budget pays for; None where it pays for no comparison.
 
@@ -133,13 +138,14 @@ def act_plan(
         val: the validation samples, or None.
         settings: of the run.
         rate: float32 operations a second.
+        fewest: samples below which nothing is compared.
 
     Returns:
         The most parts and seeds with which all acts are likely to be retrained; else one part and
         two seeds, and acts are left out.
     """
     most = settings.curve_seeds
-    if most < 2 or len(train) < FEWEST or not settings.budget > 0:
+    if most < 2 or len(train) < fewest or not settings.budget > 0:
         return None
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
