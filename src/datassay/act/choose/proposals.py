@@ -39,7 +39,7 @@ FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 # Largest class over smallest from which weights by class can matter.
 UNEVEN = 1.5
 # Purifying refits a convex model of p weights to n samples: at most so large an n p², and so often.
-MOST_PURIFYING, PURIFY_STEPS = 1e9, 20
+MOST_PURIFYING, PURIFY_STEPS = 1e8, 20
 # Blocks take thousands of Newton steps: they are found on so many samples and columns.
 MOST_DIVIDED, DIVIDED_COLUMNS, RESTARTS = 400, 8, 1
 BLOCK_RIDGE = 1e-3
