@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from scipy.special import softmax
 
 from datassay.act.choose.act import MORE
 from datassay.act.choose.gains import EXPECTED, LEVEL, ActGain
-from datassay.act.choose.learners import Estimators, Learner
+from datassay.act.choose.learners import Learner
 from datassay.act.choose.yardstick import R2, Yardstick
 from datassay.complexity.accuracy_curve import AccuracyCurve, nested_order
 from datassay.complexity.needed_samples import extrapolate
@@ -47,7 +46,8 @@ def gain_of_more(
         return None
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
-    errors = [1 - _scores(learner, train, np.sort(orders[:, :size], 1), rule) for size in sizes]
+    subsets = [np.sort(orders[:, :size], 1) for size in sizes]
+    errors = [1 - rule.scores(learner.answers(train, rule.held_out, some)) for some in subsets]
     start = _start(train, rule)
     curve = AccuracyCurve(sizes, np.stack(errors), start, rule.metric)
     laws = extrapolate(curve, draws=DRAWS, seed=seed)
@@ -59,15 +59,6 @@ def gain_of_more(
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
         cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
     )  # fmt: skip
-
-
-def _scores(learner: Learner, train: SampleSet, subsets: np.ndarray, rule: Yardstick) -> np.ndarray:
-    outputs = learner.outputs(train, rule.held_out, subsets)
-    if train.is_classification and not isinstance(learner, Estimators):
-        if outputs.shape[2] == 1:
-            outputs = np.concatenate([-outputs, outputs], 2)
-        outputs = softmax(outputs, 2)
-    return rule.scores(outputs)
 
 
 def _start(train: SampleSet, rule: Yardstick) -> float:

@@ -6,6 +6,7 @@ each is from the given targets.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.special import expit, softmax
 from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
@@ -35,7 +37,60 @@ NETWORK_BYTES = 2**28
 CHUNK = 4096
 
 
-class Networks:
+class _Fits(ABC):
+    """R fits to R subsets, asked about other samples."""
+
+    takes_weights: bool
+
+    @abstractmethod
+    def outputs(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m k"]:
+        """What each fit says of the validation samples.
+
+        Args:
+            train: N samples.
+            val: m samples; only their inputs are read.
+            subsets: positions that each fit learns from.
+            weights: of each sample of train in the loss, of any scale; None: all alike.
+            progress: called with (step, fits done, fits in all).
+
+        Returns:
+            One column a class or target.
+
+        Raises:
+            ModelError: the model cannot be fitted to a subset, or takes no weights.
+        """
+
+    def answers(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m k"]:
+        """The outputs as class probabilities, or as targets; the arguments are theirs."""
+        return self.outputs(train, val, subsets, weights, progress)
+
+    def errors(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m"]:
+        """Error of each fit on each validation sample: 1 minus its score."""
+        outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
+        return 1 - sample_scores(outputs, val).numpy()
+
+
+class Networks(_Fits):
     """Networks trained together, one per repeat.
 
     Args:
@@ -66,17 +121,6 @@ class Networks:
         causes = fingerprint(self.models[0], train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
 
-    def errors(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        progress: Progress = silent,
-    ) -> Float[np.ndarray, "R m"]:
-        """Error of each network on each validation sample: 1 minus its score."""
-        outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
-        return 1 - sample_scores(outputs, val).numpy()
-
     def outputs(
         self,
         train: SampleSet,
@@ -85,18 +129,7 @@ class Networks:
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
-        """Outputs of each network, its logits where there are classes.
-
-        Args:
-            train: N samples.
-            val: m samples; only their inputs are read.
-            subsets: positions that each network learns from.
-            weights: of each sample of train in the loss, of any scale; None: all alike.
-            progress: called with (step, fits done, fits in all).
-
-        Returns:
-            One column a class or target; of two classes with one output, one.
-        """
+        """Logits where there are classes, one of two with one output; or targets."""
         recipe = self.recipe or network_recipe(train.subset(subsets[0]))
         outputs, at_once = [], _at_once(self.models[0])
         weight = None if weights is None else torch.as_tensor(weights)
@@ -111,8 +144,25 @@ class Networks:
             progress("fit", min(part.stop, len(subsets)), len(subsets))
         return torch.cat(outputs).numpy()
 
+    def answers(
+        self,
+        train: SampleSet,
+        val: SampleSet,
+        subsets: Int[np.ndarray, "R n"],
+        weights: Float[np.ndarray, " N"] | None = None,
+        progress: Progress = silent,
+    ) -> Float[np.ndarray, "R m k"]:
+        """The outputs as class probabilities, or as targets; the arguments are theirs."""
+        outputs = self.outputs(train, val, subsets, weights, progress)
+        if not train.is_classification:
+            return outputs
+        if outputs.shape[2] > 1:
+            return softmax(outputs, 2)
+        chance = expit(outputs)
+        return np.concatenate([1 - chance, chance], 2)
 
-class Estimators:
+
+class Estimators(_Fits):
     """A scikit-learn estimator, cloned and fitted once per repeat.
 
     Args:
@@ -152,17 +202,6 @@ class Estimators:
             "seed of the fits": self.seed,
         }
 
-    def errors(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        progress: Progress = silent,
-    ) -> Float[np.ndarray, "R m"]:
-        """Error of each fit on each validation sample: 1 minus its score."""
-        outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
-        return 1 - sample_scores(outputs, val).numpy()
-
     def outputs(
         self,
         train: SampleSet,
@@ -171,21 +210,7 @@ class Estimators:
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
-        """What each fit predicts: 1 for the class it names and 0 for others, or the targets.
-
-        Args:
-            train: N samples.
-            val: m samples; only their inputs are read.
-            subsets: positions that each fit learns from.
-            weights: of each sample of train, of any scale; None: all alike.
-            progress: called with (step, fits done, fits in all).
-
-        Returns:
-            One column a class or target.
-
-        Raises:
-            ModelError: the estimator cannot be fitted, or takes no weights.
-        """
+        """1 for the class that a fit names and 0 for others, or targets."""
         rows, queries, told = _rows(train), _rows(val), []
         for r, chosen in enumerate(subsets):
             weight = None if weights is None else weights[chosen] / weights[chosen].mean()

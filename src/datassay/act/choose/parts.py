@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from datassay.act.choose.learners import Learner
-from datassay.act.choose.yardstick import Yardstick, yardstick
+from datassay.act.choose.yardstick import Yardstick, class_shares, yardstick
 from datassay.act.remove.held_out import judging
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
@@ -46,10 +46,7 @@ class Part:
     @property
     def yardstick(self) -> Yardstick:
         """How predictions of the held-out samples are scored."""
-        if not self.train.is_classification:
-            return yardstick(self.held_out, None, None)
-        shares = np.bincount(self.train.y, minlength=self.train.n_classes) / len(self.train)
-        return yardstick(self.held_out, shares, self.noise)
+        return yardstick(self.held_out, class_shares(self.train), self.noise)
 
 
 def fifths(

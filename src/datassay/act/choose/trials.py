@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import expit, softmax
 
 from datassay.act.choose.act import Act
-from datassay.act.choose.learners import Estimators, Learner
+from datassay.act.choose.learners import Learner
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 
@@ -41,29 +40,12 @@ def predictions(
     """
     samples = replace(train, y=act.labels, true_y=None)
     weights = act.weights if act.is_weighted else None
-    if act.blocks is None:
-        return _asked(learner, samples, held_out, act.kept, weights, progress)
-    share = act.blocks.weights(held_out)  # [m, K]
+    chosen = (act.kept,) if act.blocks is None else act.blocks.members
     each = [
-        _asked(learner, samples, held_out, members, weights, progress)
-        for members in act.blocks.members
+        learner.answers(samples, held_out, np.tile(some, (learner.repeats, 1)), weights, progress)
+        for some in chosen
     ]
+    if act.blocks is None:
+        return each[0]
+    share = act.blocks.weights(held_out)  # [m, K]
     return np.einsum("mK,Krmk->rmk", share, np.stack(each))
-
-
-def _asked(
-    learner: Learner,
-    train: SampleSet,
-    held_out: SampleSet,
-    chosen: np.ndarray,
-    weights: np.ndarray | None,
-    progress: Progress,
-) -> Float[np.ndarray, "R m k"]:
-    subsets = np.tile(chosen, (learner.repeats, 1))
-    outputs = learner.outputs(train, held_out, subsets, weights, progress)
-    if not train.is_classification or isinstance(learner, Estimators):
-        return outputs
-    if outputs.shape[2] == 1:
-        chance = expit(outputs)
-        return np.concatenate([1 - chance, chance], 2)
-    return softmax(outputs, 2)

@@ -101,6 +101,13 @@ def yardstick(
     return Yardstick(held_out, worth, given, metric, worth is not given)
 
 
+def class_shares(train: SampleSet) -> Float[np.ndarray, " k"] | None:
+    """Share of each class among training samples; None for numbers."""
+    if not train.is_classification:
+        return None
+    return np.bincount(train.y, minlength=train.n_classes) / len(train)
+
+
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
     return bool(np.linalg.svd(transition, compute_uv=False)[-1] > LEAST_SINGULAR)
 

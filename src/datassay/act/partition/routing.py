@@ -215,7 +215,13 @@ def fit_router(
     Returns:
         The fitted clone or None, its gain over the largest block, and that gain's standard error.
     """
-    gain, error = _router_gain(x, block, responsibility, router, seed)
+    sizes = np.bincount(block)
+    if len(sizes) < 2 or sizes.min() < FOLDS:
+        return None, 0.0, 0.0
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    named = np.asarray(cross_val_predict(_clone(router), x, block, cv=folds))
+    each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
+    gain, error = float(each.mean()), float(each.std() / len(each) ** 0.5)
     kept = _clone(router).fit(x, block) if gain > ERRORS * error else None
     return kept, gain, error
 
@@ -232,22 +238,6 @@ def _fitted(estimator: Any, x: np.ndarray, y: np.ndarray, *, is_class: bool) -> 
     if is_class and (y == y[0]).all():  # few classifiers take one class
         return DummyClassifier(strategy="prior").fit(x, y)
     return _clone(estimator).fit(x, y)
-
-
-def _router_gain(
-    x: np.ndarray,
-    block: Int[np.ndarray, " n"],
-    responsibility: Float[np.ndarray, "n K"],
-    router: Any,
-    seed: int,
-) -> tuple[float, float]:
-    sizes = np.bincount(block)
-    if len(sizes) < 2 or sizes.min() < FOLDS:
-        return 0.0, 0.0
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    named = np.asarray(cross_val_predict(_clone(router), x, block, cv=folds))
-    each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
-    return float(each.mean()), float(each.std() / len(each) ** 0.5)
 
 
 def compact(

@@ -18,7 +18,7 @@ from datassay.act.choose.act import Act, as_it_is
 from datassay.act.choose.gains import paired
 from datassay.act.choose.learners import Learner
 from datassay.act.choose.trials import predictions
-from datassay.act.choose.yardstick import yardstick
+from datassay.act.choose.yardstick import class_shares, yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
@@ -196,12 +196,9 @@ def _row(
     for trial, sides, rows in zip(trials, said, chosen, strict=True):
         held_out, train = trial.held_out, trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
-        shares = None
-        if train.is_classification:
-            shares = np.bincount(train.y, minlength=train.n_classes) / len(train)
         if not rows.any():
             continue
-        rule = yardstick(samples.subset(rows), shares, None)
+        rule = yardstick(samples.subset(rows), class_shares(train), None)
         each.append(tuple(rule.scores(side[:, rows]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric

@@ -64,9 +64,12 @@ def network_recipe(train: SampleSet) -> Recipe:
     Returns:
         Adam, batches of 64, 20 epochs but 500 to 3000 updates.
     """
-    updates = EPOCHS * len(train) // BATCH
-    steps = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
-    return Recipe(steps=steps, batch_size=BATCH)
+    return Recipe(steps=network_updates(len(train)), batch_size=BATCH)
+
+
+def network_updates(n: int) -> int:
+    """Updates of `network_recipe` for n samples."""
+    return min(max(EPOCHS * n // BATCH, FEWEST_UPDATES), MOST_UPDATES)
 
 
 @checks_arguments

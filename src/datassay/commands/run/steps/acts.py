@@ -68,7 +68,7 @@ def act_table(
     if not all(_is_judged(part) for part in parts):
         return None
     table = compare_acts(
-        parts, budget=settings.budget, per_fit=plan.per_act, seed=settings.seed, progress=progress
+        parts, budget=settings.budget, per_fit=plan.per_fit, seed=settings.seed, progress=progress
     )
     more = gain_of_more(parts[0].learner, parts[0].train, parts[0].yardstick, seed=settings.seed)
     rows = (

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from datassay.act.remove.held_out import judging
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
-from datassay.act.weigh.features import BATCH, EPOCHS, FEWEST_UPDATES, MOST_UPDATES
+from datassay.act.weigh.features import BATCH, network_updates
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
 from datassay.collect.predicted import NOMINAL_RATE
@@ -107,14 +107,14 @@ class ActPlan:
         parts: held-out parts: 1, or fifths of the training samples.
         seeds: models an act in the first part.
         further: models an act in each other part.
-        per_act: seconds that one model an act and seed takes over all parts, at the fixed rate;
+        per_fit: seconds that one model an act and seed takes over all parts, at the fixed rate;
             None of the user's own model, whose fits are not predicted.
     """
 
     parts: int
     seeds: int
     further: int
-    per_act: float | None
+    per_fit: float | None
 
     @property
     def networks(self) -> int:
@@ -150,17 +150,18 @@ def act_plan(
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
     learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
-    steps = min(max(EPOCHS * learners // BATCH, FEWEST_UPDATES), MOST_UPDATES)
     one = work.seconds(ACT_SHARE * rate, TRAINING_CONVOLUTION_SHARE * rate)
-    each = steps * (3.0 * min(BATCH, learners) * one + ACT_UPDATE_SECONDS / most)
+    each = network_updates(learners) * (
+        3.0 * min(BATCH, learners) * one + ACT_UPDATE_SECONDS / most
+    )
     for tried, seeds in ((parts, most), (parts, 2), (1, most), (1, 2)):
         plan = ActPlan(tried, seeds, min(2, seeds), None)
-        plan = replace(plan, per_act=each * plan.networks)
+        plan = replace(plan, per_fit=each * plan.networks)
         if settings.own is not None:
-            return replace(plan, per_act=None)
-        if FITS * (plan.per_act or 0.0) <= settings.budget:
+            return replace(plan, per_fit=None)
+        if FITS * (plan.per_fit or 0.0) <= settings.budget:
             return plan
-    return plan if 3 * (plan.per_act or 0.0) <= settings.budget else None
+    return plan if 3 * (plan.per_fit or 0.0) <= settings.budget else None
 
 
 def affordable_networks(

@@ -331,7 +331,7 @@ def _acts_step(
     if chosen is None:
         return []
     here = act_plan(work, train, val, replace(settings, budget=inf), rate)
-    each = 0.0 if here is None else (here.per_act or 0.0) / here.networks
+    each = 0.0 if here is None else (here.per_fit or 0.0) / here.networks
     detail = f"about {FITS * chosen.networks} networks, {count(chosen.parts, 'held-out part')}"
     held = 16.0 * form.n_parameters * chosen.seeds
     seconds = min(settings.budget, FITS * each * chosen.networks)
