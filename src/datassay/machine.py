@@ -6,7 +6,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,26 @@ def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
     a = torch.ones(size, size, dtype=dtype)
     product = torch.empty_like(a)
     return 2 * size**3 / best_seconds(lambda: torch.matmul(a, a, out=product))
+
+
+@contextmanager
+def thread_count(number: int) -> Iterator[None]:
+    """Use so many threads, as stored chunks were computed with: others may round otherwise.
+
+    Args:
+        number: of torch's threads.
+
+    Yields:
+        Nothing; compute inside the block.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,9 +23,11 @@ from datassay.collect.store.fingerprint import (
     model_fingerprint,
     samples_fingerprint,
 )
+from datassay.collect.store.ids import encoded
 from datassay.collect.store.location import shown
 from datassay.collect.store.rows import StoredFeatures
 from datassay.errors import ModelError
+from datassay.machine import thread_count
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class KeptPass:
         self.work = work
         self._known = {
             part: {TARGETS: targets[part].numpy(), IDS: ids}
-            for part, ids in _encoded({p: s.ids for p, s in work.sets.items()}).items()
+            for part, ids in encoded({p: s.ids for p, s in work.sets.items()}).items()
         }
         run = _manifest(work, model, seed)
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
@@ -149,7 +150,7 @@ class KeptPass:
                     )
 
     def _computed(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        with _threads(int(self.store.free["threads"])):
+        with thread_count(int(self.store.free["threads"])):
             return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
 
     def _differing(self, part: Chunk) -> list[tuple[str, object]]:
@@ -213,26 +214,3 @@ def _manifest(work: JacobianPass, model: nn.Module, seed: int) -> dict[str, obje
         **{name: getattr(form, name) for name in names},
         "seed": seed,
     }
-
-
-def _encoded(ids: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Ids of all parts as one type that Zarr's specification has: integers, or UTF-8 bytes."""
-    if all(np.can_cast(part.dtype, np.int64) for part in ids.values()):
-        return {name: part.astype(np.int64) for name, part in ids.items()}
-    texts = {name: np.char.encode(part.astype(str), "utf-8") for name, part in ids.items()}
-    width = max(1, *(text.dtype.itemsize for text in texts.values()))
-    return {
-        name: text.astype(f"S{width}").view(np.uint8).reshape(len(text), width)
-        for name, text in texts.items()
-    }
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Use the thread count of the stored chunks: other counts may round sums differently."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

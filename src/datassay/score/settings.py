@@ -86,3 +86,21 @@ class TrainedWeights:
     response: str = "first_order"
     damping: float | str = "auto"
     temperature: float = 2.0
+
+
+@dataclass(frozen=True)
+class Indexing:
+    """What an index keeps of each training sample.
+
+    Attributes:
+        share: of the expected mean squared effect that a row's numbers hold, where the width
+            allows it.
+        width: numbers a row, at most.
+        keep: type of these numbers, "float32", "float16" or "int8".
+        top: samples a query and direction that an index answers with.
+    """
+
+    share: float = 0.99
+    width: int = 2048
+    keep: str = "float16"
+    top: int | None = DEFAULT_TOP

@@ -47,6 +47,7 @@ def test_exact_blocks_are_the_definition():
         exact=lambda b: True,
         damping=lambda _: DAMPING,
         weight_decay=DECAY,
+        dtype=torch.float64,
     )
     assert list(bases) == list(NAMES)
     (_, gradients), *_ = found.loss_gradients()
@@ -77,7 +78,7 @@ def test_factored_blocks_are_exact_where_the_factors_are_independent():
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     rows = matrix(uses, 3).flatten(1)
     hessian = rows.T @ rows / n
-    given = {"damping": lambda _: DAMPING, "weight_decay": DECAY}
+    given = {"damping": lambda _: DAMPING, "weight_decay": DECAY, "dtype": torch.float64}
     found = block_bases([block], lambda: [{"layer": uses}], n, exact=lambda b: False, **given)
     basis = found["layer"]
     truth = torch.linalg.inv(
@@ -97,7 +98,12 @@ def test_factored_blocks_have_the_second_moments_in_their_basis():
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     roots = [{"layer": uses} for uses in parts]
     basis = block_bases(
-        [block], lambda: roots, 10, exact=lambda b: False, damping=lambda _: DAMPING
+        [block],
+        lambda: roots,
+        10,
+        exact=lambda b: False,
+        damping=lambda _: DAMPING,
+        dtype=torch.float64,
     )["layer"]
     gradients = torch.cat([matrix(uses, 3) for uses in parts])
     sides = [
@@ -117,7 +123,12 @@ def test_rows_that_are_looked_up_keep_their_own():
     uses = [Factors(ids, vectors(8, 2, 0).view(4, 2, 2))]
     block = Block("words", (6, 2), ("words.weight",), ("words",))
     basis = block_bases(
-        [block], lambda: [{"words": uses}], 4, exact=lambda b: False, damping=lambda _: DAMPING
+        [block],
+        lambda: [{"words": uses}],
+        4,
+        exact=lambda b: False,
+        damping=lambda _: DAMPING,
+        dtype=torch.float64,
     )["words"]
     assert basis.left is None
     truth = (matrix(uses, 6) @ basis.right).square().mean(0)
@@ -141,6 +152,11 @@ def test_blocks_without_curvature_are_left_out(exact):
     uses = [Factors(vectors(2, 3, 0)[:, None] * 0, vectors(2, 4, 1)[:, None])]
     block = Block("layer", (3, 4), ("layer.weight",), ("layer",))
     found = block_bases(
-        [block], lambda: [{"layer": uses}], 2, exact=lambda b: exact, damping=lambda _: DAMPING
+        [block],
+        lambda: [{"layer": uses}],
+        2,
+        exact=lambda b: exact,
+        damping=lambda _: DAMPING,
+        dtype=torch.float64,
     )
     assert found == {}

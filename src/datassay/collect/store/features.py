@@ -212,6 +212,17 @@ class FeatureStore:
             raise DamagedChunk(number, f"{name} is not what was written", self.location)
         return values
 
+    def unfinished(self) -> tuple[int, ...]:
+        """Which chunks were never finished; their bytes are not read.
+
+        Returns:
+            Their numbers.
+
+        Raises:
+            DamagedChunk: a chunk's digests do not read.
+        """
+        return tuple(n for n in range(len(self.chunks)) if self._written(n) is None)
+
     def survey(self) -> Survey:
         """Read and check every chunk.
 

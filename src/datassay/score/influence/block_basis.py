@@ -8,7 +8,7 @@ which is the closest to H among all with this basis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -125,6 +125,10 @@ class BlockBasis:
         return (found if self.right is None else found @ self.right.T).flatten(1)
 
 
+# Sums over samples, by block and what is summed.
+Sums = dict[tuple[str, str], Tensor]
+GRAM, SQUARES = "gram", "squares"
+SIDES = ("left", "right")
 # Goes through all samples and gives their gradients by the loss's outputs, batch by batch.
 Roots = Callable[[], Iterable[Gradients]]
 
@@ -138,6 +142,7 @@ def block_bases(
     damping: Callable[[Block], float],
     weight_decay: float = 0.0,
     spectral: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis.
 
@@ -149,6 +154,7 @@ def block_bases(
         damping: of a block, relative to its mean eigenvalue.
         weight_decay: added to every eigenvalue, absolute.
         spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower.
+        dtype: of the gradients, and of the bases.
 
     Returns:
         Block name → basis; blocks without any curvature are left out.
@@ -163,18 +169,49 @@ def block_bases(
         blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
     """
     small = {block.name for block in blocks if exact(block)}
-    grams, bases, dtype = _first_pass(blocks, roots, small)
-    if len(small) < len(blocks):
-        for gradients in roots():
-            for name, uses in gradients.items():
-                if name in bases:
-                    _add_squares(bases[name], uses, n)
-    for basis in bases.values():
-        basis.damping = damping(basis.block) * float(basis.eigenvalues.mean()) + weight_decay
+    sums = first_sums(blocks, roots(), small)
+    bases = unfitted(blocks, sums, dtype)
+    sums |= square_sums(bases, roots()) if bases else {}
+    shift = {b.name: (damping(b), weight_decay) for b in blocks}
+    return fitted(blocks, bases, sums, n, shift, spectral=spectral, dtype=dtype)
+
+
+def fitted(
+    blocks: list[Block],
+    bases: dict[str, BlockBasis],
+    sums: Sums,
+    n: int,
+    shift: Mapping[str, tuple[float, float]],
+    *,
+    spectral: bool,
+    dtype: torch.dtype,
+) -> dict[str, BlockBasis]:
+    """Bases from sums over all samples.
+
+    Args:
+        blocks: of the weights.
+        bases: from `unfitted`; changed.
+        sums: of both passes; Gram matrices are changed.
+        n: samples.
+        shift: block name → damping, relative to its mean eigenvalue, and weight decay, absolute.
+        spectral: eigenvectors of exact blocks.
+        dtype: of the bases.
+
+    Returns:
+        Block name → basis; blocks without any curvature are left out.
+
+    Raises:
+        SettingError: an exact block cannot be inverted.
+    """
+    for name, basis in bases.items():
+        basis.eigenvalues = sums.pop((name, SQUARES)) / n
+        share, decay = shift[name]
+        basis.damping = share * float(basis.eigenvalues.mean()) + decay
     for block in blocks:
-        if block.name in grams:
-            whole, penalty = grams.pop(block.name).div_(n), (damping(block), weight_decay)
-            bases[block.name] = _exact(block, whole, dtype, penalty, spectral=spectral)
+        if (block.name, GRAM) in sums:
+            whole = sums.pop((block.name, GRAM)).div_(n)
+            found = _exact(block, whole, dtype, shift[block.name], spectral=spectral)
+            bases[block.name] = found
     return {b.name: bases[b.name] for b in blocks if b.name in bases and _curved(bases[b.name])}
 
 
@@ -182,42 +219,87 @@ def _curved(basis: BlockBasis) -> bool:
     return bool((basis.eigenvalues + basis.damping > 0).any())
 
 
-def _first_pass(
-    blocks: list[Block], roots: Roots, small: set[str]
-) -> tuple[dict[str, Tensor], dict[str, BlockBasis], torch.dtype]:
-    """Gram matrices of small blocks; bases of the others, still without eigenvalues; precision."""
-    grams: dict[str, Tensor] = {}
+def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
+    """Gram matrices of exact blocks, Kronecker factors of the others; Σ over samples.
+
+    Args:
+        blocks: of the weights.
+        gradients: by the loss's outputs, batch by batch.
+        small: names of the exact blocks.
+
+    Returns:
+        In float64. Sums over parts of the samples add up.
+    """
+    sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
-    sides: dict[str, tuple[Tensor | None, Tensor | None]] = {}
-    bases: dict[str, BlockBasis] = {}
-    shapes, dtype = {block.name: block.shape for block in blocks}, torch.float32
-    for gradients in roots():
-        for name, uses in gradients.items():
-            dtype = _dtype(uses)
+    shapes = {block.name: block.shape for block in blocks}
+    for found in gradients:
+        for name, uses in found.items():
             if name in small:
                 held = waiting.setdefault(name, [])
                 held.append(matrix(uses, shapes[name][0]).flatten(1))
                 # Many rows a product: it costs size² to add one up in float64.
                 if sum(map(len, held)) >= held[0].shape[1]:
-                    _add_gram(grams, name, waiting.pop(name))
+                    _add(sums, (name, GRAM), _gram(waiting.pop(name)))
             else:
-                left, right = second_moments(uses, LARGEST_SIDE)
-                old = sides.get(name, (None, None))
-                sides[name] = (_sum(old[0], left), _sum(old[1], right))
+                for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
+                    if sum_ is not None and len(sum_) > 1:
+                        _add(sums, (name, side), sum_)
+                sums.setdefault((name, SQUARES), torch.zeros(shapes[name], dtype=torch.float64))
     for name, held in waiting.items():
-        _add_gram(grams, name, held)
+        _add(sums, (name, GRAM), _gram(held))
+    return sums
+
+
+def unfitted(blocks: list[Block], sums: Sums, dtype: torch.dtype) -> dict[str, BlockBasis]:
+    """Kronecker bases, still without eigenvalues.
+
+    Args:
+        blocks: of the weights.
+        sums: from `first_sums`, of all samples.
+        dtype: of the gradients.
+
+    Returns:
+        Block name → basis, of blocks that are not exact.
+    """
+    found = {}
     for block in blocks:
-        if block.name in sides:
-            left, right = (_vectors(side, dtype) for side in sides.pop(block.name))
-            empty = torch.zeros(block.shape, dtype=torch.float64)
-            bases[block.name] = BlockBasis(block, None, left, right, empty)
-    return grams, bases, dtype
+        if (block.name, SQUARES) in sums:
+            sides = (sums.pop((block.name, side), None) for side in SIDES)
+            left, right = (None if s is None else torch.linalg.eigh(s)[1].to(dtype) for s in sides)
+            found[block.name] = BlockBasis(block, None, left, right, sums[block.name, SQUARES])
+    return found
 
 
-def _add_gram(grams: dict[str, Tensor], name: str, held: list[Tensor]) -> None:
+def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
+    """Σ over samples of the squared coordinates.
+
+    Args:
+        bases: from `unfitted`.
+        gradients: as in `first_sums`.
+
+    Returns:
+        In float64.
+    """
+    sums = {(n, SQUARES): torch.zeros(b.block.shape).double() for n, b in bases.items()}
+    for batch in gradients:
+        for basis, found, rows in gradient_coordinates(bases, batch):
+            squares, key = found.square().sum(0).double(), (basis.block.name, SQUARES)
+            sums[key] = sums[key].to(squares)  # where the gradients are
+            if rows is None:
+                sums[key] += squares.view(basis.block.shape)
+            else:
+                sums[key].index_add_(0, rows, squares.view(len(rows), -1))
+    return sums
+
+
+def _gram(held: list[Tensor]) -> Tensor:
     rows = torch.cat(held)
-    more = (rows.T @ rows).double()
-    grams[name] = more if name not in grams else grams[name].add_(more)
+    return (rows.T @ rows).double()
+
+
+def _add(sums: Sums, key: tuple[str, str], more: Tensor) -> None:
+    sums[key] = sums[key].add_(more) if key in sums else more
 
 
 def _exact(
@@ -247,31 +329,6 @@ def _exact(
         lower, torch.eye(block.size, dtype=torch.float64).to(lower), upper=False
     ).T
     return BlockBasis(block, whitening.to(dtype), None, None, ones)
-
-
-def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    return b if a is None else a if b is None else a.add_(b)
-
-
-def _vectors(side: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    if side is None or len(side) == 1:
-        return None
-    return torch.linalg.eigh(side)[1].to(dtype)
-
-
-def _dtype(uses: list[Use]) -> torch.dtype:
-    first = uses[0]
-    return first.dtype if isinstance(first, Tensor) else first.right.dtype
-
-
-def _add_squares(basis: BlockBasis, uses: list[Use], n: int) -> None:
-    found, rows = basis.coordinates(uses)
-    squares = found.square().sum(0).double() / n
-    basis.eigenvalues = basis.eigenvalues.to(squares)  # where the gradients are
-    if rows is None:
-        basis.eigenvalues += squares.view(basis.block.shape)
-    else:
-        basis.eigenvalues.index_add_(0, rows, squares.view(len(rows), -1))
 
 
 def gradient_coordinates(

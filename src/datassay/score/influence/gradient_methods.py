@@ -204,7 +204,7 @@ def with_curvature(
         SettingError: it needs more memory than there is, or a block cannot be inverted.
     """
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
-    _check_memory(network.per_sample.blocks, exact)
+    check_curvature_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
     shares = DAMPING if time is None else {True: 0.0, False: 0.0}
     bases = block_bases(
@@ -215,6 +215,7 @@ def with_curvature(
         damping=lambda b: float(given) if not isinstance(given, str) else shares[exact(b)],
         weight_decay=float(request.weight_decay),
         spectral=time is not None,
+        dtype=network.dtype,
     )
     if time is not None:
         set_time(bases, time)
@@ -283,7 +284,16 @@ def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
     return total
 
 
-def _check_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
+def check_curvature_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
+    """Check that the blocks' Hessians fit in memory.
+
+    Args:
+        blocks: of the weights.
+        exact: whether a block is exact.
+
+    Raises:
+        SettingError: they do not.
+    """
     needed, free = curvature_bytes(blocks, exact), available_memory()
     if needed > free:
         largest = max(blocks, key=lambda b: curvature_bytes([b], exact))

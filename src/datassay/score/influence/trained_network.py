@@ -57,6 +57,11 @@ class TrainedNetwork:
     pass_size: int = 1
     integers: bool = False
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights and their gradients."""
+        return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
+
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:

@@ -1,0 +1,221 @@
+"""The eigenbases of an index: sums over parts of the samples, kept until they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from datassay.collect.engine.base import Engine
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.store.chunks import Chunk
+from datassay.collect.store.features import FeatureStore, Layout, features_manifest
+from datassay.progress import Progress, silent
+from datassay.score.index.pieces import THREADS, fill, removed
+from datassay.score.influence.block_basis import (
+    BlockBasis,
+    Sums,
+    first_sums,
+    fitted,
+    square_sums,
+    unfitted,
+)
+from datassay.score.influence.trained_network import TrainedNetwork
+
+FOLDER = "curvature"
+# Parts of the samples at most, samples of one at least, and bytes that their sums take together.
+MOST_PARTS, SMALLEST_PART, SUM_BYTES = 16, 1024, 2**31
+WHOLE, LEFT, RIGHT, EIGENVALUES, DAMPING = "whole", "left", "right", "eigenvalues", "damping"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over one part of the samples.
+
+    Attributes:
+        network: with all its training samples.
+        small: names of exact blocks.
+        bases: of the second pass; None: the first.
+        starts: of the parts, and n.
+        seed: of draws of outputs; each part has its own.
+    """
+
+    network: TrainedNetwork
+    small: frozenset[str]
+    bases: dict[str, BlockBasis] | None
+    starts: tuple[int, ...]
+    seed: int
+
+    def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        places = range(self.starts[chunk.number], self.starts[chunk.number + 1])
+        return {name: t.cpu().numpy()[None] for name, t in self._sums(places, chunk.number).items()}
+
+    def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Names, shapes and types, by the sums of one sample."""
+        found = self._sums(range(1), 0)
+        return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in found.items()}
+
+    def _sums(self, places: range, part: int) -> dict[str, Tensor]:
+        assert self.network.train.subset is not None
+        few = replace(self.network, train=self.network.train.subset(places), progress=silent)
+        gradients = few.roots(self.seed + part, "")
+        blocks = self.network.per_sample.blocks
+        number = {block.name: i for i, block in enumerate(blocks)}
+        if self.bases is None:
+            sums = first_sums(blocks, gradients, set(self.small))
+        else:
+            sums = square_sums(self.bases, gradients)
+        return {f"{number[name]}.{kind}": tensor for (name, kind), tensor in sums.items()}
+
+
+def kept_bases(
+    location: str,
+    run: Mapping[str, object],
+    network: TrainedNetwork,
+    small: frozenset[str],
+    shift: Mapping[str, tuple[float, float]],
+    seed: int,
+    engine: Engine,
+    progress: Progress,
+) -> dict[str, BlockBasis]:
+    """Bases from the store; fitted and stored where they are not there.
+
+    Args:
+        location: of the index.
+        run: what it belongs to.
+        network: with all its training samples.
+        small: names of exact blocks.
+        shift: block → relative damping and absolute weight decay.
+        seed: of draws of outputs.
+        engine: where parts are computed.
+        progress: called with (step, parts done, parts in all).
+
+    Returns:
+        Block name → basis.
+
+    Raises:
+        SettingError: the store belongs to another run, or an exact block cannot be inverted.
+        DataError: it is damaged, or cannot be written.
+
+    Cost: that of `block_bases` with `spectral`; sums of up to 16 parts are kept meanwhile.
+    """
+    blocks = network.per_sample.blocks
+    if stored_bases(location, blocks, run) is None:
+        bases = _fitted(location, run, network, small, shift, seed, engine, progress)
+        _store(location, run, blocks, bases)
+    for name in ("sums", "squares"):
+        removed(f"{location}/{name}")
+    # Read back also where they were just fitted: products of arrays that lie otherwise in memory
+    # round otherwise.
+    found = stored_bases(location, blocks, run)
+    assert found is not None
+    return found
+
+
+def _fitted(location, run, network, small, shift, seed, engine, progress) -> dict[str, BlockBasis]:
+    blocks, n = network.per_sample.blocks, network.n
+    first = _Sums(replace(network, progress=silent), small, None, (0, n), seed)
+    size = sum(8 * int(np.prod(shape)) for shape, _ in first.template().values())
+    parts = max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size))
+    starts = tuple(n * i // parts for i in range(parts + 1))
+
+    def summed(name: str, work: _Sums) -> Sums:
+        layout = Layout({"train": parts}, work.template(), 1)
+        store = FeatureStore(f"{location}/{name}", run, layout, {THREADS: torch.get_num_threads()})
+        fill(store, work.arrays, engine, progress, f"fit the curvature: {name}")
+        total: Sums = {}
+        for array in layout.arrays:
+            place, _, kind = array.partition(".")
+            whole = torch.from_numpy(store.get(0, array)[0])
+            for part in range(1, parts):
+                whole += torch.from_numpy(store.get(part, array)[0])
+            total[blocks[int(place)].name, kind] = whole
+        return total
+
+    first = replace(first, starts=starts)
+    sums = summed("sums", first)
+    bases = unfitted(blocks, sums, network.dtype)
+    if bases:
+        sums |= summed("squares", replace(first, bases=bases))
+    return fitted(blocks, bases, sums, n, shift, spectral=True, dtype=network.dtype)
+
+
+def _store(
+    location: str, run: Mapping[str, object], blocks: list[Block], bases: dict[str, BlockBasis]
+) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    for place, block in enumerate(blocks):
+        if block.name in bases:
+            basis = bases[block.name]
+            for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES):
+                if getattr(basis, kind) is not None:
+                    arrays[f"{place}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
+            arrays[f"{place}.{DAMPING}"] = np.array([basis.damping])
+    kept = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
+    store = _opened(location, run, kept)
+    store.put(0, arrays)
+
+
+def _opened(location: str, run: Mapping[str, object], arrays: Mapping[str, list]) -> FeatureStore:
+    layout = Layout({"train": 1}, {n: (tuple(s), np.dtype(d)) for n, (s, d) in arrays.items()}, 1)
+    return FeatureStore(f"{location}/{FOLDER}", run, layout, {"arrays": arrays})
+
+
+def stored_bases(
+    location: str, blocks: list[Block], run: Mapping[str, object] | None = None
+) -> dict[str, BlockBasis] | None:
+    """The bases of an index.
+
+    Args:
+        location: of the index.
+        blocks: of its network.
+        run: what it must belong to; None: what it does belong to.
+
+    Returns:
+        Block name → basis; None where they were never finished.
+
+    Raises:
+        SettingError: it belongs to something else; each difference is named.
+        DataError: the store is damaged or cannot be read.
+    """
+    manifest = features_manifest(f"{location}/{FOLDER}")
+    if manifest is None:
+        return None
+    kept = manifest["free"]["arrays"]
+    run = own_run(manifest) if run is None else run
+    store = _opened(location, run, kept)
+    if store.unfinished():
+        return None
+    found: dict[str, BlockBasis] = {}
+    for place, block in enumerate(blocks):
+        if f"{place}.{DAMPING}" in kept:
+            parts = {
+                kind: torch.from_numpy(store.get(0, f"{place}.{kind}")[0])
+                for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES)
+                if f"{place}.{kind}" in kept
+            }
+            found[block.name] = BlockBasis(
+                block,
+                parts.get(WHOLE),
+                parts.get(LEFT),
+                parts.get(RIGHT),
+                parts[EIGENVALUES],
+                float(store.get(0, f"{place}.{DAMPING}")[0]),
+            )
+    return found
+
+
+def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store belongs to, as it was given.
+
+    Args:
+        manifest: of the store.
+
+    Returns:
+        Its run without the entries that every store adds.
+    """
+    return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}

@@ -1,0 +1,110 @@
+"""Short rows whose inner products are influence: the eigendirections that hold most of it.
+
+In the eigenbasis U of a block's Hessian, with eigenvalues λ, a gradient g has the coordinates
+
+c = (λ + damping)^(−1/2) Uᵀ g,    effect of i on j to first order = −(1/n) Σ_blocks c_iᵀ c_j.
+
+Gradients have a mean square of about s = λ / (λ + damping) at a coordinate, so that its part of the
+mean squared effect is about s². The coordinates with the largest s² of all blocks are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from datassay.collect.gradients.per_sample import Gradients
+from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What turns gradients into rows.
+
+    Attributes:
+        bases: of the blocks; of exact ones the eigenvectors, not a Cholesky factor.
+        kept: block → positions of its kept coordinates, rising.
+        share: of the expected mean squared effect that they hold, in [0, 1].
+    """
+
+    bases: Mapping[str, BlockBasis]
+    kept: Mapping[str, Int[Tensor, " r"]]
+    share: float
+
+    @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return sum(map(len, self.kept.values()))
+
+    def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
+        """Kept coordinates of a batch's gradients, and the squared length of all of them.
+
+        Args:
+            gradients: of b samples.
+
+        Returns:
+            Rows in the gradients' precision; squared lengths ‖c‖² in float64, of every coordinate.
+
+        Cost: that of the coordinates in all blocks.
+        """
+        pieces: dict[str, Tensor] = {}
+        lengths: Tensor | None = None
+        for basis, found, rows in gradient_coordinates(dict(self.bases), gradients):
+            white = found * basis.inverse(rows).sqrt().to(found)
+            squares = white.square().sum(1).double()
+            lengths = squares if lengths is None else lengths + squares
+            kept = self.kept[basis.block.name].to(white.device)
+            pieces[basis.block.name] = _picked(white, rows, kept, basis.block.shape[1])
+        assert lengths is not None, "a batch reaches at least one block"
+        some = next(iter(pieces.values()))
+        every = [
+            pieces[name] if name in pieces else some.new_zeros(len(some), len(kept))
+            for name, kept in self.kept.items()
+        ]
+        return torch.cat(every, 1), lengths
+
+
+def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> Tensor:
+    """Some coordinates; 0 in rows of the weights that the batch does not use."""
+    if rows is None:
+        return white[:, kept]
+    found = white.new_zeros(len(white), len(kept))
+    if len(rows):
+        row = kept // columns
+        at = torch.searchsorted(rows, row).clamp_max(len(rows) - 1)
+        here = rows[at] == row
+        found[:, here] = white[:, (at * columns + kept % columns)[here]]
+    return found
+
+
+def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> Encoding:
+    """Choose the coordinates that are kept.
+
+    Args:
+        bases: of the blocks.
+        share: of the expected mean squared effect, in (0, 1].
+        most: coordinates in all.
+
+    Returns:
+        The smallest number that holds the share, or the most, with the share that these hold.
+
+    Cost: a sort of all eigenvalues.
+    Source: s² as in the header. On networks with known effects of retraining it keeps as much as
+        the choice by the very samples and queries would (`bench/index.py`).
+    """
+    parts = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
+    held = torch.cat([part.flatten().cpu() for part in parts])
+    order = held.argsort(descending=True, stable=True)
+    shares = held[order].cumsum(0) / held.sum()
+    width = min(most, int((shares < share).sum()) + 1, int((held > 0).sum()))
+    chosen = order[:width].sort().values
+    kept, start = {}, 0
+    for (name, _), part in zip(bases.items(), parts, strict=True):
+        inside = (chosen >= start) & (chosen < start + part.numel())
+        kept[name] = chosen[inside] - start
+        start += part.numel()
+    return Encoding(bases, kept, float(shares[width - 1]))

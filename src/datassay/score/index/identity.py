@@ -1,0 +1,159 @@
+"""What an index belongs to: the network, its code, the loss and the settings, compared by name."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.gradients.batches import Batches, mapped
+from datassay.collect.gradients.objective import Objective
+from datassay.collect.store.fingerprint import CODE, digest, frozen_fingerprint, model_fingerprint
+from datassay.collect.store.location import shown
+from datassay.collect.store.manifest import FEW, differences
+from datassay.collect.store.model_code import DIGITS, code_fingerprint
+from datassay.errors import ModelError, SettingError
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+LOSS = "loss"
+
+
+def identity(model: nn.Module, loss: Objective) -> dict[str, object]:
+    """A network and a loss.
+
+    Args:
+        model: at its trained weights.
+        loss: of the training.
+
+    Returns:
+        Plain JSON values, one entry a cause.
+    """
+    return {**model_fingerprint(model), **frozen_fingerprint(model), LOSS: described(loss)}
+
+
+def described(loss: Objective) -> dict[str, Any]:
+    """A loss as plain JSON values; of a user's function its code."""
+    weight, function = loss.class_weight, loss.function
+    return {
+        "name": loss.name,
+        "smoothing": loss.smoothing,
+        "class weight": None if weight is None else weight.double().tolist(),
+        "scale": loss.scale,
+        "temperature": loss.temperature,
+        "function": None if function is None else code_fingerprint(_Called(function)),
+    }
+
+
+class _Called:
+    """An object whose attribute is a function, as `code_fingerprint` reads them."""
+
+    def __init__(self, function: Any):
+        self.function = function
+
+
+def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objective:
+    """The loss that an index was made with.
+
+    Args:
+        kept: from `described`.
+        given: the user's function, where the loss is one; else None.
+        location: of the index, for errors.
+
+    Returns:
+        The loss.
+
+    Raises:
+        SettingError: a function is needed and not given, or another loss was given.
+    """
+    weight = kept["class weight"]
+    found = Objective(
+        kept["name"],
+        given if kept["function"] else None,
+        kept["smoothing"],
+        None if weight is None else torch.tensor(weight),
+        kept["scale"],
+        kept["temperature"],
+    )
+    if kept["function"] and not callable(given):
+        raise SettingError(
+            f"loss must be given to ask {shown(location)}: it was made with a function of the "
+            "user's. Pass it: open_index(..., loss=...)."
+        )
+    if described(found) != kept:
+        raise SettingError(
+            f"loss must be the one that the index was made with; the function given to "
+            f"{shown(location)} has other code. Give the first, or make a new index."
+        )
+    return found
+
+
+def check_model(kept: Mapping[str, Any], model: nn.Module, location: str) -> None:
+    """Refuse a network that is not the one of the index.
+
+    Args:
+        kept: the manifest's entries.
+        model: the network given.
+        location: of the index, for errors.
+
+    Raises:
+        ModelError: architecture, weights, frozen tensors or code differ; each is named. Other
+            versions of installed packages alone are logged.
+    """
+    here = {**model_fingerprint(model), **frozen_fingerprint(model)}
+    there = {name: kept.get(name) for name in {*here, "frozen tensors"} if name in kept}
+    changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    names = [text.partition(" (")[0] for text in changed]
+    versions = [t for t, n in zip(changed, names, strict=True) if _is_version(kept[CODE].get(n))]
+    code = [t for t, n in zip(changed, names, strict=True) if not _is_version(kept[CODE].get(n))]
+    told = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
+    if code:
+        told.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
+    if told:
+        raise ModelError(
+            f"the model must be the one that {shown(location)} was made with; it differs in: "
+            f"{', '.join(told)}. Load that model, or make a new index."
+        )
+    if versions:
+        logger.warning("%s was made with other versions: %s.", shown(location), ", ".join(versions))
+
+
+def _is_version(text: object) -> bool:
+    """Whether an entry of the code's fingerprint is a version, not a digest."""
+    return isinstance(text, str) and "." in text and len(text) != DIGITS
+
+
+def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
+    """SHA-256 over every tensor of every batch, and the samples' ids.
+
+    Args:
+        samples: of the training.
+
+    Returns:
+        64 hexadecimal digits, and [n].
+
+    Cost: one pass over the samples, without the model.
+    """
+    sha, ids = hashlib.sha256(), []
+    for some, batch in samples:
+        ids.append(np.asarray(some))
+        sha.update(digest({"ids": np.asarray(some).astype(str)}).encode())
+        mapped(batch, lambda t: (sha.update(_bytes(t)), t)[1])
+    return sha.hexdigest(), np.concatenate(ids)
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    values = tensor.detach().cpu()
+    values = values.float() if values.dtype == torch.bfloat16 else values
+    return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
+
+
+def unknown(ids: Iterable[object], known: Mapping[object, int]) -> list[object]:
+    """The ids that no sample has."""
+    return [one for one in ids if one not in known]

@@ -1,0 +1,419 @@
+"""An index that is there: queries, groups, self-influence, and further samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
+from datassay.collect.gradients.objective import Objective, to_model
+from datassay.collect.store.location import normal, shown
+from datassay.errors import DataError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import Tabular
+from datassay.score.attribution import (
+    LARGEST_MATRIX,
+    Attribution,
+    Effects,
+    check_top,
+    gather,
+)
+from datassay.score.index.curvature import stored_bases
+from datassay.score.index.encoding import Encoding
+from datassay.score.index.identity import FORMAT, check_model, objective_of, samples_digest
+from datassay.score.index.pieces import fill
+from datassay.score.index.search import blocks, largest
+from datassay.score.index.segment import (
+    RowWork,
+    Segment,
+    as_kept,
+    segment_manifest,
+    segment_store,
+    stored_segment,
+)
+from datassay.score.influence.first_order import each_token
+from datassay.score.influence.measure import measure_of
+from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.settings import Indexing, Queries
+
+# Share of samples that came after the curvature was fitted, from which on that is told.
+OLD = 0.1
+
+
+@dataclass(slots=True)
+class Index(Tabular):
+    """Training samples' gradients that are kept, with the network that they are of.
+
+    Attributes:
+        location: path or URL.
+        kept: what it belongs to: network, code, loss, settings.
+        segments: rows of the first samples, and of those that were appended.
+        loss: of the training.
+        chosen: block → positions of the kept coordinates.
+        share: of the expected mean squared effect that a row holds, in [0, 1].
+        rank_correlation: of its effects with those of all coordinates, on samples of its own:
+            "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
+        model: the network; None: not given.
+        device: to compute on; None: where the model is.
+    """
+
+    location: str
+    kept: Mapping[str, Any]
+    segments: list[Segment]
+    loss: Objective
+    chosen: Mapping[str, list[int]]
+    share: float
+    rank_correlation: Mapping[str, float] | None
+    model: nn.Module | None = None
+    device: str | None = None
+    _network: TrainedNetwork | None = field(default=None, repr=False)
+    _encoding: Encoding | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return sum(segment.n for segment in self.segments)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[n], of all samples, in the order in which they came."""
+        return np.concatenate([segment.ids for segment in self.segments])
+
+    @property
+    def width(self) -> int:
+        """Numbers a sample."""
+        return sum(map(len, self.chosen.values()))
+
+    @property
+    def bytes_per_sample(self) -> float:
+        """Of the rows, on disk; the curvature is kept once."""
+        return sum(segment.bytes for segment in self.segments) / len(self)
+
+    @property
+    def appended(self) -> float:
+        """Share of the samples that came after the curvature was fitted."""
+        return 1 - self.segments[0].n / len(self)
+
+    def query(
+        self,
+        new: Any,
+        *,
+        top: int | None = Indexing.top,
+        measure: Any = Queries.measure,
+        progress: Progress = silent,
+    ) -> Attribution:
+        """Effect of each training sample on new inputs: the measure with the sample minus without.
+
+        Args:
+            new: m samples, as `influence` takes them; a loader's batches are taken as they come.
+            top: samples a query and direction; None: the whole matrix of up to 2^25 effects.
+            measure: as in `influence`; [b, tokens] makes each token a query of its own.
+            progress: called with (step, samples done, samples in all).
+
+        Returns:
+            The effects, to first order, by the kept coordinates; the training loss is the mean over
+            the samples in the index. `self_influence` is by all coordinates.
+
+        Raises:
+            SettingError: there is no network, or a setting is out of range.
+            ModelError: it is not the index's, or cannot be run on these samples.
+            DataError: the index is damaged, or the samples are not usable.
+
+        Cost: a gradient a query, and 2 n m width operations; every sample is looked at.
+        """
+        check_top(top)
+        network, parts = self._network_of(new, "new")
+        encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
+        asked, values = _asked(network, encoding, found, parts, progress)
+        n, m = len(self), len(asked)
+        warnings = (*network.warnings, *self._told())
+        method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+        own = np.concatenate([segment.lengths for segment in self.segments]) / n
+        if top is None and n * m <= LARGEST_MATRIX:
+            effects = self._effects(asked, progress)
+            whole = gather(effects, values, found.name, self.ids, method, None)
+            return replace(whole, self_influence=own, warnings=warnings)
+        best, total = largest(self.segments, asked, 1 / n, top or Indexing.top or n, progress)
+        return Attribution(
+            None, best, total, None, None, values.numpy(), found.name, method, self.ids,
+            warnings, own,
+        )  # fmt: skip
+
+    def groups(
+        self,
+        groups: Mapping[str, Sequence[object]],
+        new: Any,
+        *,
+        measure: Any = Queries.measure,
+        progress: Progress = silent,
+    ) -> Attribution:
+        """Effect of removing whole groups of samples on new inputs: the sum of their effects.
+
+        Args:
+            groups: name → ids of its samples; a sample may be in several.
+            new: as in `query`, like those that follow.
+            measure: of the queries.
+            progress: called with (step, samples done, samples in all).
+
+        Returns:
+            One row a group; `ids` are the groups' names. To first order effects add up: groups that
+            stand for each other (copies in two of them) are not told apart from single ones.
+
+        Raises:
+            DataError: a group is empty, or an id is not in the index.
+            SettingError: as in `query`.
+            ModelError: as in `query`.
+
+        Cost: the rows are read once.
+        """
+        places = _places(groups, self.ids)
+        network, parts = self._network_of(new, "new")
+        encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
+        asked, values = _asked(network, encoding, found, parts, progress)
+        sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
+        for start, rows in blocks(self.segments, progress, "add up groups"):
+            for row, at in enumerate(places):
+                inside = at[(at >= start) & (at < start + len(rows))] - start
+                sums[row] += rows[torch.from_numpy(inside)].double().sum(0)
+        effect = -(sums @ asked.double().T) / len(self)
+        part = Effects(0, effect, None, None)
+        names = np.array(list(groups))
+        whole = gather([part], values, found.name, names, "index, groups", None)
+        return replace(whole, warnings=(*network.warnings, *self._told()))
+
+    def self_influence(self) -> Float[np.ndarray, " n"]:
+        """How much the presence of each sample lowers its own loss, loss unit: high is suspect."""
+        return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, self_influence, and segment: 0, or which time it was appended."""
+        number = [np.full(segment.n, i) for i, segment in enumerate(self.segments)]
+        return pa.table({
+            "id": self.ids,
+            "self_influence": self.self_influence(),
+            "segment": np.concatenate(number),
+        })
+
+    def append(
+        self, more: Any, *, engine: str | Engine = "in_process", progress: Progress = silent
+    ) -> Index:
+        """Add training samples without computing the old ones anew; the curvature stays as it is.
+
+        Args:
+            more: as `index` takes them. Samples numbered from 0 are numbered on.
+            engine: as in `index`.
+            progress: called with (step, samples done, samples in all).
+
+        Returns:
+            This index; an interrupted call goes on where it was, with the same samples.
+
+        Raises:
+            DataError: an id or all of these samples are in the index.
+            SettingError: another appending was begun and not finished.
+            ModelError: the network cannot be run on them.
+
+        Cost: a gradient a sample.
+        """
+        network, parts = self._network_of(more, "more")
+        if parts.subset is None:
+            raise DataError(
+                "more must be samples that have positions; these are iterated. Give a list or a "
+                "Dataset."
+            )
+        digest, ids = samples_digest(parts)
+        ids = _new_ids(ids, self.ids)
+        encoding, n = self._encoding_of(network), len(ids)
+        number, first = len(self.segments), self.segments[0].store
+        run = {"of": self.kept["of"], "number": number, "training samples": digest}
+        keep = str(self.kept["keep"])
+        kept = as_kept(ids)
+        store = segment_store(self.location, number, run, n, self.width, keep, kept, {})
+        work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
+        fill(store, work.arrays, _engine(engine), progress, f"append to {shown(first.location)}")
+        self.segments.append(Segment(store))
+        return self
+
+    def _effects(self, asked: Tensor, progress: Progress) -> Iterator[Effects]:
+        n = len(self)
+        towards = asked.T.contiguous()
+        for start, rows in blocks(self.segments, progress, "compare with the index"):
+            yield Effects(start, (rows @ towards).double() / -n, None, None)
+
+    def _told(self) -> tuple[str, ...]:
+        if self.appended <= OLD:
+            return ()
+        return (
+            f"{self.appended:.0%} of the samples came after the curvature was fitted: effects are "
+            "in the old metric. Make the index anew where the new samples are of another kind.",
+        )
+
+    def _network_of(self, samples: Any, name: str) -> tuple[TrainedNetwork, Batches]:
+        """The network, and the samples in batches."""
+        if self.model is None:
+            raise SettingError(
+                f"model must be given to compute gradients with {shown(self.location)}: "
+                "open_index(location, model)."
+            )
+        samples = samples_or_batches(samples, name)
+        if self._network is None:
+            self._network = trained_network(
+                self.model,
+                samples,
+                loss=self.loss,
+                parameters=self.kept["parameters"],
+                precision=self.kept["precision"],
+                device=self.device,
+                progress=silent,
+            )
+        network = self._network
+        integers = network.integers
+        return network, batches(samples, network.pass_size, name, integers=integers)
+
+    def _encoding_of(self, network: TrainedNetwork) -> Encoding:
+        if self._encoding is None:
+            bases = stored_bases(self.location, network.per_sample.blocks)
+            if bases is None or set(bases) != set(self.chosen):
+                raise DataError(
+                    f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
+                    "index(...) again: what is there is kept."
+                )
+            kept = {name: torch.tensor(at) for name, at in self.chosen.items()}
+            self._encoding = Encoding(bases, kept, self.share)
+        return self._encoding
+
+
+def open_index(
+    location: str | Path,
+    model: nn.Module | None = None,
+    *,
+    loss: Any = None,
+    device: str | None = None,
+) -> Index:
+    """Open an index that `index` made.
+
+    Args:
+        location: path or fsspec URL.
+        model: the network at the weights that it was made with; None: only what is stored can be
+            read (`self_influence`, `to_table`).
+        loss: the function, where the training loss was one of the user's; else it is read from the
+            index, and one that is given must be the same.
+        device: to compute gradients on; None: where the model is.
+
+    Returns:
+        The index. Nothing of it is unpickled.
+
+    Raises:
+        DataError: there is none, it is unfinished or damaged, or a newer version made it.
+        ModelError: another network, other weights or other code; each is named.
+        SettingError: another loss.
+    """
+    place = normal(location)
+    first = segment_manifest(place, 0)
+    kept = None if first is None else first["free"].get("index")
+    if first is None or kept is None:
+        raise DataError(f"location must hold an index; {shown(place)} has none. Make it: index().")
+    if kept["version"] > FORMAT:
+        raise DataError(
+            f"the index must be of version {FORMAT} or older; {shown(place)} has version "
+            f"{kept['version']}, of a newer datassay. Update it: pip install -U datassay."
+        )
+    if model is not None:
+        check_model(kept, model, place)
+    segments = list(_segments(place, kept["of"]))
+    return Index(
+        location=place,
+        kept=kept,
+        segments=segments,
+        loss=objective_of(kept["loss"], loss, place),
+        chosen=first["free"]["chosen"],
+        share=first["free"]["share"],
+        rank_correlation=first["free"]["rank correlation"],
+        model=model,
+        device=device,
+    )
+
+
+def _segments(place: str, of: str) -> Iterator[Segment]:
+    number = 0
+    while (manifest := segment_manifest(place, number)) is not None:
+        if manifest["run"].get("of") != of:
+            raise DataError(
+                f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
+                "one. Put its own back."
+            )
+        store = stored_segment(place, number, manifest)
+        if store.unfinished():
+            if number == 0:
+                raise DataError(
+                    f"an index must be finished; {shown(place)} lacks {len(store.unfinished()):,} "
+                    f"of {len(store.chunks):,} chunks. Run index(...) again: it goes on."
+                )
+            return  # an appending that was interrupted
+        yield Segment(store)
+        number += 1
+
+
+def _asked(
+    network: TrainedNetwork,
+    encoding: Encoding,
+    measure: Any,
+    parts: Batches,
+    progress: Progress,
+) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
+    """Rows of the queries, tokens of a query together, and their measure."""
+    rows, values, done = [], [], 0
+    for ids, batch in parts:
+        seen: list[Tensor] = []
+        given = to_model(batch, network.model)
+        every = network.per_sample.gradients(measure, given, lambda v, s=seen: each_token(v, s))
+        turned = torch.stack([encoding.rows(g)[0] for g in every], 1)
+        rows.append(turned.flatten(0, 1).float().cpu())
+        values.append(seen[0].double().flatten().cpu())
+        done += len(ids)
+        progress("differentiate the queries", done, parts.n or done)
+    return torch.cat(rows), torch.cat(values)
+
+
+def _places(groups: Mapping[str, Sequence[object]], ids: np.ndarray) -> list[np.ndarray]:
+    known = {str(one): place for place, one in enumerate(ids.tolist())}
+    found = []
+    for name, some in groups.items():
+        lost = [one for one in some if str(one) not in known]
+        if lost:
+            which = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
+            raise DataError(f"groups must hold ids of the index; {name!r} has {which}.")
+        if not len(some):
+            raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
+        found.append(np.array([known[str(one)] for one in some]))
+    return found
+
+
+def _new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Ids of appended samples; those that were only counted are counted on."""
+    n = len(there)
+    counted = ids.dtype.kind in "iu" and there.dtype.kind in "iu"
+    if counted and (ids == np.arange(len(ids))).all() and (there == np.arange(n)).all():
+        return ids + n
+    double = np.isin(ids.astype(str), there.astype(str))
+    if double.any():
+        which = ", ".join(map(repr, ids[double][:3].tolist()))
+        raise DataError(
+            f"ids of appended samples must be new; the index has {which} already. Leave out the "
+            "samples that it has, or give these others."
+        )
+    return ids
+
+
+def _engine(engine: str | Engine) -> Engine:
+    from datassay.collect.engine.choose import engine_named
+
+    if isinstance(engine, str):
+        return IN_PROCESS if engine == "in_process" else engine_named(engine)
+    return engine

@@ -1,0 +1,254 @@
+"""An index answers as `influence` does, from what it kept; an interrupted one goes on."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import datassay as da
+from datassay.errors import DataError, DatassayError, ModelError, SettingError
+from datassay.score.index import curvature, opened, segment
+
+WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
+
+
+def trained(seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    x = torch.randn(90, 5)
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0.3).long()
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(150):
+        loss = nn.functional.cross_entropy(model(x[:60]), y[:60])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    train = da.SampleSet(x[:60].numpy(), y[:60].numpy(), np.arange(60), ("a", "b", "c"))
+    new = da.SampleSet(x[60:].numpy(), y[60:].numpy(), np.arange(60, 90), ("a", "b", "c"))
+    return model, train, new
+
+
+def bytes_of(folder: Path) -> dict[str, str]:
+    """Every file of an index and its digest."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.mark.parametrize("by", ["blocks", "ekfac"])
+def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix", curvature=by, **WHOLE)
+    truth = da.influence(model, train, new, curvature=by, measure="margin")
+    found = ix.query(new, top=None, measure="margin")
+    np.testing.assert_allclose(found.effect, truth.effect, rtol=2e-3, atol=2e-5)
+    np.testing.assert_allclose(ix.self_influence(), truth.self_influence, rtol=1e-4)
+    np.testing.assert_allclose(found.outcome, truth.outcome, rtol=1e-6)
+    few = ix.query(new, top=4, measure="margin")
+    best = np.sort(found.effect, 0)
+    np.testing.assert_allclose(few.top.raising_effect, best[::-1][:4].T, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(few.top.lowering_effect, best[:4].T, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(few.total, found.effect.sum(1), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
+def test_fewer_bytes_move_effects_little(tmp_path, keep, apart):
+    model, train, new = trained()
+    whole = da.index(model, train, tmp_path / "whole", **WHOLE).query(new, top=None).effect
+    ix = da.index(model, train, tmp_path / keep, **{**WHOLE, "keep": keep})
+    found = ix.query(new, top=None).effect
+    assert 0 < np.abs(found - whole).max() < apart * np.abs(whole).max()
+    assert ix.rank_correlation["mean"] > 0.99
+    size = {"float16": 2, "int8": 1}[keep]
+    assert ix.bytes_per_sample == size * ix.width + 4
+
+
+def test_a_narrow_index_says_what_it_holds(tmp_path):
+    model, train, _ = trained()
+    ix = da.index(model, train, tmp_path / "ix", width=6)
+    assert ix.width == 6 and ix.share < 0.99
+    assert ix.rank_correlation["mean"] < 0.999
+    wide = da.index(model, train, tmp_path / "wide", share=0.9)
+    assert wide.share >= 0.9 and wide.width < sum(p.numel() for p in model.parameters())
+
+
+def test_an_interrupted_index_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+    monkeypatch.setattr(curvature, "SMALLEST_PART", 20)
+    model, train, _ = trained()
+    da.index(model, train, tmp_path / "once", curvature="ekfac")
+    left, calls = 1, 0
+
+    def dies(step, done, total):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+    while True:
+        try:
+            calls += 1
+            left = 2
+            da.index(model, train, tmp_path / "often", curvature="ekfac", progress=dies)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert calls > 5
+    assert bytes_of(tmp_path / "often") == bytes_of(tmp_path / "once")
+
+
+def test_other_processes_give_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+    model, train, _ = trained()
+    da.index(model, train, tmp_path / "here")
+    da.index(model, train, tmp_path / "there", engine="processes")
+    assert bytes_of(tmp_path / "here") == bytes_of(tmp_path / "there")
+
+
+def test_appended_samples_are_as_if_they_had_been_there(tmp_path):
+    model, train, new = trained()
+    whole = da.SampleSet(
+        np.concatenate([train.x, new.x]), np.concatenate([train.y, new.y]),
+        np.arange(90), train.class_names,
+    )  # fmt: skip
+    ix = da.index(model, train, tmp_path / "ix", temperature=1.0, **WHOLE)
+    before = ix.query(new, top=None).effect
+    assert ix.append(new) is ix and len(ix) == 90
+    assert ix.ids.tolist() == whole.ids.tolist()
+    after = da.open_index(tmp_path / "ix", model).query(new, top=None)
+    np.testing.assert_allclose(after.effect[:60] * 90, before * 60, rtol=1e-5, atol=1e-7)
+    own = np.diag(ix.query(new, top=None, measure="loss").effect[60:])
+    np.testing.assert_allclose(-own, after.self_influence[60:], rtol=1e-3)
+    assert ix.appended == pytest.approx(1 / 3) and "33%" in after.warnings[-1]
+
+
+def test_groups_are_the_sums_of_their_samples(tmp_path):
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix")
+    alone = ix.query(new, top=None).effect
+    found = ix.groups({"first": range(10), "others": train.ids[10:]}, new)
+    np.testing.assert_allclose(found.effect[0], alone[:10].sum(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.effect[1], alone[10:].sum(0), rtol=1e-4, atol=1e-6)
+    assert found.ids.tolist() == ["first", "others"]
+
+
+def test_texts_and_loaders_are_indexed(tmp_path):
+    """Tokens that are looked up: each sample uses few rows of the weights."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(30, 4), nn.Flatten(), nn.Linear(12, 2))
+    rng = np.random.default_rng(0)
+    samples = [(torch.tensor(rng.integers(0, 30, 3)), int(rng.integers(2))) for _ in range(40)]
+    loader = torch.utils.data.DataLoader(samples[:30], batch_size=7)
+    ix = da.index(model, loader, tmp_path / "ix", **WHOLE)
+    new = torch.utils.data.DataLoader(samples[30:], batch_size=4)
+    truth = da.influence(model, loader, new)
+    found = ix.query(new, top=None)
+    np.testing.assert_allclose(found.effect, truth.effect, rtol=2e-3, atol=1e-5)
+
+
+class Halved(nn.Module):
+    def __init__(self, inner, by=2.0):
+        super().__init__()
+        self.inner, self.by = inner, by
+
+    def forward(self, x):
+        return self.inner(x) / self.by
+
+
+def test_what_changed_is_told_by_name(tmp_path):
+    model, train, new = trained()
+    network = Halved(model)
+    place = tmp_path / "ix"
+    da.index(network, train, place)
+    with pytest.raises(ModelError, match="differs in: weights"):
+        da.open_index(place, Halved(trained(1)[0]))
+    with pytest.raises(ModelError, match=r"code \(attributes of Halved"):
+        da.open_index(place, Halved(model, 3.0))
+    with pytest.raises(ModelError, match=r"differs in: .*model"):
+        da.open_index(place, model)
+    with pytest.raises(SettingError, match="differs in: loss"):
+        da.index(network, train, place, loss="mse")
+    with pytest.raises(SettingError, match="training samples"):
+        da.index(network, train.subset(np.arange(50)), place)
+    with pytest.raises(SettingError, match="model must be given"):
+        da.open_index(place).query(new)
+
+
+def test_a_loss_of_the_users_must_be_given_again(tmp_path):
+    model, train, new = trained()
+
+    def loss(model, batch):
+        return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+    ix = da.index(model, train, tmp_path / "ix", loss=loss)
+    with pytest.raises(SettingError, match="loss must be given"):
+        da.open_index(tmp_path / "ix", model)
+    with pytest.raises(SettingError, match="other code"):
+        da.open_index(tmp_path / "ix", model, loss=lambda m, b: loss(m, b) * 2)
+    again = da.open_index(tmp_path / "ix", model, loss=loss)
+    assert (again.query(new, top=None).effect == ix.query(new, top=None).effect).all()
+
+
+@pytest.mark.parametrize("folder", ["rows-0", "curvature"])
+def test_damage_is_told(tmp_path, folder):
+    model, train, new = trained()
+    da.index(model, train, tmp_path / "ix")
+    chunk = max((tmp_path / "ix" / folder).rglob("c/**/*"), key=lambda p: p.stat().st_size)
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="chunk 0: "):
+        da.open_index(tmp_path / "ix", model).query(new)
+
+
+def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):
+    model, train, _ = trained()
+    with pytest.raises(DataError, match="has none"):
+        da.open_index(tmp_path / "none")
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+
+    def dies(step, done, total):
+        if step == "keep gradients" and done < total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        da.index(model, train, tmp_path / "ix", progress=dies)
+    with pytest.raises(DataError, match="lacks 3 of 4 chunks"):
+        da.open_index(tmp_path / "ix")
+    monkeypatch.setattr(opened, "FORMAT", 0)
+    with pytest.raises(DataError, match="of a newer datassay"):
+        da.open_index(tmp_path / "ix")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"share": 0},
+        {"width": 0},
+        {"keep": "float8"},
+        {"curvature": "whole"},
+        {"precision": "half"},
+    ],
+)
+def test_settings_out_of_range(tmp_path, settings):
+    model, train, _ = trained()
+    with pytest.raises(DatassayError, match=next(iter(settings))):
+        da.index(model, train, tmp_path / "ix", **settings)
+    assert not (tmp_path / "ix").exists()
+
+
+def test_ids(tmp_path):
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix")
+    with pytest.raises(DataError, match="'first' has 99"):
+        ix.groups({"first": [1, 99]}, new)
+    with pytest.raises(DataError, match="'none' is empty"):
+        ix.groups({"none": []}, new)
+    with pytest.raises(DataError, match="must be new; the index has 3"):
+        ix.append(train.subset(np.array([3, 4])))
+    named = da.SampleSet(train.x, train.y, np.array([f"é{i}" for i in range(60)]), ("a", "b", "c"))
+    texts = da.index(model, named, tmp_path / "texts")
+    assert da.open_index(tmp_path / "texts").ids.tolist() == named.ids.tolist()
+    assert texts.to_table().column_names == ["id", "self_influence", "segment"]
