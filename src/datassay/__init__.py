@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datassay.models.build import build_model as build_model
     from datassay.score.attribution import attribution as attribution
     from datassay.score.index.build import index as index
-    from datassay.score.index.opened import open_index as open_index
+    from datassay.score.index.opening import open_index as open_index
     from datassay.score.influence.methods import influence as influence
     from datassay.score.influence_moments import influence_moments as influence_moments
     from datassay.score.label_issues import label_issues as label_issues

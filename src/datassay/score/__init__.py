@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datassay.score.compare.stability import stability as stability
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index
-    from datassay.score.index.opened import open_index as open_index
+    from datassay.score.index.opening import open_index as open_index
     from datassay.score.influence.linear import SampleInfluence as SampleInfluence
     from datassay.score.influence.linear import linear_influence as linear_influence
     from datassay.score.influence.methods import METHODS as METHODS

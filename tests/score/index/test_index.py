@@ -10,7 +10,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, opened, segment
+from datassay.score.index import curvature, opening, segment
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -217,7 +217,7 @@ def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatc
         da.index(model, train, tmp_path / "ix", progress=dies)
     with pytest.raises(DataError, match="lacks 3 of 4 chunks"):
         da.open_index(tmp_path / "ix")
-    monkeypatch.setattr(opened, "FORMAT", 0)
+    monkeypatch.setattr(opening, "FORMAT", 0)
     with pytest.raises(DataError, match="of a newer datassay"):
         da.open_index(tmp_path / "ix")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,22 @@ from datassay.progress import Progress, silent
 from datassay.score.index.curvature import kept_bases
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.identity import FORMAT, identity, samples_digest
-from datassay.score.index.opened import Index, open_index
+from datassay.score.index.known_ids import check_unique
+from datassay.score.index.opened import Index
+from datassay.score.index.opening import open_index
 from datassay.score.index.pieces import fill
 from datassay.score.index.quality import rank_correlation
-from datassay.score.index.segment import RowWork, as_kept, check_precision, segment_store
-from datassay.score.influence.gradient_methods import DAMPING, check_curvature_memory, exact_rule
+from datassay.score.index.segment import (
+    RowWork,
+    as_kept,
+    check_precision,
+    segment_manifest,
+    segment_store,
+)
+from datassay.score.influence.block_basis import BlockBasis
+from datassay.score.influence.exact_blocks import DAMPING, check_curvature_memory, exact_rule
 from datassay.score.influence.measure import measure_of
-from datassay.score.influence.trained_network import trained_network
+from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
@@ -95,7 +104,7 @@ def index(
         TRAK's (Park et al., 2023) and LoGra's (Choe et al., 2024). Deviates: eigendirections by
         their part of the effects instead of random or layerwise equal ranks.
     """
-    _check(curvature, share, width, keep, precision)
+    _check(curvature, damping, share, width, keep, precision)
     network = trained_network(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=progress,
@@ -109,7 +118,8 @@ def index(
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
     digest, ids = samples_digest(network.train)
-    _check_ids(ids)
+    check_unique(ids)
+    chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss),
@@ -118,53 +128,77 @@ def index(
         "curvature": curvature,
         "damping": damping,
         "weight decay": weight_decay,
-        "parameters": parameters
-        if parameters is None or isinstance(parameters, str)
-        else list(parameters),
+        "parameters": chosen,
         "precision": precision,
         "seed": seed,
     }
-    exact = exact_rule(curvature, network.n, network.per_sample.blocks)
-    check_curvature_memory(network.per_sample.blocks, exact)
-    small = frozenset(b.name for b in network.per_sample.blocks if exact(b))
-    shift = {
-        b.name: (DAMPING[exact(b)] if isinstance(damping, str) else float(damping), weight_decay)
-        for b in network.per_sample.blocks
-    }
-    bases = kept_bases(place, run, network, small, shift, seed, by, progress)
-    found = encoding(bases, share, width)
-    _fill(place, run, network, found, keep, as_kept(ids), seed, by, progress)
-    opened = open_index(place, loss=network.loss.function)
+    bases = _bases(place, run, network, by, progress)
+    _fill(place, run, network, encoding(bases, share, width), keep, as_kept(ids), by, progress)
+    opened = open_index(place, loss=network.loss.function or Influence.loss)
     opened.model, opened.device = model, device
     return opened
 
 
-def _fill(place, run, network, found: Encoding, keep, ids, seed, by, progress) -> None:
+def _bases(
+    place: str, run: Mapping[str, Any], network: TrainedNetwork, by: Engine, progress: Progress
+) -> dict[str, BlockBasis]:
+    blocks, damping = network.per_sample.blocks, run["damping"]
+    exact = exact_rule(run["curvature"], network.n, blocks)
+    check_curvature_memory(blocks, exact)
+    small = frozenset(b.name for b in blocks if exact(b))
+    shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping) for b in blocks}
+    shift = {name: (share, float(run["weight decay"])) for name, share in shares.items()}
+    return kept_bases(place, run, network, small, shift, run["seed"], by, progress)
+
+
+def _fill(
+    place: str,
+    run: Mapping[str, Any],
+    network: TrainedNetwork,
+    found: Encoding,
+    keep: str,
+    ids: np.ndarray,
+    by: Engine,
+    progress: Progress,
+) -> None:
     """The rows of the first samples."""
-    of = digest_of_values({**run, "share": found.share, "width": found.width, "keep": keep})
-    free = {
-        "index": {
-            **{k: v for k, v in run.items() if k != "training samples"},
-            "version": FORMAT,
-            "of": of,
-            "keep": keep,
-        },
-        "chosen": {name: at.tolist() for name, at in found.kept.items()},
+    of = digest_of_values(run)
+    own = {
+        "of": of,
+        "number": 0,
+        "training samples": run["training samples"],
         "share": found.share,
-        "rank correlation": rank_correlation(
-            network, found, keep, measure_of(Queries.measure, network.loss), seed
-        ),
+        "width": found.width,
+        "keep": keep,
     }
-    own = {"of": of, "number": 0, "training samples": run["training samples"]}
+    there = segment_manifest(place, 0)
+    free = there["free"] if there else _noted(run, of, network, found, keep)
     store = segment_store(place, 0, own, network.n, found.width, keep, ids, free)
     work = RowWork(replace(network, progress=silent), network.train, found, keep, ids)
     fill(store, work.arrays, by, progress, "keep gradients")
 
 
-def _check(curvature: str, share: float, width: int, keep: str, precision: str) -> None:
+def _noted(
+    run: Mapping[str, Any], of: str, network: TrainedNetwork, found: Encoding, keep: str
+) -> dict[str, object]:
+    """What the first rows say of the whole index."""
+    measure = measure_of(Queries.measure, network.loss)
+    return {
+        "index": {**run, "version": FORMAT, "of": of, "keep": keep},
+        "chosen": {name: at.tolist() for name, at in found.kept.items()},
+        "share": found.share,
+        "rank correlation": rank_correlation(network, found, keep, measure, run["seed"]),
+    }
+
+
+def _check(
+    curvature: str, damping: float | str, share: float, width: int, keep: str, precision: str
+) -> None:
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
+    if not (damping == "auto" or (not isinstance(damping, str) and 0 <= damping < float("inf"))):
+        raise SettingError(f"damping must be 'auto' or a number, at least 0; got {damping!r}.")
     if not 0 < share <= 1:
         raise SettingError(f"share must be above 0 and at most 1; got {share}.")
     if width < 1:
@@ -172,10 +206,3 @@ def _check(curvature: str, share: float, width: int, keep: str, precision: str) 
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     check_precision(keep)
-
-
-def _check_ids(ids: np.ndarray) -> None:
-    values, counts = np.unique(ids, return_counts=True)
-    if (counts > 1).any():
-        which = ", ".join(map(repr, values[counts > 1][:3].tolist()))
-        raise DataError(f"ids must be unique; {which} occurs more than once.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
 
     Args:
         kept: from `described`.
-        given: the user's function, where the loss is one; else None.
+        given: the user's function, where the loss is one; else "auto".
         location: of the index, for errors.
 
     Returns:
@@ -72,6 +72,11 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
     Raises:
         SettingError: a function is needed and not given, or another loss was given.
     """
+    if kept["function"] and not callable(given):
+        raise SettingError(
+            f"loss must be given to ask {shown(location)}: it was made with a function of the "
+            "user's. Pass it: open_index(..., loss=...)."
+        )
     weight = kept["class weight"]
     found = Objective(
         kept["name"],
@@ -81,11 +86,6 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
         kept["scale"],
         kept["temperature"],
     )
-    if kept["function"] and not callable(given):
-        raise SettingError(
-            f"loss must be given to ask {shown(location)}: it was made with a function of the "
-            "user's. Pass it: open_index(..., loss=...)."
-        )
     if described(found) != kept:
         raise SettingError(
             f"loss must be the one that the index was made with; the function given to "
@@ -152,8 +152,3 @@ def _bytes(tensor: Tensor) -> bytes:
     values = tensor.detach().cpu()
     values = values.float() if values.dtype == torch.bfloat16 else values
     return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
-
-
-def unknown(ids: Iterable[object], known: Mapping[object, int]) -> list[object]:
-    """The ids that no sample has."""
-    return [one for one in ids if one not in known]

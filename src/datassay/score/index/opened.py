@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
 from datassay.collect.gradients.objective import Objective, to_model
-from datassay.collect.store.location import normal, shown
+from datassay.collect.store.location import shown
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
@@ -29,16 +28,15 @@ from datassay.score.attribution import (
 )
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import Encoding
-from datassay.score.index.identity import FORMAT, check_model, objective_of, samples_digest
+from datassay.score.index.identity import samples_digest
+from datassay.score.index.known_ids import new_ids, places_of
 from datassay.score.index.pieces import fill
 from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
     RowWork,
     Segment,
     as_kept,
-    segment_manifest,
     segment_store,
-    stored_segment,
 )
 from datassay.score.influence.first_order import each_token
 from datassay.score.influence.measure import measure_of
@@ -173,7 +171,7 @@ class Index(Tabular):
 
         Cost: the rows are read once.
         """
-        places = _places(groups, self.ids)
+        places = places_of(groups, self.ids)
         network, parts = self._network_of(new, "new")
         encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
         asked, values = _asked(network, encoding, found, parts, progress)
@@ -228,7 +226,7 @@ class Index(Tabular):
                 "Dataset."
             )
         digest, ids = samples_digest(parts)
-        ids = _new_ids(ids, self.ids)
+        ids = new_ids(ids, self.ids)
         encoding, n = self._encoding_of(network), len(ids)
         number, first = len(self.segments), self.segments[0].store
         run = {"of": self.kept["of"], "number": number, "training samples": digest}
@@ -289,77 +287,6 @@ class Index(Tabular):
         return self._encoding
 
 
-def open_index(
-    location: str | Path,
-    model: nn.Module | None = None,
-    *,
-    loss: Any = None,
-    device: str | None = None,
-) -> Index:
-    """Open an index that `index` made.
-
-    Args:
-        location: path or fsspec URL.
-        model: the network at the weights that it was made with; None: only what is stored can be
-            read (`self_influence`, `to_table`).
-        loss: the function, where the training loss was one of the user's; else it is read from the
-            index, and one that is given must be the same.
-        device: to compute gradients on; None: where the model is.
-
-    Returns:
-        The index. Nothing of it is unpickled.
-
-    Raises:
-        DataError: there is none, it is unfinished or damaged, or a newer version made it.
-        ModelError: another network, other weights or other code; each is named.
-        SettingError: another loss.
-    """
-    place = normal(location)
-    first = segment_manifest(place, 0)
-    kept = None if first is None else first["free"].get("index")
-    if first is None or kept is None:
-        raise DataError(f"location must hold an index; {shown(place)} has none. Make it: index().")
-    if kept["version"] > FORMAT:
-        raise DataError(
-            f"the index must be of version {FORMAT} or older; {shown(place)} has version "
-            f"{kept['version']}, of a newer datassay. Update it: pip install -U datassay."
-        )
-    if model is not None:
-        check_model(kept, model, place)
-    segments = list(_segments(place, kept["of"]))
-    return Index(
-        location=place,
-        kept=kept,
-        segments=segments,
-        loss=objective_of(kept["loss"], loss, place),
-        chosen=first["free"]["chosen"],
-        share=first["free"]["share"],
-        rank_correlation=first["free"]["rank correlation"],
-        model=model,
-        device=device,
-    )
-
-
-def _segments(place: str, of: str) -> Iterator[Segment]:
-    number = 0
-    while (manifest := segment_manifest(place, number)) is not None:
-        if manifest["run"].get("of") != of:
-            raise DataError(
-                f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
-                "one. Put its own back."
-            )
-        store = stored_segment(place, number, manifest)
-        if store.unfinished():
-            if number == 0:
-                raise DataError(
-                    f"an index must be finished; {shown(place)} lacks {len(store.unfinished()):,} "
-                    f"of {len(store.chunks):,} chunks. Run index(...) again: it goes on."
-                )
-            return  # an appending that was interrupted
-        yield Segment(store)
-        number += 1
-
-
 def _asked(
     network: TrainedNetwork,
     encoding: Encoding,
@@ -379,36 +306,6 @@ def _asked(
         done += len(ids)
         progress("differentiate the queries", done, parts.n or done)
     return torch.cat(rows), torch.cat(values)
-
-
-def _places(groups: Mapping[str, Sequence[object]], ids: np.ndarray) -> list[np.ndarray]:
-    known = {str(one): place for place, one in enumerate(ids.tolist())}
-    found = []
-    for name, some in groups.items():
-        lost = [one for one in some if str(one) not in known]
-        if lost:
-            which = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
-            raise DataError(f"groups must hold ids of the index; {name!r} has {which}.")
-        if not len(some):
-            raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
-        found.append(np.array([known[str(one)] for one in some]))
-    return found
-
-
-def _new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Ids of appended samples; those that were only counted are counted on."""
-    n = len(there)
-    counted = ids.dtype.kind in "iu" and there.dtype.kind in "iu"
-    if counted and (ids == np.arange(len(ids))).all() and (there == np.arange(n)).all():
-        return ids + n
-    double = np.isin(ids.astype(str), there.astype(str))
-    if double.any():
-        which = ", ".join(map(repr, ids[double][:3].tolist()))
-        raise DataError(
-            f"ids of appended samples must be new; the index has {which} already. Leave out the "
-            "samples that it has, or give these others."
-        )
-    return ids
 
 
 def _engine(engine: str | Engine) -> Engine:

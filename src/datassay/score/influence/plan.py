@@ -27,7 +27,8 @@ from datassay.progress import silent
 from datassay.results import Tabular, result
 from datassay.score.attribution import LARGEST_MATRIX, check_top
 from datassay.score.influence.block_basis import LARGEST_SIDE
-from datassay.score.influence.gradient_methods import QUERY_VALUES, curvature_bytes, exact_rule
+from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
+from datassay.score.influence.gradient_methods import QUERY_VALUES
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Influence, Queries, TrainedWeights
 

@@ -1,0 +1,80 @@
+"""Which blocks' Hessians are exact, their damping, and the memory that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.objective import MOST_SUMMED
+from datassay.errors import SettingError
+from datassay.machine import available_memory
+from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MOST_OPERATIONS
+
+# Of the mean eigenvalue, where a block is exact and where it is factored: best for most networks on
+# which settings were chosen (digits and Fashion-MNIST, `bench/attribution.py`).
+DAMPING = {True: 1.0, False: 0.1}
+
+
+def exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block], bool]:
+    """Which blocks' Hessians are exact.
+
+    Args:
+        curvature: "blocks", "ekfac" or "auto".
+        n: samples.
+        blocks: all of them.
+
+    Returns:
+        Whether a block's is.
+    """
+    if curvature == "blocks":
+        return lambda block: True
+    if curvature == "ekfac":
+        return lambda block: False
+    names, left = set(), MOST_OPERATIONS
+    for block in sorted(blocks, key=lambda b: b.size):
+        left -= 2.0 * n * MOST_SUMMED * block.size**2 + 3.0 * block.size**3
+        if block.size > LARGEST_EXACT or left < 0:
+            break
+        names.add(block.name)
+    return lambda block: block.name in names
+
+
+def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
+    """Memory that the blocks' Hessians take at most.
+
+    Args:
+        blocks: of the weights.
+        exact: whether a block is exact.
+
+    Returns:
+        Bytes: float64 while they are fitted.
+    """
+    total = 0
+    for block in blocks:
+        if exact(block):
+            total += 3 * 8 * block.size**2
+        else:
+            sides = [side for side in block.shape if side <= LARGEST_SIDE]
+            total += 8 * (block.size + 2 * sum(side**2 for side in sides))
+    return total
+
+
+def check_curvature_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
+    """Check that the blocks' Hessians fit in memory.
+
+    Args:
+        blocks: of the weights.
+        exact: whether a block is exact.
+
+    Raises:
+        SettingError: they do not.
+    """
+    needed, free = curvature_bytes(blocks, exact), available_memory()
+    if needed > free:
+        largest = max(blocks, key=lambda b: curvature_bytes([b], exact))
+        raise SettingError(
+            f"the curvature must fit in memory: it needs {needed / 1e9:.1f} GB and "
+            f"{free / 1e9:.1f} GB are free; the largest block is {largest.name!r} with "
+            f"{largest.size} weights. Use curvature='ekfac', or choose weights: "
+            "parameters='classifier'."
+        )
