@@ -12,7 +12,7 @@ ROOT = Path(datassay.__file__).parent
 STEPS = [
     *("errors", "progress", "saving", "results", "machine", "face", "setting"),
     *("data", "models", "collect", "train", "score", "act"),
-    *("polynomial", "complexity", "report", "lab"),
+    *("polynomial", "complexity", "report", "lm", "lab"),
 ]
 SHELLS = {"commands", "estimators", "__main__", "__init__"}
 MOST_MODULES = 15

@@ -8,6 +8,7 @@ from datassay.face import face
 
 if TYPE_CHECKING:
     __version__: str
+    from datassay import lm as lm
     from datassay.act.partition.blocks import partition as partition
     from datassay.act.purify.loop import purify as purify
     from datassay.act.remove.summarize import summarize as summarize

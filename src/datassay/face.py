@@ -27,6 +27,8 @@ class Face(ModuleType):
             return version(self.__name__)
         if name not in self._homes:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if self._homes[name] == self.__name__:  # a step under its own name
+            return import_module(f"{self.__name__}.{name}")
         return getattr(import_module(self._homes[name]), name)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -87,7 +87,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
     loss = task_loss(samples, loss)
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
-    _load_forward_mode()
+    load_forward_mode()
     dtype = getattr(torch, precision)
     template = frozen_copy(model, dtype)
     x = inputs(template, samples)
@@ -362,7 +362,7 @@ def _size(output: object) -> int:
 
 
 @cache
-def _load_forward_mode() -> None:
+def load_forward_mode() -> None:
     """Let torch load its forward mode, which some versions do with a warning about themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

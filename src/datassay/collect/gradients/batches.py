@@ -144,6 +144,28 @@ def batch_size(batch: Any) -> int:
     )
 
 
+def grouped(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
+    """Batches that are held together.
+
+    Args:
+        parts: to go through.
+        size: samples of a group, unless a batch alone has more.
+
+    Yields:
+        Some batches in a row, and the positions of their samples.
+    """
+    group: list[Any] = []
+    start = count = 0
+    for _, batch in parts:
+        more = batch_size(batch)
+        if group and count + more > size:
+            yield group, np.arange(start, start + count)
+            group, start, count = [], start + count, 0
+        group.append(batch)
+        count += more
+    yield group, np.arange(start, start + count)
+
+
 def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """The batch with each of its tensors changed.
 

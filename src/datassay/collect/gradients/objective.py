@@ -24,6 +24,7 @@ LOSSES = ("cross_entropy", "mse", "bce", "next_token")
 MOST_SUMMED, DRAWS = 16, 8
 IGNORED = -100  # a token's label that does not count, as in torch
 TARGETS = ("labels", "label")
+LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch has this field
 CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
 # What transformers' configurations call a task, once the model has seen its labels.
 PROBLEMS = {
@@ -62,7 +63,8 @@ class Objective:
             batch: of b samples.
 
         Returns:
-            Loss unit: nats, or half squared output unit.
+            Loss unit: nats, or half squared output unit; times a sample's own weight, where the
+            batch says one.
 
         Raises:
             SettingError: the user's function does not give [b].
@@ -76,7 +78,25 @@ class Objective:
                 )
             return found
         outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
-        return self.of_outputs(outputs, targets).sum(1)
+        return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
+
+    def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
+        """Each sample's loss at each of its places: their sum is its loss.
+
+        Args:
+            model: the network.
+            batch: of b samples.
+
+        Returns:
+            Loss unit; of next tokens, the loss of token t + 1 stands at t.
+
+        Raises:
+            SettingError: the loss is the user's own, which says nothing of places.
+        """
+        if self.function is not None:
+            raise SettingError("a loss of your own has no places; take a loss by name.")
+        outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
+        return self.of_outputs(outputs, targets) * weights_of(batch, outputs)[..., None]
 
     def placed(
         self, outputs: Tensor, targets: Tensor | None
@@ -307,7 +327,8 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         ModelError: there is no tensor in what it gives.
     """
     if isinstance(batch, Mapping):
-        given = {key: value for key, value in batch.items() if key not in TARGETS}
+        left_out = {*TARGETS, LOSS_WEIGHT}
+        given = {key: value for key, value in batch.items() if key not in left_out}
         shifted = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
             given["decoder_input_ids"] = shifted(labels=targets_of(batch))
@@ -347,6 +368,20 @@ def targets_of(batch: Any) -> Tensor | None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
     return batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+
+
+def weights_of(batch: Any, like: Tensor) -> Tensor:
+    """The samples' own weights in the training loss.
+
+    Args:
+        batch: as in `outputs_of`.
+        like: whose precision they get.
+
+    Returns:
+        [b] of a dictionary with "loss_weight"; else a 1.
+    """
+    given = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
+    return torch.ones(()).to(like) if given is None else given.to(like)
 
 
 def to_model(batch: Any, model: nn.Module) -> Any:

@@ -7,7 +7,7 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -218,6 +218,28 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
     if block.shape[0] == len(weight) + 1 and weight.ndim == 2:  # transformers' Conv1D
         return torch.cat([weight, tensors[1][None]])
     return torch.cat([weight.reshape(block.shape[0], -1), tensors[1].reshape(block.shape[0], 1)], 1)
+
+
+def as_tensors(
+    block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
+) -> list[Tensor]:
+    """Matrices of a block as its tensors: the inverse of `as_matrix`.
+
+    Args:
+        block: of the weights.
+        matrices: m of them.
+        shapes: of the block's tensors.
+
+    Returns:
+        One tensor a parameter, [m, ...].
+    """
+    m = len(matrices)
+    if not block.has_bias:
+        return [matrices.reshape(m, *shapes[0])]
+    if block.shape[0] == shapes[0][0] + 1 and len(shapes[0]) == 2:  # transformers' Conv1D
+        return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
+    weight, bias = matrices[..., :-1], matrices[..., -1]
+    return [weight.reshape(m, *shapes[0]), bias.reshape(m, *shapes[1])]
 
 
 class _UnfitError(ModelError):

@@ -151,6 +151,26 @@ def removal_effects(
         network.progress(step, start, network.n)
 
 
+def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
+    """Effects in several networks as one.
+
+    Args:
+        streams: one a network, in the same chunks.
+        share: of each; 1 adds them up.
+
+    Yields:
+        Their weighted sums.
+    """
+    for parts in zip(*streams, strict=True):
+        yield Effects(
+            start=parts[0].start,
+            effect=torch.stack([p.effect for p in parts]).sum(0) * share,
+            prediction=None,
+            weight=None,
+            own=torch.stack([p.own for p in parts if p.own is not None]).sum(0) * share,
+        )
+
+
 def _products(
     found: Tensor, rows: Tensor | None, matrix: Tensor, theirs: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:

@@ -10,12 +10,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, batch_size, batches
+from datassay.collect.gradients.batches import Batches, batches, grouped
 from datassay.errors import SettingError
-from datassay.score.attribution import Attribution, Effects, TopEffects, gather
+from datassay.score.attribution import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import DAMPING, check_curvature_memory, exact_rule
-from datassay.score.influence.first_order import Directions, directions, removal_effects, too_far
+from datassay.score.influence.first_order import (
+    Directions,
+    averaged,
+    directions,
+    removal_effects,
+    too_far,
+)
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import along_the_run, segment_settings, set_time
@@ -40,43 +46,59 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     Raises:
         SettingError: a setting is out of range.
     """
+    each, name = prepared(request, train)
+    first = each[0].network
+    queries = (
+        first.train
+        if val is None
+        else batches(val, first.pass_size, "val", integers=first.integers)
+    )
+    places = None if request.removed is None else np.array(positions(request.removed, first.n))
+    asked = first.removed or first.train
+    ids = np.concatenate([ids for ids, _ in asked]) if asked.ids is None else asked.ids
+    own = None if val is not None else np.arange(len(ids)) if places is None else places
+    adds = request.method in TAKES_CHECKPOINTS
+    return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
+
+
+def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
+    """The networks of a request with what turns their gradients into effects.
+
+    Args:
+        request: what was asked.
+        train: the training samples.
+
+    Returns:
+        One a network or checkpoint, and the method's name.
+
+    Raises:
+        SettingError: a setting is out of range.
+    """
     adds = request.method in TAKES_CHECKPOINTS
     steps = []
     if adds:
         steps = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [model for model, _ in steps] if adds else request.models
     networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
-    first = networks[0]
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
     deciders = _deciders(request, networks, train)
     measures = [replace(measure_of(request.measure, n.loss), deciders=deciders) for n in networks]
-    queries = (
-        first.train
-        if val is None
-        else batches(val, first.pass_size, "val", integers=first.integers)
-    )
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [
             with_curvature(n, m, request, place, times[1])
             for place, ((n, m), times) in enumerate(zip(both, steps, strict=True))
         ]
-        name = f"segments, temperature {request.temperature:g}"
-    elif adds:
+        return each, f"segments, temperature {request.temperature:g}"
+    if adds:
         each = [with_steps(n, m, lr) for (n, m), (_, lr) in zip(both, steps, strict=True)]
-        name = "tracin"
-    else:
-        each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
-        kind = "blocks" if request.curvature == "auto" else request.curvature
-        share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-        warm = "" if request.temperature == 1 else f", temperature {request.temperature:g}"
-        name = f"gauss_newton by {kind}{share}{warm}"
-    places = None if request.removed is None else np.array(positions(request.removed, first.n))
-    asked = first.removed or first.train
-    ids = np.concatenate([ids for ids, _ in asked]) if asked.ids is None else asked.ids
-    own = None if val is not None else np.arange(len(ids)) if places is None else places
-    return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
+        return each, "tracin"
+    each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
+    kind = "blocks" if request.curvature == "auto" else request.curvature
+    share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
+    warm = "" if request.temperature == 1 else f", temperature {request.temperature:g}"
+    return each, f"gauss_newton by {kind}{share}{warm}"
 
 
 def _deciders(
@@ -253,11 +275,9 @@ def attributed(
     Returns:
         The attribution.
     """
-    size = sum(block.size for block in each[0].network.per_sample.blocks)
     share = 1.0 if adds else 1 / len(each)
     parts = []
-    for group, places in _groups(queries, max(1, QUERY_VALUES // size // len(each))):
-        towards = _towards(each, group)
+    for places, towards in towards_queries(each, queries):
         values = torch.stack([d.values for d in towards]).mean(0)
         streams = [
             removal_effects(p.network, p.bases, d, p.scale)
@@ -267,7 +287,7 @@ def attributed(
         if len(values) != len(places):  # tokens
             mine = None
         name = each[0].measure.name
-        found = gather(_together(streams, share), values, name, ids, method, top, mine)
+        found = gather(averaged(streams, share), values, name, ids, method, top, mine)
         parts.append(found)
     result = _beside(parts)
     warnings = dict.fromkeys(w for p in each for w in p.network.warnings)
@@ -276,36 +296,25 @@ def attributed(
     return replace(result, warnings=tuple(warnings))
 
 
-def _towards(each: Sequence[Prepared], group: list[Any]) -> list[Directions]:
+def towards_queries(
+    each: Sequence[Prepared], queries: Batches
+) -> Iterator[tuple[np.ndarray, list[Directions]]]:
+    """The queries' directions, as many together as memory is set aside for.
+
+    Args:
+        each: networks.
+        queries: m of them.
+
+    Yields:
+        Positions of some queries, and their directions in each network.
+    """
+    size = sum(block.size for block in each[0].network.per_sample.blocks)
     timed = [(p.network, p.bases, p.measure, p.time) for p in each if p.time is not None]
-    if timed:
-        return along_the_run(timed, group)
-    return [directions(p.network, p.bases, group, p.measure) for p in each]
-
-
-def _groups(queries: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
-    """Batches of up to so many queries together, and their positions."""
-    group: list[Any] = []
-    start = count = 0
-    for _, batch in queries:
-        more = batch_size(batch)
-        if group and count + more > size:
-            yield group, np.arange(start, start + count)
-            group, start, count = [], start + count, 0
-        group.append(batch)
-        count += more
-    yield group, np.arange(start, start + count)
-
-
-def _together(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
-    for parts in zip(*streams, strict=True):
-        yield Effects(
-            start=parts[0].start,
-            effect=torch.stack([p.effect for p in parts]).sum(0) * share,
-            prediction=None,
-            weight=None,
-            own=torch.stack([p.own for p in parts if p.own is not None]).sum(0) * share,
-        )
+    for group, places in grouped(queries, max(1, QUERY_VALUES // size // len(each))):
+        if timed:
+            yield places, along_the_run(timed, group)
+        else:
+            yield places, [directions(p.network, p.bases, group, p.measure) for p in each]
 
 
 def _beside(parts: list[Attribution]) -> Attribution:

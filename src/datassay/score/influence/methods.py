@@ -122,10 +122,6 @@ def influence(
         too. The temperature is ours: at 2 effects predict retraining better on every network that
         we measured (`bench/attribution.py`).
     """
-    if method not in METHODS:
-        names = ", ".join(repr(name) for name in METHODS)
-        raise SettingError(f"method must be one of {names}; got {method!r}.")
-    method = "gauss_newton" if method == "auto" else method
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
     notes: tuple[str, ...] = ()
@@ -137,14 +133,35 @@ def influence(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
     )  # fmt: skip
+    found = _effects(ready(request, checkpoints), train, val)
+    return replace(found, warnings=(*notes, *found.warnings))
+
+
+def ready(request: Request, checkpoints: Any) -> Request:
+    """A request checked, with its networks.
+
+    Args:
+        request: as it was asked.
+        checkpoints: of one training run, or None.
+
+    Returns:
+        The same with "auto" replaced and checkpoints loaded.
+
+    Raises:
+        SettingError: a name is unknown, or a number out of range.
+    """
+    if request.method not in METHODS:
+        names = ", ".join(repr(name) for name in METHODS)
+        raise SettingError(f"method must be one of {names}; got {request.method!r}.")
+    if request.method == "auto":
+        request = replace(request, method="gauss_newton")
     own = (
-        {"tracin": tracin_settings, "segments": segment_settings}.get(method)
+        {"tracin": tracin_settings, "segments": segment_settings}.get(request.method)
         if request.takes_gradients
-        else ON_ARRAYS[method]
+        else ON_ARRAYS[request.method]
     )
     check_request(request, own)
-    found = _effects(with_checkpoints(request, checkpoints), train, val)
-    return replace(found, warnings=(*notes, *found.warnings))
+    return with_checkpoints(request, checkpoints)
 
 
 def _effects(request: Request, train: Any, val: Any) -> Attribution:

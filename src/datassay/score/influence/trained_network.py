@@ -18,6 +18,7 @@ from datassay.collect.gradients.objective import (
     outputs_of,
     targets_of,
     to_model,
+    weights_of,
 )
 from datassay.collect.gradients.per_sample import Gradients, PerSample
 from datassay.collect.jacobian.inputs import takes_integers
@@ -87,14 +88,17 @@ class TrainedNetwork:
                 yield from self.per_sample.gradients(self.loss.losses, batch)
             else:
                 seen: list[Tensor] = []  # the targets by place
+                scale = weights_of(batch, next(self.model.parameters())).sqrt().view(-1, 1, 1)
 
                 def values(model: nn.Module, part: Any, seen: list[Tensor] = seen) -> Tensor:
                     f, y = self.loss.placed(outputs_of(model, part), targets_of(part))
                     seen.append(y)
                     return f
 
-                def vectors(f: Tensor, seen: list[Tensor] = seen) -> list[Tensor]:
-                    return list(self.loss.roots(f, seen[0], generator))
+                def vectors(
+                    f: Tensor, seen: list[Tensor] = seen, scale: Tensor = scale
+                ) -> list[Tensor]:
+                    return [v * scale for v in self.loss.roots(f, seen[0], generator)]
 
                 yield from self.per_sample.gradients(values, batch, vectors)
             self.progress(step, min(done, self.n), self.n)

@@ -1,0 +1,128 @@
+"""Rivals that look at texts alone: words in common, and embeddings that lie near."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.gradients.batches import batches
+from datassay.collect.gradients.objective import to_model
+from datassay.data.arguments import checks_arguments
+from datassay.errors import DataError
+from datassay.lm.causal import evaluating
+from datassay.lm.samples import TokenSamples
+from datassay.models.user_code import user_code
+from datassay.progress import Progress, silent
+
+WORD = re.compile(r"\w+")
+# Of BM25: how soon a word that is repeated stops to count, and how much long texts are held back.
+REPEATS, LENGTH = 1.2, 0.75
+# Samples a forward pass.
+PASS = 64
+
+
+@checks_arguments
+def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
+    """How much of a query's words each text has: the score of search engines.
+
+    s_i = Σ_w idf_w f_iw (k + 1) / (f_iw + k (1 − b + b |i| / mean |i|)),
+    idf_w = ln(1 + (n − n_w + ½) / (n_w + ½)),  f_iw how often word w stands in text i
+
+    Args:
+        texts: n strings.
+        query: whose words, each as often as it stands there; case does not count.
+
+    Returns:
+        [n], at least 0; 0 where no word is shared.
+
+    Raises:
+        DataError: texts is one string, or a text is none.
+
+    Cost: one pass over the texts' words.
+    Source: Robertson and Zaragoza (2009), k = 1.2, b = 0.75; idf never negative, as in Lucene.
+    """
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise DataError("texts must be a list of strings.")
+    asked = Counter(_words(query))
+    lengths = np.zeros(len(texts))
+    seen: dict[str, list[tuple[int, int]]] = defaultdict(list)  # word → (text, how often)
+    for place, text in enumerate(texts):
+        words = _words(text)
+        lengths[place] = len(words)
+        for word, count in Counter(w for w in words if w in asked).items():
+            seen[word].append((place, count))
+    scores = np.zeros(len(texts))
+    norm = REPEATS * (1 - LENGTH + LENGTH * lengths / max(lengths.mean(), 1e-12))
+    for word, found in seen.items():
+        at, counts = np.array(found).T
+        rarity = np.log1p((len(texts) - len(at) + 0.5) / (len(at) + 0.5))
+        scores[at] += asked[word] * rarity * counts * (REPEATS + 1) / (counts + norm[at])
+    return scores
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.lower())
+
+
+def embedding_similarity(
+    model: nn.Module,
+    samples: TokenSamples,
+    query: Sequence[int] | np.ndarray,
+    progress: Progress = silent,
+) -> Float[np.ndarray, " texts"]:
+    """Cosine between the mean last hidden states of each text and of a query.
+
+    Args:
+        model: of transformers, or what takes output_hidden_states as they do.
+        samples: of n texts; of a long one the mean is over its tokens in all of its samples.
+        query: tokens.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        [n], in [−1, 1].
+
+    Raises:
+        ModelError: the model hands out no hidden states.
+
+    Cost: a forward pass a sample.
+    """
+    with evaluating(model):
+        asked = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
+        total = asked.new_zeros(len(samples.ids), len(asked))
+        start = 0
+        for _, batch in batches(samples, PASS):
+            states = _states(model, batch)
+            first = samples.spans[start : start + len(states)]
+            own = (
+                torch.arange(states.shape[1]) >= torch.as_tensor(first[:, 1] - first[:, 0])[:, None]
+            )
+            own &= (
+                torch.arange(states.shape[1]) < torch.as_tensor(first[:, 2] - first[:, 0])[:, None]
+            )
+            text = torch.as_tensor(samples.text[start : start + len(states)])
+            total.index_add_(0, text, (states * own[..., None]).sum(1))
+            start += len(states)
+            progress("embed the texts", start, len(samples))
+    cosine = torch.nn.functional.cosine_similarity(total, asked[None], dim=1)
+    return cosine.numpy()
+
+
+def _states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
+    given = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
+    with user_code(_refused), torch.no_grad():
+        found = model(**to_model(given, model), output_hidden_states=True)
+        return found.hidden_states[-1].double().cpu()
+
+
+def _refused(error: str) -> str:
+    return (
+        "the model must hand out hidden states, as those of transformers do; that raised "
+        f"{error} Leave them out: baselines=False."
+    )

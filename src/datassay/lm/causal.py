@@ -1,0 +1,125 @@
+"""What a causal language model is, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.gradients.objective import Objective, outputs_of
+from datassay.errors import ModelError
+from datassay.lm.tokens import NO_LIMIT
+from datassay.models.user_code import user_code
+
+# Outputs at a place may differ by so many units of rounding where later tokens do.
+ROUNDINGS = 64
+NEXT_TOKEN = Objective("next_token")
+
+
+def log_probability(model: nn.Module, batch: Any) -> Tensor:
+    """Log-probability of a sequence's tokens that count, each given what stands before it.
+
+    Args:
+        model: a causal language model.
+        batch: with input_ids and labels.
+
+    Returns:
+        [b], their sum, in nats.
+    """
+    return -NEXT_TOKEN.losses(model, batch)
+
+
+def embedding_rows(model: Any) -> int | None:
+    """How many tokens the model knows.
+
+    Args:
+        model: of transformers, or another network.
+
+    Returns:
+        Rows of its table of embeddings; None where it does not say which that is.
+    """
+    table = getattr(model, "get_input_embeddings", lambda: None)()
+    weight = getattr(table, "weight", None)
+    return None if weight is None else len(weight)
+
+
+def longest_context(model: Any, tokenizer: Any) -> int | None:
+    """How many tokens the model takes at once.
+
+    Args:
+        model: of transformers, or another network.
+        tokenizer: of transformers.
+
+    Returns:
+        What the model's configuration says, else the tokenizer; None where neither does.
+    """
+    own = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    told = getattr(tokenizer, "model_max_length", None)
+    limits = [v for v in (own, told) if isinstance(v, int) and 1 < v < NO_LIMIT]
+    return limits[0] if limits else None
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, as long as this lasts.
+
+    Args:
+        model: each of its parts gets its own mode back.
+    """
+    before = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, was in before:
+            part.training = was
+
+
+def check_causal(model: Any) -> None:
+    """Refuse what does not predict each token from those before it.
+
+    Args:
+        model: to be tried on three tokens.
+
+    Raises:
+        ModelError: it is no network, fails, gives something else than a value a token of its
+            vocabulary at each place, or looks at later tokens.
+    """
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"model must be a causal language model, a torch.nn.Module; got a "
+            f"{type(model).__name__}. Of a Trainer give trainer.model."
+        )
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise ModelError(
+            "model must be a causal language model; this is an encoder with a decoder. Take "
+            "da.influence with a measure of your own."
+        )
+    rows = embedding_rows(model)
+    device = next(model.parameters()).device
+    tokens = torch.tensor([[0, 1, 0], [0, 1, 1]], device=device)
+    with evaluating(model), user_code(_refused), torch.no_grad():
+        found = outputs_of(model, {"input_ids": tokens})
+    if found.shape[:2] != tokens.shape or found.ndim != 3 or found.shape[2] < (rows or 2):
+        raise ModelError(
+            "model must be a causal language model, with a value for each token of the vocabulary "
+            f"at each place, [b, tokens, {rows or 'vocabulary'}]; it gives {list(found.shape)}. "
+            "Load it as AutoModelForCausalLM."
+        )
+    here, there = found[:, :2]
+    change = float((here - there).abs().max())
+    if change > ROUNDINGS * torch.finfo(found.dtype).eps * float(found.abs().max()):
+        raise ModelError(
+            "model must be a causal language model; at a place its output changes with the tokens "
+            "after it. Of a model of masked words, take da.influence with a measure of your own."
+        )
+
+
+def _refused(error: str) -> str:
+    return (
+        f"model must be a causal language model, called with input_ids; that raised {error} Load "
+        "it as AutoModelForCausalLM."
+    )

@@ -1,0 +1,149 @@
+"""What made a model say this: the result, with its table and its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from datassay.lm.tokens import Question, Tokens
+from datassay.results import result
+from datassay.score.attribution import Attribution
+
+if TYPE_CHECKING:
+    from datassay.report.page import Page
+
+OUT = "influence"
+
+
+@result
+class TextParts:
+    """A training text whose effects are told apart by its tokens.
+
+    Attributes:
+        text: its position among the texts.
+        content: the text itself.
+        tokens: of the text.
+        effect: [tokens, m], of each of its tokens on each token of the answer, in nats: over the
+            text's tokens they add up to its effect. A token's loss is meant, given all before it:
+            of the first one, which nothing predicts, 0.
+    """
+
+    text: int
+    content: str
+    tokens: Tokens
+    effect: Float[np.ndarray, "tokens m"]
+
+
+@result
+class TextInfluence:
+    """Which training texts made a language model say this.
+
+    Attributes:
+        attribution: effects of n texts on m tokens of the answer, in nats of log-probability:
+            positive where the text's presence raised it. It has `to_pandas` and `save` to Parquet.
+        question: prompt, answer and its tokens; without `per_token` m is 1, all of them together.
+        parts: the texts with the largest effects, by position, their own tokens told apart.
+        bm25: [n], words in common with prompt and answer; None: not asked for.
+        embedding: [n], cosine of the model's mean last hidden states; likewise.
+        shown: text position → the text, of all that the page shows.
+        reduction: of the training loss over tokens, "sum" or "mean".
+        top: texts for each token and direction.
+    """
+
+    attribution: Attribution
+    question: Question
+    parts: tuple[TextParts, ...]
+    bm25: Float[np.ndarray, " n"] | None
+    embedding: Float[np.ndarray, " n"] | None
+    shown: dict[int, str]
+    reduction: str
+    top: int
+
+    @property
+    def effect(self) -> Float[np.ndarray, "n m"]:
+        """Of each text on each token of the answer, in nats."""
+        assert self.attribution.effect is not None
+        return self.attribution.effect
+
+    @property
+    def ids(self) -> np.ndarray:
+        """One a text."""
+        return self.attribution.ids
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens asked about; without `per_token`, what they are together."""
+        pieces = self.question.tokens.pieces[self.question.first :]
+        return pieces if len(pieces) == self.effect.shape[1] else ("".join(pieces),)
+
+    @property
+    def log_probability(self) -> Float[np.ndarray, " m"]:
+        """Of each token asked about, given all before it, in nats."""
+        return self.attribution.outcome
+
+    def to_table(self) -> pa.Table:
+        """One row a text: id, effect on the whole answer, bm25, embedding, effect by token."""
+        columns: dict[str, Any] = {"id": self.ids, "effect": self.effect.sum(1)}
+        for name in ("bm25", "embedding"):
+            if getattr(self, name) is not None:
+                columns[name] = getattr(self, name)
+        flat = pa.array(self.effect.reshape(-1))
+        columns["effect_by_token"] = pa.FixedSizeListArray.from_arrays(flat, self.effect.shape[1])
+        return pa.table(columns)
+
+    def to_token_table(self) -> pa.Table:
+        """One row a token of each text among `parts`: id, token, its span, effects by token."""
+        tables = []
+        for part in self.parts:
+            flat = pa.array(part.effect.reshape(-1))
+            tables.append(
+                pa.table({
+                    "id": [self.ids[part.text]] * len(part.tokens.ids),
+                    "token": list(part.tokens.pieces),
+                    "begin": part.tokens.spans[:, 0],
+                    "end": part.tokens.spans[:, 1],
+                    "effect": part.effect.sum(1),
+                    "effect_by_token": pa.FixedSizeListArray.from_arrays(
+                        flat, part.effect.shape[1]
+                    ),
+                })
+            )
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    def save(self, path: str | Path = OUT, *, overwrite: bool = False) -> Path:
+        """Write the page and its tables.
+
+        Args:
+            path: of a folder; made where it does not exist. Other files in it stay.
+            overwrite: whether files that datassay did not write may be replaced.
+
+        Returns:
+            The path of the page, index.html; beside it effects.parquet and tokens.parquet.
+
+        Raises:
+            SettingError: the folder cannot be written, or the disk is full.
+        """
+        from datassay.report.html import render
+        from datassay.report.write import write_pages
+
+        parts = {
+            "effects.parquet": self.to_table(),
+            "tokens.parquet": self.to_token_table(),
+            "index.html": render(self._page),
+        }
+        return write_pages(parts, Path(path), overwrite=overwrite)
+
+    @property
+    def _page(self) -> Page:
+        from datassay.lm.page import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from datassay.report.notebook import short_html
+
+        return short_html(self._page)

@@ -1,0 +1,276 @@
+"""Texts as samples of a language model, each of its tokens predicted in exactly one of them.
+
+A sample is a sequence of tokens, of which some are context: their labels do not count. A long text
+is several samples that overlap in context; a text in a packed sequence is a sample whose context is
+what stood before it there. So the samples' losses add up to those of their texts, and their
+gradients and effects do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from torch.utils.data import Dataset
+
+from datassay.collect.gradients.objective import IGNORED, LOSS_WEIGHT
+from datassay.data.arguments import checks_arguments
+from datassay.errors import DataError, SettingError
+from datassay.lm.causal import embedding_rows, longest_context
+from datassay.lm.settings import TextReading
+from datassay.lm.tokens import check_tokenizer, token_ids
+
+TOO_LONG = ("split", "truncate", "refuse")
+
+
+class TokenSamples(Dataset):
+    """Samples of a causal language model: {"input_ids", "labels", "id"}.
+
+    `da.influence` takes it as training samples, with loss="next_token". With reduction "mean" each
+    has "loss_weight" as well, one over the tokens of its text.
+
+    Attributes:
+        tokens: of all texts, one after the other.
+        starts: [texts + 1], where each text begins in `tokens`, and where the last one ends.
+        spans: [n, 3], of each sample in `tokens`: where it begins, the first token that counts, and
+            where it ends. The first of a sequence counts nowhere: nothing stands before it.
+        text: [n], position of its text.
+        ids: one a text, in their order.
+        reduction: "sum" or "mean".
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[Int[np.ndarray, " _"]],
+        spans: Int[np.ndarray, "n 3"],
+        text: Int[np.ndarray, " n"],
+        ids: np.ndarray,
+        reduction: str,
+    ):
+        """Put texts together.
+
+        Args:
+            tokens: of each text.
+            spans: as the attribute.
+            text: likewise.
+            ids: likewise.
+            reduction: likewise.
+        """
+        self.tokens = np.concatenate(tokens)
+        self.starts = np.concatenate([[0], np.cumsum([len(t) for t in tokens])])
+        self.spans, self.text, self.ids, self.reduction = spans, text, ids, reduction
+        begin, first, end = spans.T
+        own = np.bincount(text, end - np.maximum(first, begin + 1), len(ids))
+        self.counted: Int[np.ndarray, " texts"] = own.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        begin, first, end = self.spans[place].tolist()
+        text = int(self.text[place])
+        whole = self.tokens[begin:end].astype(np.int64)
+        labels = whole.copy()
+        labels[: max(first - begin, 1)] = IGNORED
+        found = {"input_ids": whole, "labels": labels, "id": self._id(place)}
+        if self.reduction == "mean":
+            found[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
+        return found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def _id(self, place: int) -> Any:
+        """Its text's; of one of several of a text, with its tokens."""
+        text = int(self.text[place])
+        first, last = np.searchsorted(self.text, [text, text + 1])
+        own = self.ids[text]
+        if last - first == 1:
+            return own
+        start = self.spans[first, 1]
+        _, begin, end = self.spans[place] - start
+        return f"{own}[{begin}:{end}]"
+
+    @property
+    def unit(self) -> float:
+        """The mean of these samples' losses over the training loss: over tokens, or over texts."""
+        whole = self.counted.sum() if self.reduction == "sum" else len(self.ids)
+        return float(whole) / len(self)
+
+    def place_of(self, text: int) -> tuple[int, int]:
+        """Where a text begins in `tokens`, and how many it has, with those that were cut off."""
+        return int(self.starts[text]), int(self.starts[text + 1] - self.starts[text])
+
+    def places_of(self, texts: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Positions of the samples of some texts, in order."""
+        return np.flatnonzero(np.isin(self.text, texts))
+
+
+@checks_arguments
+def token_samples(
+    model: Any,
+    tokenizer: Any,
+    texts: Any,
+    *,
+    ids: Any = None,
+    reduction: str = TextReading.reduction,
+    pack: bool = TextReading.pack,
+    too_long: str = TextReading.too_long,
+    context: int | None = TextReading.context,
+    overlap: int | None = TextReading.overlap,
+) -> TokenSamples:
+    """The samples that texts are to a causal language model.
+
+    Args:
+        model: which says how long a sequence may be, and which tokens it knows.
+        tokenizer: of transformers, the model's own; begin and end are added where it does. What
+            else the training put at a text's end belongs to the text: text + tokenizer.eos_token.
+        texts: strings.
+        ids: one a text, unique; None: their positions.
+        reduction: of the training loss: "sum": every token counts the same, as in transformers'
+            Trainer, which means over the tokens of a batch; "mean": every text, the mean of its
+            tokens.
+        pack: whether the texts were trained one after the other in sequences of `context` tokens,
+            so that a text saw what stood before it. Give them in the order of the training.
+        too_long: a text longer than the context was "split" in the training (windows that overlap),
+            "truncate"d (its end was not trained on), or is to be "refuse"d.
+        context: tokens a sequence; None: as many as the model takes.
+        overlap: tokens that each further window of a long text sees again, as context; None: a
+            quarter of the context. At least 1, so that every token is predicted.
+
+    Returns:
+        The samples, in the order of the texts.
+
+    Raises:
+        DataError: no texts, one that is no string, is empty, or is too long to be refused.
+        SettingError: a setting is out of range, or the tokenizer is not the model's.
+
+    Cost: the tokens are held, 4 bytes each; samples are made when they are read. A packed sequence
+        of k texts is k samples, which share its tokens: k / 2 times its operations, about.
+    """
+    words = texts_of(texts)
+    names = _ids(ids, len(words))
+    if reduction not in ("sum", "mean"):
+        raise SettingError(f"reduction must be 'sum' or 'mean'; got {reduction!r}.")
+    rows = embedding_rows(model)
+    check_tokenizer(tokenizer, rows)
+    length = _context(context, longest_context(model, tokenizer))
+    tokens = token_ids(tokenizer, words, rows)
+    if pack:
+        if length is None:
+            raise SettingError(
+                "pack needs context, the tokens of a sequence; the model names none."
+            )
+        spans, text = _packed([len(t) for t in tokens], length)
+    else:
+        spans, text = _apart([len(t) for t in tokens], length, too_long, overlap)
+    return TokenSamples(tokens, spans, text, names, reduction)
+
+
+def texts_of(texts: Any) -> list[str]:
+    """Texts as a list.
+
+    Args:
+        texts: any sequence of them.
+
+    Returns:
+        The strings.
+
+    Raises:
+        DataError: there is none, or one is no string or empty.
+    """
+    if isinstance(texts, str):
+        raise DataError("texts must be a list of strings; got one string. Put it into a list.")
+    try:
+        found = list(texts)
+    except TypeError as error:
+        raise DataError(
+            f"texts must be a list of strings; got a {type(texts).__name__}."
+        ) from error
+    if not found:
+        raise DataError("texts must hold at least 1 text; got none.")
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise DataError(
+                f"texts must be strings; text {place} is a {type(text).__name__}. Of a dataset "
+                "give the column: dataset['text']."
+            )
+        if not text.strip():
+            raise DataError(
+                f"every text must hold something; text {place} is empty. Leave it out: [t for t in "
+                "texts if t.strip()]."
+            )
+    return found
+
+
+def _ids(ids: Any, n: int) -> np.ndarray:
+    if ids is None:
+        return np.arange(n)
+    found = np.asarray(ids)
+    if found.shape != (n,):
+        raise DataError(f"ids must be one a text, {n:,}; got {found.size:,}.")
+    if len(np.unique(found)) < n:
+        raise DataError("ids must be unique; some texts share one.")
+    return found
+
+
+def _context(given: int | None, longest: int | None) -> int | None:
+    if given is None:
+        return longest
+    if given < 2 or given != int(given):
+        raise SettingError(f"context must be a whole number of at least 2 tokens; got {given}.")
+    if longest is not None and given > longest:
+        raise SettingError(
+            f"context must be at most {longest:,} tokens, what the model takes; got {given:,}."
+        )
+    return int(given)
+
+
+def _apart(
+    lengths: list[int], context: int | None, too_long: str, overlap: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each text in a sequence of its own, or in several windows."""
+    if too_long not in TOO_LONG:
+        raise SettingError(f"too_long must be one of {TOO_LONG}; got {too_long!r}.")
+    longest = max(lengths)
+    context = longest if context is None else context
+    shared = context // 4 if overlap is None else overlap
+    if overlap is not None and not 1 <= overlap < context:
+        raise SettingError(
+            f"overlap must be at least 1 and below the context of {context:,} tokens; got "
+            f"{overlap}."
+        )
+    if too_long == "refuse" and longest > context:
+        raise DataError(
+            f"texts must fit the model's context of {context:,} tokens; text "
+            f"{lengths.index(longest)} has {longest:,}. Leave it out, or take too_long='split' or "
+            "'truncate', as in the training."
+        )
+    spans, text, start = [], [], 0
+    for place, length in enumerate(lengths):
+        first, end = start, start + min(length, context)
+        spans.append((start, first, end))
+        text.append(place)
+        while too_long == "split" and end < start + length:
+            first = end
+            begin = first - max(1, shared)
+            end = min(begin + context, start + length)
+            spans.append((begin, first, end))
+            text.append(place)
+        start += length
+    return np.array(spans), np.array(text)
+
+
+def _packed(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
+    """Texts one after the other in sequences of one length; the last one may be shorter."""
+    spans, text, start = [], [], 0
+    for place, length in enumerate(lengths):
+        end = start + length
+        for block in range(start // context, (end - 1) // context + 1):
+            begin = block * context
+            spans.append((begin, max(start, begin), min(end, begin + context)))
+            text.append(place)
+        start = end
+    return np.array(spans), np.array(text)

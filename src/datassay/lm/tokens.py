@@ -1,0 +1,181 @@
+"""Texts as tokens: what a tokenizer makes of them, and where in the text each token stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from datassay.errors import DataError, SettingError
+from datassay.results import result
+
+# Texts that a tokenizer gets at once.
+AT_ONCE = 1000
+# What tokenizers say where nobody told them their model's context.
+NO_LIMIT = 10**6
+
+
+@result
+class Tokens:
+    """The tokens of one text.
+
+    Attributes:
+        ids: [tokens], in the tokenizer's vocabulary.
+        spans: [tokens, 2], where each begins and ends in the text, in characters; of what the
+            tokenizer adds both are one.
+        pieces: what to show of each; put together they are the text, and what was added.
+    """
+
+    ids: Int[np.ndarray, " tokens"]
+    spans: Int[np.ndarray, "tokens 2"]
+    pieces: tuple[str, ...]
+
+
+def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
+    """Refuse what is no tokenizer, or one of another vocabulary.
+
+    Args:
+        tokenizer: of transformers.
+        rows: of the model's table of embeddings; None: unknown.
+
+    Raises:
+        SettingError: it is no tokenizer of transformers, or knows more tokens than the model.
+    """
+    if not (callable(tokenizer) and hasattr(tokenizer, "decode")):
+        raise SettingError(
+            "tokenizer must be one of transformers, called with texts; got a "
+            f"{type(tokenizer).__name__}. Take AutoTokenizer.from_pretrained(...), or "
+            "PreTrainedTokenizerFast(tokenizer_object=...)."
+        )
+    if rows is not None and len(tokenizer) > rows:
+        raise SettingError(
+            f"tokenizer must be the model's own: it knows {len(tokenizer):,} tokens, and the model "
+            f"has embeddings for {rows:,}. Load both from the same place."
+        )
+
+
+def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
+    """Each text's tokens, with what the tokenizer adds: begin and end, where it does.
+
+    Args:
+        tokenizer: of transformers.
+        texts: any, not cut.
+        rows: of the model's table of embeddings; None: unknown.
+
+    Returns:
+        [tokens] a text, int32.
+
+    Raises:
+        DataError: a text has no token, or one that the model does not know.
+    """
+    found: list[np.ndarray] = []
+    for start in range(0, len(texts), AT_ONCE):
+        given = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
+        found += [np.array(ids, np.int32) for ids in given]
+    for place, ids in enumerate(found):
+        if not len(ids):
+            raise DataError(
+                f"every text must have a token; text {place} has none: {texts[place]!r:.60}. Leave "
+                "it out."
+            )
+        if rows is not None and ids.max() >= rows:
+            raise DataError(
+                f"tokens must be below {rows:,}, the rows of the model's embeddings; text {place} "
+                f"has token {ids.max():,}. Take the tokenizer that the model was trained with."
+            )
+    return found
+
+
+def tokens_of(tokenizer: Any, text: str) -> Tokens:
+    """The tokens of a text, and where they stand in it.
+
+    Args:
+        tokenizer: of transformers; a slow one says where by decoding what stands before each.
+        text: to take apart.
+
+    Returns:
+        Its tokens.
+    """
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    found = tokenizer(text, verbose=False, return_offsets_mapping=fast)
+    ids = np.array(found["input_ids"], np.int64)
+    if fast:
+        spans = np.array(found["offset_mapping"], np.int64).reshape(-1, 2)
+    else:
+        ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
+        spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)
+        spans = np.minimum(spans, len(text))
+    pieces, shown = [], 0
+    for token, (begin, end) in zip(ids.tolist(), spans.tolist(), strict=True):
+        added = begin == end
+        pieces.append(tokenizer.decode([token]) if added else text[shown:end])
+        shown = max(shown, end)
+    return Tokens(ids, spans, tuple(pieces))
+
+
+@result
+class Question:
+    """An answer whose tokens are asked about.
+
+    Attributes:
+        prompt: what stands before it.
+        answer: its text.
+        tokens: of both together.
+        first: the first token that is asked about; those before are its context.
+    """
+
+    prompt: str
+    answer: str
+    tokens: Tokens
+    first: int
+
+
+def question(
+    tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None
+) -> Question:
+    """Prompt and answer as one sequence.
+
+    Args:
+        tokenizer: of transformers.
+        prompt: may be empty.
+        answer: the text asked about.
+        context: tokens that the model takes; None: any number.
+        rows: of the model's table of embeddings; None: unknown.
+
+    Returns:
+        What is asked: a token is the answer's where it ends in it. One that has nothing before it
+        has no probability, and is context. What the tokenizer adds at the end is left out.
+
+    Raises:
+        DataError: nothing is asked, it is longer than the context, or the model does not know it.
+    """
+    for name, text in (("answer", answer), ("prompt", prompt)):
+        if not isinstance(text, str):
+            raise DataError(f"{name} must be a string; got a {type(text).__name__}.")
+    if not answer:
+        raise DataError("answer must have a token; got an empty string. Give what the model said.")
+    whole = tokens_of(tokenizer, prompt + answer)
+    own = np.flatnonzero(
+        (whole.spans[:, 1] > len(prompt)) & (whole.spans[:, 0] < whole.spans[:, 1])
+    )
+    stop = int(own[-1]) + 1 if len(own) else 0
+    first = max(1, int(own[0])) if len(own) else 0
+    if stop <= first:
+        raise DataError(
+            "answer must have a token that follows another; got "
+            f"{answer!r:.60}. Give what stood before it: prompt=."
+        )
+    if context is not None and stop > context:
+        raise DataError(
+            f"prompt and answer must fit the model's context of {context:,} tokens; they have "
+            f"{stop:,}. Shorten the prompt, or ask about a part of the answer."
+        )
+    if rows is not None and whole.ids.max() >= rows:
+        raise DataError(
+            f"tokens must be below {rows:,}, the rows of the model's embeddings; the answer has "
+            f"token {whole.ids.max():,}. Take the tokenizer that the model was trained with."
+        )
+    kept = Tokens(whole.ids[:stop], whole.spans[:stop], whole.pieces[:stop])
+    return Question(prompt, answer, kept, first)

@@ -1,0 +1,128 @@
+"""Effects of single places of a sample: which of a text's tokens made its effect.
+
+A sample's loss is the sum of its losses by place, ℓ_i = Σ_t ℓ_it, and so is its gradient. With
+v = P ∇m, the direction of a query in the weights, the effect of a place −(1/n) vᵀ ∇ℓ_it is the
+derivative of its loss along v: one forward derivative gives those of all places at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+
+from datassay.collect.curvature.hessian import load_forward_mode
+from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.objective import Objective, to_model
+from datassay.collect.gradients.per_sample import as_tensors
+from datassay.collect.jacobian.suitable import plain_attention
+from datassay.models.user_code import user_code
+from datassay.score.influence.block_basis import BlockBasis
+from datassay.score.influence.first_order import Directions
+from datassay.score.influence.gradient_methods import Prepared, towards_queries
+
+
+def place_effects(
+    each: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
+) -> list[Float[np.ndarray, "places m"]]:
+    """Effect of each place of some samples on each query.
+
+    Args:
+        each: networks with curvature or steps, as for `attributed`.
+        queries: m of them.
+        samples: like the training samples.
+        adds: add the networks' effects up instead of averaging them.
+
+    Returns:
+        One array a sample, in their order; over its places they add up to the sample's effect. In a
+        batch that was filled up, places at the end are 0. Of next tokens, token t + 1 stands at t.
+
+    Raises:
+        SettingError: the loss is the user's own.
+        ModelError: the model has no forward derivative.
+
+    Cost: two or three forward passes over the samples a query; a query's gradient is made once.
+    """
+    share = 1.0 if adds else 1 / len(each)
+    columns: list[list[np.ndarray]] = []
+    for _, towards in towards_queries(each, queries):
+        total: list[np.ndarray] | None = None
+        for one, direction in zip(each, towards, strict=True):
+            found = [-share * one.scale * v for v in _slopes(one, direction, samples)]
+            total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
+        columns.append(total or [])
+    return [np.concatenate(parts, 1) for parts in zip(*columns, strict=True)]
+
+
+def _slopes(
+    one: Prepared, towards: Directions, samples: Batches
+) -> Iterator[Float[np.ndarray, "places m"]]:
+    load_forward_mode()
+    network = one.network
+    along = _along(one, towards)
+    named = dict(network.model.named_parameters())
+    given = {f"inner.{name}": named[name].detach() for name in along}
+    whole = _AtPlaces(network.model, network.loss)
+    for _, batch in samples:
+        batch = to_model(batch, network.model)
+
+        def losses(tensors: dict[str, Tensor], batch: Any = batch) -> Tensor:
+            return functional_call(whole, tensors, (batch,))
+
+        found = []
+        for k in range(len(towards.values)):
+            tangent = {f"inner.{name}": v[k] for name, v in along.items()}
+            with plain_attention(), torch.no_grad(), user_code(_refused):
+                found.append(jvp(losses, (given,), (tangent,))[1].double().cpu())
+        yield from torch.stack(found, 2).numpy()
+
+
+def _along(one: Prepared, towards: Directions) -> dict[str, Tensor]:
+    """Each query's direction as tensors of the weights, [m, ...]."""
+    named, found = dict(one.network.model.named_parameters()), {}
+    for name, basis in one.bases.items():
+        whole = _in_weights(basis, *towards.by_block[name])
+        shapes = [named[p].shape for p in basis.block.parameters]
+        found |= dict(
+            zip(basis.block.parameters, as_tensors(basis.block, whole, shapes), strict=True)
+        )
+    return found
+
+
+def _in_weights(
+    basis: BlockBasis, matrix: Float[Tensor, "m p"], rows: Tensor | None
+) -> Float[Tensor, "m rows columns"]:
+    """The vectors whose products with gradients are those of `matrix` with their coordinates."""
+    if basis.whole is not None:
+        return (matrix @ basis.whole.T).view(-1, *basis.block.shape)
+    m, (n_rows, columns) = len(matrix), basis.block.shape
+    if rows is None:
+        whole = matrix.view(m, n_rows, columns)
+    else:
+        whole = matrix.new_zeros(m, n_rows, columns)
+        whole[:, rows] = matrix.view(m, len(rows), columns)
+    whole = whole if basis.left is None else basis.left @ whole
+    return whole if basis.right is None else whole @ basis.right.T
+
+
+class _AtPlaces(nn.Module):
+    """Losses by place, as a network of its own: what torch.func differentiates."""
+
+    def __init__(self, inner: nn.Module, loss: Objective):
+        super().__init__()
+        self.inner, self._loss = inner, loss
+
+    def forward(self, batch: Any) -> Tensor:
+        return self._loss.at_places(self.inner, batch)
+
+
+def _refused(error: str) -> str:
+    return (
+        f"the model must have a forward derivative to tell tokens apart; that raised {error} Ask "
+        "about whole texts: top=0."
+    )
