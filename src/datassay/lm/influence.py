@@ -250,7 +250,7 @@ def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
     parts = [Effects(0, effect, None, None, own)]
     outcome = torch.from_numpy(found.outcome)
     whole = gather(parts, outcome, "log_probability", samples.ids, found.method, None)
-    return replace(whole, warnings=(*found.warnings, *_doubts(whole.effect, samples)))
+    return replace(whole, warnings=(*found.warnings, *_doubts(effect.numpy(), samples)))
 
 
 def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:

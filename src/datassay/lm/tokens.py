@@ -49,9 +49,10 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
             f"{type(tokenizer).__name__}. Take AutoTokenizer.from_pretrained(...), or "
             "PreTrainedTokenizerFast(tokenizer_object=...)."
         )
-    if rows is not None and len(tokenizer) > rows:
+    known = tokenizer.__len__() if hasattr(tokenizer, "__len__") else 0
+    if rows is not None and known > rows:
         raise SettingError(
-            f"tokenizer must be the model's own: it knows {len(tokenizer):,} tokens, and the model "
+            f"tokenizer must be the model's own: it knows {known:,} tokens, and the model "
             f"has embeddings for {rows:,}. Load both from the same place."
         )
 

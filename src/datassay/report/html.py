@@ -33,7 +33,7 @@ def render(page: Page) -> str:
         page: what it says.
 
     Returns:
-        HTML; about 5 MB of it is plotly's JavaScript.
+        HTML; about 5 MB of it is plotly's JavaScript, where it has figures.
     """
     import jinja2
     from plotly.offline import get_plotlyjs
@@ -47,7 +47,7 @@ def render(page: Page) -> str:
     )
     page = replace(page, sections=(*page.sections, *columns_section(page.columns)))
     environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
-    css, plotly = _own("page.css"), _lines(get_plotlyjs())
+    css, plotly = _own("page.css"), _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_own(name) for name in _scripts(page, gallery))
     html = environment.get_template("page.html").render(

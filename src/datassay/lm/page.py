@@ -1,0 +1,194 @@
+"""The page of an answer: its tokens to pick, the texts behind each, and what rivals name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from datassay.lm.results import TextInfluence
+from datassay.report.html import markup, script_json
+from datassay.report.page import Page, Partial, Section, Text
+from datassay.report.wording import count, number, shortened
+
+FILES = {
+    "effects.parquet": "every text: effects, BM25, embedding",
+    "tokens.parquet": "tokens of the texts with the largest effects",
+}
+RIVALS = {
+    "bm25": ("BM25", "BM25: words in common with prompt and answer"),
+    "embedding": ("embedding", "Embedding: the model's last states lie near"),
+}
+UNJUDGED = (
+    "Nothing here was retrained, so nothing here says which of these methods is right. Only "
+    "training again without the texts that each names, and asking again, can tell."
+)
+
+
+def page(found: TextInfluence) -> Page:
+    """Everything that the result says.
+
+    Args:
+        found: the effects.
+
+    Returns:
+        The page.
+    """
+    rivals = {name: words for name, words in RIVALS.items() if getattr(found, name) is not None}
+    shown = {
+        "raised": "Texts that raised its probability",
+        "lowered": "Texts that lowered it",
+        "rivals": [title for _, title in rivals.values()],
+        "told": markup(script_json(_told(found, list(rivals)))),
+    }
+    text = (
+        "Each effect is a log-probability with the text minus without it, in nats, to first order "
+        "at the trained weights: +0.7 doubled the probability, −0.7 halved it."
+    )
+    why = Section(
+        "why",
+        "The answer",
+        "Which training texts made the model say this?",
+        (Text(text), Partial("tokens.html", shown, ("tokens.js",))),
+    )
+    trust = Section("trust", "Who is right", "Who is right", (Text(UNJUDGED),))
+    return Page(
+        brand="datassay.lm · which training texts made a language model say this",
+        title=shortened(" ".join(found.question.answer.split()), 80) or "An answer",
+        lead=_lead(found, list(rivals)),
+        facts=_facts(found),
+        warnings=found.attribution.warnings,
+        opening=(why,),
+        sections=(trust,) if rivals else (),
+        method=_method(found),
+        files=FILES,
+    )
+
+
+def _lead(found: TextInfluence, rivals: list[str]) -> str:
+    total = found.effect.sum(1)
+    first = int(total.argmax())
+    if total[first] <= 0:
+        return "No text raised the answer's probability."
+    ranks = [f"{_ordinal(_rank(getattr(found, n), first))} by {RIVALS[n][0]}" for n in rivals]
+    beside = f" It comes {' and '.join(ranks)}." if ranks else ""
+    return f"Text {found.ids[first]} raised it most, by {_nats(total[first])} nats.{beside}"
+
+
+def _facts(found: TextInfluence) -> dict[str, str]:
+    asked = len(found.question.tokens.ids) - found.question.first
+    reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
+    return {
+        "Training texts": f"{len(found.ids):,}",
+        "Asked about": count(asked, "token"),
+        "Log-probability of the answer": f"{_nats(found.log_probability.sum())} nats",
+        "Training loss": f"next token; {reductions[found.reduction]}",
+        "Method": found.attribution.method,
+    }
+
+
+def _told(found: TextInfluence, rivals: list[str]) -> dict[str, Any]:
+    """What the page's script shows, as JSON values."""
+    places = {text: k for k, text in enumerate(sorted(found.shown))}
+    parts = {part.text: part for part in found.parts}
+    columns = _columns(found.effect)
+    ranks = {name: _ranks(getattr(found, name)) for name in rivals}
+    texts = [
+        {
+            "id": str(found.ids[text]),
+            "pieces": list(parts[text].tokens.pieces) if text in parts else [found.shown[text]],
+            "effects": _rounded(columns[text]),
+            "ranks": [f"{RIVALS[n][0]} {_ordinal(int(ranks[n][text]))}" for n in rivals],
+        }
+        for text in places
+    ]
+    first = found.question.first
+    picks = [_pick(found, k, columns[:, k], parts, places) for k in range(columns.shape[1])]
+    return {
+        "context": "".join(found.question.tokens.pieces[:first]),
+        "tokens": list(found.question.tokens.pieces[first:]),
+        "texts": texts,
+        "picks": picks if found.effect.shape[1] > 1 else picks[:1],
+        "rivals": [_named(getattr(found, name), found.top, places) for name in rivals],
+    }
+
+
+def _columns(effect: np.ndarray) -> np.ndarray:
+    """On the whole answer first, then on each of its tokens."""
+    return np.concatenate([effect.sum(1, keepdims=True), effect], 1)
+
+
+def _pick(
+    found: TextInfluence, k: int, effects: np.ndarray, parts: dict[int, Any], places: dict[int, int]
+) -> dict[str, Any]:
+    order = np.argsort(effects, kind="stable")
+    raised = [int(i) for i in order[::-1][: found.top] if effects[i] > 0]
+    lowered = [int(i) for i in order[: found.top] if effects[i] < 0]
+    log_probability = float(_columns(found.log_probability[None])[0, k])
+    what = "The whole answer" if k == 0 else f"Token {k}, “{found.tokens[k - 1].strip()}”"
+    chance = f", probability {number(float(np.exp(log_probability)))}" if k else ""
+
+    def told(text: int) -> list[Any]:
+        own = _columns(parts[text].effect)[:, k]
+        return [places[text], _rounded(own)]
+
+    return {
+        "says": f"{what}: log-probability {_nats(log_probability)}{chance}",
+        "raised": [told(i) for i in raised if i in parts],
+        "lowered": [told(i) for i in lowered if i in parts],
+    }
+
+
+def _named(scores: np.ndarray, top: int, places: dict[int, int]) -> list[list[Any]]:
+    order = np.argsort(-scores, kind="stable")[:top]
+    return [[places[int(i)], f"score {number(float(scores[i]))}"] for i in order]
+
+
+def _ranks(scores: np.ndarray) -> np.ndarray:
+    """1 is the largest; equal ones share the better rank."""
+    return np.searchsorted(np.sort(-scores), -scores) + 1
+
+
+def _rank(scores: np.ndarray, place: int) -> int:
+    return int(_ranks(scores)[place])
+
+
+def _ordinal(rank: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th") if rank // 10 % 10 != 1 else "th"
+    return f"{rank:,}{ending}"
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
+    return [float(f"{value:.3g}") for value in values]
+
+
+def _nats(value: float) -> str:
+    return number(float(value)).replace("-", "−")
+
+
+def _method(found: TextInfluence) -> tuple[tuple[str, str], ...]:
+    terms = [
+        (
+            "effect of a text",
+            "−(1/n) ∇m P ∇ℓ: m is the log-probability of the token, given all that stands before "
+            "it; ℓ is the text's loss; P inverts the curvature of the training loss, block by "
+            "block. Positive: the model would have found the token less likely without the text.",
+        ),
+        (
+            "effect of a token of a text",
+            "The same with that token's own loss. Over the text they add up to its effect.",
+        ),
+    ]
+    if found.bm25 is not None:
+        terms.append((
+            "BM25",
+            "The score of search engines: words in common, rare ones first. It knows neither the "
+            "model nor its training.",
+        ))
+    if found.embedding is not None:
+        terms.append((
+            "embedding",
+            "The cosine between the mean last hidden states of the text and of prompt and answer.",
+        ))
+    return tuple(terms)
