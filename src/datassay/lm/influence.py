@@ -23,6 +23,7 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
+from datassay.lm.places import place_effects
 from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import TokenSamples, texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
@@ -31,7 +32,6 @@ from datassay.progress import Progress, silent
 from datassay.score.attribution import LARGEST_MATRIX, Attribution, Effects, gather
 from datassay.score.influence.gradient_methods import TAKES_CHECKPOINTS, attributed, prepared
 from datassay.score.influence.methods import ready
-from datassay.score.influence.places import place_effects
 from datassay.score.influence.request import Request
 from datassay.score.settings import TrainedWeights, Training
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from datassay.lm.results import TextInfluence
 from datassay.report.html import markup, script_json
 from datassay.report.page import Page, Partial, Section, Text
 from datassay.report.wording import count, number, shortened
@@ -26,11 +25,11 @@ UNJUDGED = (
 )
 
 
-def page(found: TextInfluence) -> Page:
+def page(found: Any) -> Page:
     """Everything that the result says.
 
     Args:
-        found: the effects.
+        found: a TextInfluence, whose module imports this one.
 
     Returns:
         The page.
@@ -66,7 +65,7 @@ def page(found: TextInfluence) -> Page:
     )
 
 
-def _lead(found: TextInfluence, rivals: list[str]) -> str:
+def _lead(found: Any, rivals: list[str]) -> str:
     total = found.effect.sum(1)
     first = int(total.argmax())
     if total[first] <= 0:
@@ -76,7 +75,7 @@ def _lead(found: TextInfluence, rivals: list[str]) -> str:
     return f"Text {found.ids[first]} raised it most, by {_nats(total[first])} nats.{beside}"
 
 
-def _facts(found: TextInfluence) -> dict[str, str]:
+def _facts(found: Any) -> dict[str, str]:
     asked = len(found.question.tokens.ids) - found.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
@@ -88,7 +87,7 @@ def _facts(found: TextInfluence) -> dict[str, str]:
     }
 
 
-def _told(found: TextInfluence, rivals: list[str]) -> dict[str, Any]:
+def _told(found: Any, rivals: list[str]) -> dict[str, Any]:
     """What the page's script shows, as JSON values."""
     places = {text: k for k, text in enumerate(sorted(found.shown))}
     parts = {part.text: part for part in found.parts}
@@ -120,7 +119,7 @@ def _columns(effect: np.ndarray) -> np.ndarray:
 
 
 def _pick(
-    found: TextInfluence, k: int, effects: np.ndarray, parts: dict[int, Any], places: dict[int, int]
+    found: Any, k: int, effects: np.ndarray, parts: dict[int, Any], places: dict[int, int]
 ) -> dict[str, Any]:
     order = np.argsort(effects, kind="stable")
     raised = [int(i) for i in order[::-1][: found.top] if effects[i] > 0]
@@ -167,7 +166,7 @@ def _nats(value: float) -> str:
     return number(float(value)).replace("-", "−")
 
 
-def _method(found: TextInfluence) -> tuple[tuple[str, str], ...]:
+def _method(found: Any) -> tuple[tuple[str, str], ...]:
     terms = [
         (
             "effect of a text",

@@ -10,9 +10,9 @@ from torch import nn
 import datassay as da
 from datassay.collect.gradients.batches import batches
 from datassay.collect.gradients.objective import LOSS_WEIGHT
+from datassay.lm.places import place_effects
 from datassay.score.influence.gradient_methods import attributed, prepared
 from datassay.score.influence.methods import ready
-from datassay.score.influence.places import place_effects
 from datassay.score.influence.request import Request
 
 N, M, PLACES, K = 10, 3, 4, 3
