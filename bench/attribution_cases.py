@@ -2,8 +2,8 @@
 
 `CASES` lists them. A cell holds the networks trained on all samples and, for many random halves of
 these, the outcome of each query under networks trained on the half. Cells take minutes to make and
-are kept in a folder: CASE.npz, CASE_modelN.safetensors, and CASE_modelN_stepT.safetensors of
-checkpoints on the way.
+are kept in a folder: CASE.npz, CASE_modelN.safetensors, and CASE_modelN/checkpoint-T as
+transformers' Trainer writes them, with the optimiser's state.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ class Case:
 
 CASES = {
     "mlp": Case(tasks.digits, Recipe("sgd", 0.05, 64, steps=300), 100, 5, 5, checkpoints=6),
+    "mlp_adam": Case(
+        tasks.digits,
+        Recipe("adamw", 3e-3, 64, steps=300, weight_decay=0.01),
+        100, 5, 5, checkpoints=6,
+    ),
     "cnn": Case(
         tasks.fashion,
         Recipe("adamw", 0.003, 64, epochs=30, cosine=True, weight_decay=0.01),
@@ -92,21 +97,23 @@ CASES = {
         60, 3, 5, checkpoints=6,
     ),
     "bert": Case(
-        texts.whole, Recipe("adamw", 5e-4, 16, epochs=3, cosine=True, weight_decay=0.01), 50, 3, 3
+        texts.whole, Recipe("adamw", 5e-4, 16, epochs=3, cosine=True, weight_decay=0.01),
+        50, 3, 3, checkpoints=6,
     ),
     "bert_lora": Case(
-        texts.adapted, Recipe("adamw", 3e-3, 16, epochs=3, cosine=True, weight_decay=0.01), 50, 3, 3
+        texts.adapted, Recipe("adamw", 3e-3, 16, epochs=3, cosine=True, weight_decay=0.01),
+        50, 3, 3, checkpoints=6,
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The network after some updates, and the step size that followed."""
+    """The network after some updates, and the folder of it."""
 
     step: int
-    lr: float
     model: nn.Module
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ def fitted(
     recipe: Recipe,
     positions: np.ndarray,
     seed: int,
-    kept: Callable[[int, float, nn.Module], None] = lambda step, lr, model: None,
+    kept: Callable[[int, torch.optim.Optimizer, nn.Module], None] = lambda *run: None,
 ) -> nn.Module:
     """A network trained on some of the samples; `kept` is called after every update.
 
@@ -158,7 +165,7 @@ def fitted(
         optimizer.step()
         if recipe.cosine:
             schedule.step()
-        kept(step, optimizer.param_groups[0]["lr"], model)
+        kept(step, optimizer, model)
     return model.eval()
 
 
@@ -216,31 +223,39 @@ def _models(case: Case, task: Task, n: int, first: int, stem: Path):
     """The networks of all samples and their checkpoints, from files where there are any."""
     models, checkpoints = [], []
     updates = case.recipe.updates(n)
-    wanted = {round(updates * (i + 1) / case.checkpoints) for i in range(case.checkpoints)}
+    wanted = sorted({round(updates * (i + 1) / case.checkpoints) for i in range(case.checkpoints)})
     for number in range(case.models):
-        file = stem.with_name(f"{stem.name}_model{number}.safetensors")
-        steps = stem.with_name(f"{stem.name}_model{number}.json")
-
-        def at(step, number=number):
-            return stem.with_name(f"{stem.name}_model{number}_step{step}.safetensors")
-
-        if not file.exists():
-            rates = {}
-
-            def keep(step, lr, model, at=at, rates=rates):
-                if step in wanted:
-                    rates[step] = lr
-                    save_file(model.state_dict(), at(step))
-
-            model = fitted(task, case.recipe, np.arange(n), first + number, keep)
+        run = stem.with_name(f"{stem.name}_model{number}")
+        file = run.with_name(f"{run.name}.safetensors")
+        folders = [run / f"checkpoint-{step}" for step in wanted]
+        if not all(path.exists() for path in (file, *folders)):
+            model = fitted(task, case.recipe, np.arange(n), first + number, _writer(run, wanted))
             save_file(model.state_dict(), file)
-            steps.write_text(json.dumps(rates), encoding="utf-8")
-        rates = json.loads(steps.read_text(encoding="utf-8"))
         models.append(_loaded(task, file))
         checkpoints.append([
-            Checkpoint(int(t), lr, _loaded(task, at(t))) for t, lr in rates.items()
+            Checkpoint(step, _loaded(task, folder / "model.safetensors"), folder)
+            for step, folder in zip(wanted, folders, strict=True)
         ])
     return models, checkpoints
+
+
+def _writer(
+    run: Path, wanted: list[int]
+) -> Callable[[int, torch.optim.Optimizer, nn.Module], None]:
+    """Writes checkpoints after some updates, in the form of transformers' Trainer."""
+    history = []
+
+    def write(step: int, optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+        history.append({"step": step, "learning_rate": optimizer.param_groups[0]["lr"]})
+        if step in wanted:
+            folder = run / f"checkpoint-{step}"
+            folder.mkdir(parents=True, exist_ok=True)
+            save_file(model.state_dict(), folder / "model.safetensors")
+            torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+            state = {"global_step": step, "log_history": history}
+            (folder / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
+
+    return write
 
 
 def _loaded(task: Task, file: Path) -> nn.Module:

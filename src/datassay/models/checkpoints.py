@@ -57,7 +57,7 @@ def state_dicts(path: Path) -> list[StateDict]:
     Raises:
         ModelError: it cannot be read, holds more than tensors and plain values, or no state dict.
     """
-    held = _read(path)
+    held = plain_values(path)
     found = sorted(_dictionaries(held, ()), key=lambda pair: len(pair[0]))
     if not found:
         raise ModelError(
@@ -117,7 +117,18 @@ def _dictionaries(
             yield from _dictionaries(inner, (*keys, key))
 
 
-def _read(path: Path) -> object:
+def plain_values(path: Path) -> object:
+    """What a file holds; nothing is unpickled but tensors and plain values.
+
+    Args:
+        path: a .safetensors file, or what torch saved.
+
+    Returns:
+        As it was saved.
+
+    Raises:
+        ModelError: it cannot be read, is damaged, or holds more than tensors and plain values.
+    """
     rule = f"{path} must be a .safetensors file or a plain state dict of tensors"
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise ModelError(f"{rule}; it is no regular file. {REMEDY}")

@@ -1,5 +1,6 @@
 """Checkpoints as networks, state dicts, files and folders: averaged, or added with their rates."""
 
+import copy
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import ModelError, SettingError
-from datassay.score.influence.checkpoints import learning_rates
+from datassay.score.influence.checkpoints import learning_rates, trainer_run
 
 N, M = 12, 3
 
@@ -138,6 +139,92 @@ def test_rates_that_are_not_there(tmp_path, changes, message):
     trained(tmp_path, **changes)
     with pytest.raises(SettingError, match=message):
         run(network(), checkpoints=tmp_path, method="tracin", lr="trainer")
+
+
+def steps_of(folder, rates, norms=None, optimizer=torch.optim.AdamW):
+    """A run of one update a rate, logged each, with checkpoints after the second and the last."""
+    model, x, y = network(), torch.tensor(TRAIN[0]).float(), torch.tensor(TRAIN[1])
+    made = optimizer(model.parameters(), lr=rates[0])
+    history, models = [], []
+    for step, rate in enumerate(rates, start=1):
+        made.param_groups[0]["lr"] = rate
+        made.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        made.step()
+        norm = None if norms is None else norms[step - 1]
+        history.append({"step": step, "learning_rate": rate, "grad_norm": norm})
+        if step in (2, len(rates)):
+            place = folder / f"checkpoint-{step}"
+            place.mkdir(parents=True)
+            save_model(model, place / "model.safetensors")
+            torch.save(made.state_dict(), place / "optimizer.pt")
+            state = {"global_step": step, "log_history": list(history)}
+            (place / "trainer_state.json").write_text(json.dumps(state))
+            models.append(copy.deepcopy(model))
+    return models
+
+
+RATES = [0.01, 0.02, 0.03, 0.02]
+
+
+def test_segments_of_a_runs_folder_are_its_optimisers(tmp_path):
+    models = steps_of(tmp_path, RATES)
+    folders = [tmp_path / "checkpoint-2", tmp_path / "checkpoint-4"]
+    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    given = {"lr": [0.015, 0.025], "steps": [2, 4]}
+    by_hand = run(models[1], checkpoints=models, method="segments", optimizer=folders, **given)
+    np.testing.assert_allclose(found.effect, by_hand.effect, rtol=1e-5)
+    assert found.method == by_hand.method == "segments of Adam's run, temperature 2"
+    assert not found.warnings
+    plain = run(models[1], checkpoints=models, method="segments", **given)
+    assert plain.method == "segments, temperature 2"
+    assert not np.allclose(found.effect, plain.effect, rtol=0.1)
+
+
+def test_clipping_shortens_segments_and_is_told(tmp_path):
+    steps_of(tmp_path, RATES, norms=[0.5, 2.0, 4.0, 1.0])
+    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    assert "clipped at a norm of 1" in found.warnings[0]
+    read, notes = trainer_run(tmp_path, [network()] * 2, None)
+    np.testing.assert_allclose(read["lr"], [(0.01 + 0.02 / 2) / 2, (0.03 / 4 + 0.02) / 2])
+    read, notes = trainer_run(tmp_path, [network()] * 2, 0.0)  # the Trainer says that it did not
+    np.testing.assert_allclose(read["lr"], [0.015, 0.025])
+    assert not notes
+
+
+@pytest.mark.parametrize("lost", ["the state", "its kind"])
+def test_without_a_known_optimiser_it_is_descent_and_told(tmp_path, lost):
+    made = torch.optim.AdamW if lost == "the state" else torch.optim.Adagrad
+    models = steps_of(tmp_path, RATES, optimizer=made)
+    if lost == "the state":
+        (tmp_path / "checkpoint-2" / "optimizer.pt").unlink()
+    found = run(network(), checkpoints=tmp_path, method="segments", lr="trainer")
+    given = {"lr": [0.015, 0.025], "steps": [2, 4]}
+    plain = run(models[1], checkpoints=models, method="segments", **given)
+    np.testing.assert_allclose(found.effect, plain.effect, rtol=1e-5)
+    why = "checkpoint-2 has no optimizer.pt" if lost == "the state" else "must be Adam, AdamW or"
+    assert "taken as plain gradient descent" in found.warnings[0] and why in found.warnings[0]
+
+
+def test_runs_that_cannot_be_read(tmp_path):
+    steps_of(tmp_path, RATES)
+    given = {"checkpoints": tmp_path, "method": "segments", "lr": "trainer"}
+    other = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 5))
+    state = torch.optim.AdamW(other.parameters()).state_dict()
+    state["state"] = {
+        i: {"step": torch.tensor(1.0), "exp_avg_sq": torch.ones_like(p)}
+        for i, p in enumerate(other.parameters())
+    }
+    torch.save(state, tmp_path / "checkpoint-2" / "optimizer.pt")
+    with pytest.raises(SettingError, match="must be of this network's weights"):
+        run(network(), **given)
+    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")
+    with pytest.raises(SettingError, match=r"trainer_state\.json must hold JSON"):
+        run(network(), **given)
+    (tmp_path / "checkpoint-2" / "optimizer.pt").unlink()
+    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text('{"global_step": 4}')
+    with pytest.raises(SettingError, match=r"needs a positive learning rate; .*-4 logged"):
+        run(network(), **given)
 
 
 def test_what_is_refused(tmp_path):

@@ -55,6 +55,7 @@ def test_effects_are_the_definition():
         ({"steps": [10, 10]}, "steps must grow"),
         ({"steps": STEPS, "lr": 0.0}, "lr must be positive"),
         ({"steps": STEPS, "lr": [0.1]}, "one number or one per checkpoint"),
+        ({"steps": STEPS, "optimizer": [{}]}, "optimizer must be one state a checkpoint; got 1"),
     ],
 )
 def test_what_is_refused(settings, message):
@@ -64,3 +65,81 @@ def test_what_is_refused(settings, message):
             each[1], (x.numpy(), y.numpy()), method="segments", checkpoints=each,
             **{"lr": 0.1, **settings},
         )  # fmt: skip
+
+
+def quadratic():
+    """A linear network, whose Hessian of the squared error is Kronecker-factored; samples."""
+    torch.manual_seed(0)
+    x = torch.randn(9, 4).double()
+    y = x @ torch.randn(4, 2).double() + torch.randn(9, 2).double()
+    return nn.Linear(4, 2, bias=False).double(), x, y
+
+
+def state(model, sizes, decay=0.0):
+    """AdamW's, whose D is sizes."""
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=decay, eps=0.0)
+    held = optimizer.state_dict()
+    held["state"] = {0: {"step": torch.tensor(1e9), "exp_avg_sq": sizes.double() ** -2}}
+    return held
+
+
+def removed(start, x, y, u, parts, share=1e-5):
+    """Outputs with less without each sample, by preconditioned descent step by step, [n, m]."""
+    kept = 1 - share * torch.eye(len(x)).double()[:, :, None]
+    weight = start.expand(len(x), -1, -1)
+    for sizes, decay, lr, steps in parts:
+        for _ in range(steps):
+            gradient = (kept * (x @ weight.mT - y)).mT @ x / len(x)
+            weight = weight - lr * (sizes * gradient + decay * weight)
+    return (u @ ((start - weight) / share).mT).sum(2)
+
+
+def close(found, truth):
+    """But for what a step is longer than a flow."""
+    np.testing.assert_allclose(found, truth, rtol=2e-3, atol=1e-3 * float(truth.abs().max()))
+
+
+SIZES = {
+    # a bᵀ, which keeps a Kronecker basis, and any.
+    "ekfac": torch.outer(torch.tensor([1.0, 3.0]), torch.tensor([0.2, 1.0, 5.0, 0.7])),
+    "blocks": torch.linspace(0.1, 4.0, 8).view(2, 4),
+}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("curvature", SIZES)
+def test_removal_from_preconditioned_descent_with_decay(curvature, decay):
+    model, x, y = quadratic()
+    sizes, lr, steps = SIZES[curvature].double(), 2e-4, 4000
+    # D ∇L + λ w = 0: the run stays there until a sample is taken out.
+    gram, slope = x.T @ x / 9, (x.T @ y / 9).T.flatten()
+    hessian = torch.block_diag(gram, gram) + decay * torch.diag(1 / sizes.flatten())
+    start = torch.linalg.solve(hessian, slope).view(2, 4)
+    with torch.no_grad():
+        model.weight.copy_(start)
+    u = torch.randn(3, 4).double()
+    found = da.influence(
+        model, (x.numpy(), y.numpy()), (u.numpy(), np.zeros((3, 2))), method="segments",
+        measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model], lr=lr, steps=[steps],
+        optimizer=[state(model, sizes, decay)], precision="float64", curvature=curvature,
+    )  # fmt: skip
+    close(found.effect, removed(start, x, y, u, [(sizes, decay, lr, steps)]))
+    assert found.method == "segments of Adam's run, temperature 2"
+
+
+@pytest.mark.parametrize("curvature", SIZES)
+def test_removal_from_two_segments_of_other_metrics(curvature):
+    model, x, y = quadratic()
+    first = SIZES[curvature].double()
+    parts = [(first, 0.0, 1e-3, 400), (1 / first, 0.0, 5e-4, 800)]
+    start = torch.linalg.lstsq(x, y).solution.T
+    with torch.no_grad():
+        model.weight.copy_(start)
+    u = torch.randn(3, 4).double()
+    found = da.influence(
+        model, (x.numpy(), y.numpy()), (u.numpy(), np.zeros((3, 2))), method="segments",
+        measure=lambda m, batch: m(batch[0]).sum(1), checkpoints=[model, model], lr=[1e-3, 5e-4],
+        steps=[400, 1200], optimizer=[state(model, p[0]) for p in parts], precision="float64",
+        curvature=curvature,
+    )  # fmt: skip
+    close(found.effect, removed(start, x, y, u, parts))

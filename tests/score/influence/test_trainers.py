@@ -9,6 +9,8 @@ import torch
 
 import datassay as da
 from datassay.errors import SettingError
+from datassay.score.influence.checkpoints import trainer_run
+from datassay.score.influence.optimizer_state import update_of
 from datassay.score.influence.trainers import from_trainer, is_trainer
 from helpers import transformers_models as tiny
 
@@ -129,6 +131,24 @@ def test_checkpoints_of_a_run_with_their_rates(tf, tmp_path):
     # The last checkpoint is the network as it is.
     last = da.influence(one, queries, lr=rates[1], **given)
     np.testing.assert_array_equal(last.effect, each[1].effect)
+
+
+def test_segments_of_a_run_with_its_optimiser(tf, tmp_path):
+    one = trainer(tf, tmp_path, weight_decay=0.1, max_grad_norm=0.1)
+    one.train()
+    found = da.influence(one, texts(M, 1), method="segments", checkpoints=tmp_path, lr="trainer")
+    assert found.method == "segments of Adam's run, temperature 2"
+    assert not any("weight decay" in told or "clipped" in told for told in found.warnings)
+    update = update_of(tmp_path / "checkpoint-4", one.model)
+    for name, weight in one.model.named_parameters():
+        root = (one.optimizer.state[weight]["exp_avg_sq"] / (1 - 0.999**4)).sqrt()
+        torch.testing.assert_close(update.step_sizes[name], 1 / (root + 1e-8))
+        decay = 0.0 if "bias" in name or "LayerNorm" in name else 0.1
+        assert bool((update.decay[name] == torch.tensor(decay)).all())
+    read, _ = trainer_run(tmp_path, [one.model] * 2, 0.1)
+    logged = [e for e in one.state.log_history if "grad_norm" in e]
+    each = [e["learning_rate"] * min(1, 0.1 / e["grad_norm"]) for e in logged]
+    np.testing.assert_allclose(read["lr"], [np.mean(each[:2]), np.mean(each[2:])], rtol=1e-6)
 
 
 def test_a_language_model_whose_head_is_its_embedding(tf, tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -26,6 +27,7 @@ from datassay.collect.gradients.factors import (
 )
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.errors import SettingError
+from datassay.score.influence.optimizer_state import Metric
 
 # Blocks of up to this many weights are exact, the smallest first, as long as all of them together
 # take no more than so many operations, half a minute or so.
@@ -33,6 +35,7 @@ LARGEST_EXACT = 4096
 MOST_OPERATIONS = 1e12
 # Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
 LARGEST_SIDE = 4096
+NO_METRICS: Mapping[str, Metric] = {}
 
 
 @dataclass(slots=True)
@@ -48,6 +51,10 @@ class BlockBasis:
         eigenvalues: λ, [size] or [rows, columns], in float64, at least 0.
         damping: added to λ, absolute.
         response: what stands for 1 / (λ + damping), of λ's shape; None: that.
+        steps: D of a metric, of λ's shape: the basis is of √D H √D, and √D is in `whole`, `left`
+            and `right`.
+        unturned: the part of D that belongs to sides without a basis, likewise: it is in λ and the
+            response instead.
     """
 
     block: Block
@@ -57,6 +64,8 @@ class BlockBasis:
     eigenvalues: Tensor
     damping: float = 0.0
     response: Tensor | None = None
+    steps: Tensor | None = None
+    unturned: Tensor | None = None
 
     def coordinates(
         self, uses: list[Use], chosen: Tensor | None = None
@@ -110,19 +119,24 @@ class BlockBasis:
         return (found if self.right is None else found @ self.right).flatten(1)
 
     def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From coordinates to the weights' own axes, where the basis is orthonormal.
+        """From coordinates to the weights' own axes: the inverse of `forth`.
 
         Args:
-            coordinates: in the basis.
+            coordinates: in the basis, which is orthonormal or so times √D.
 
         Returns:
             Flat vectors of the block.
         """
         if self.whole is not None:
-            return coordinates @ self.whole.T
-        found = coordinates.view(-1, *self.block.shape)
-        found = found if self.left is None else self.left @ found
-        return (found if self.right is None else found @ self.right.T).flatten(1)
+            found = coordinates @ self.whole.T
+        else:
+            found = coordinates.view(-1, *self.block.shape)
+            found = found if self.left is None else self.left @ found
+            found = (found if self.right is None else found @ self.right.T).flatten(1)
+        if self.steps is None:
+            return found
+        steps = self.steps.flatten().to(found)
+        return torch.where(steps > 0, found / steps, 0.0)  # 0: the weight never moves
 
 
 # Sums over samples, by block and what is summed.
@@ -143,6 +157,7 @@ def block_bases(
     weight_decay: float = 0.0,
     spectral: bool = False,
     dtype: torch.dtype = torch.float32,
+    metrics: Mapping[str, Metric] = NO_METRICS,
 ) -> dict[str, BlockBasis]:
     """Fit each block's basis.
 
@@ -155,6 +170,7 @@ def block_bases(
         weight_decay: added to every eigenvalue, absolute.
         spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times slower.
         dtype: of the gradients, and of the bases.
+        metrics: block name → D and Λ; spectral bases are of √D H √D + Λ then.
 
     Returns:
         Block name → basis; blocks without any curvature are left out.
@@ -170,10 +186,10 @@ def block_bases(
     """
     small = {block.name for block in blocks if exact(block)}
     sums = first_sums(blocks, roots(), small)
-    bases = unfitted(blocks, sums, dtype)
+    bases = unfitted(blocks, sums, dtype, metrics)
     sums |= square_sums(bases, roots()) if bases else {}
     shift = {b.name: (damping(b), weight_decay) for b in blocks}
-    return fitted(blocks, bases, sums, n, shift, spectral=spectral, dtype=dtype)
+    return fitted(blocks, bases, sums, n, shift, metrics, spectral=spectral, dtype=dtype)
 
 
 def fitted(
@@ -182,6 +198,7 @@ def fitted(
     sums: Sums,
     n: int,
     shift: Mapping[str, tuple[float, float]],
+    metrics: Mapping[str, Metric] = NO_METRICS,
     *,
     spectral: bool,
     dtype: torch.dtype,
@@ -194,6 +211,7 @@ def fitted(
         sums: of both passes; Gram matrices are changed.
         n: samples.
         shift: block name → damping, relative to its mean eigenvalue, and weight decay, absolute.
+        metrics: as in `block_bases`.
         spectral: eigenvectors of exact blocks.
         dtype: of the bases.
 
@@ -205,18 +223,18 @@ def fitted(
     """
     for name, basis in bases.items():
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
+        if basis.unturned is not None:
+            basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
         share, decay = shift[name]
-        basis.damping = share * float(basis.eigenvalues.mean()) + decay
+        own = float(metrics[name].decay.mean()) if name in metrics else 0.0
+        basis.damping = share * float(basis.eigenvalues.mean()) + decay + own
     for block in blocks:
         if (block.name, GRAM) in sums:
             whole = sums.pop((block.name, GRAM)).div_(n)
-            found = _exact(block, whole, dtype, shift[block.name], spectral=spectral)
-            bases[block.name] = found
-    return {b.name: bases[b.name] for b in blocks if b.name in bases and _curved(bases[b.name])}
-
-
-def _curved(basis: BlockBasis) -> bool:
-    return bool((basis.eigenvalues + basis.damping > 0).any())
+            fit = partial(_spectral, metric=metrics.get(block.name)) if spectral else _exact
+            bases[block.name] = fit(block, whole, dtype, shift[block.name])
+    curved = {name for name, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
+    return {block.name: bases[block.name] for block in blocks if block.name in curved}
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
@@ -251,13 +269,19 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
     return sums
 
 
-def unfitted(blocks: list[Block], sums: Sums, dtype: torch.dtype) -> dict[str, BlockBasis]:
+def unfitted(
+    blocks: list[Block],
+    sums: Sums,
+    dtype: torch.dtype,
+    metrics: Mapping[str, Metric] = NO_METRICS,
+) -> dict[str, BlockBasis]:
     """Kronecker bases, still without eigenvalues.
 
     Args:
         blocks: of the weights.
         sums: from `first_sums`, of all samples.
         dtype: of the gradients.
+        metrics: as in `block_bases`.
 
     Returns:
         Block name → basis, of blocks that are not exact.
@@ -265,10 +289,22 @@ def unfitted(blocks: list[Block], sums: Sums, dtype: torch.dtype) -> dict[str, B
     found = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
-            sides = (sums.pop((block.name, side), None) for side in SIDES)
-            left, right = (None if s is None else torch.linalg.eigh(s)[1].to(dtype) for s in sides)
-            found[block.name] = BlockBasis(block, None, left, right, sums[block.name, SQUARES])
+            sides = [sums.pop((block.name, side), None) for side in SIDES]
+            metric = metrics.get(block.name)
+            factors = [torch.ones(1)] * 2 if metric is None else metric.factors()
+            pairs = zip(sides, factors, strict=True)
+            left, right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
+            basis = BlockBasis(block, None, left, right, sums[block.name, SQUARES])
+            if metric is not None:
+                basis.steps, basis.unturned = metric.parted(*(s is not None for s in sides))
+            found[block.name] = basis
     return found
+
+
+def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Eigenvectors of a side in its part of D, times the root of that."""
+    root = factor.flatten().sqrt().to(side)
+    return (torch.linalg.eigh(side * root[:, None] * root)[1] * root[:, None]).to(dtype)
 
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
@@ -302,19 +338,34 @@ def _add(sums: Sums, key: tuple[str, str], more: Tensor) -> None:
     sums[key] = sums[key].add_(more) if key in sums else more
 
 
+def _spectral(
+    block: Block,
+    hessian: Float[Tensor, "size size"],
+    dtype: torch.dtype,
+    penalty: tuple[float, float],
+    metric: Metric | None,
+) -> BlockBasis:
+    """Eigenvectors of H, or of √D H √D + Λ, times √D."""
+    steps = None if metric is None else metric.steps.flatten().to(hessian)
+    root = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
+    hessian.mul_(root[:, None]).mul_(root)
+    damping = penalty[0] * float(hessian.diagonal().mean()) + penalty[1]
+    if metric is not None:
+        hessian.diagonal().add_(metric.decay.flatten().to(hessian))
+    values, vectors = torch.linalg.eigh(hessian)
+    whole = (vectors * root[:, None]).to(dtype)
+    # Positive semidefinite; rounding makes the smallest negative.
+    return BlockBasis(block, whole, None, None, values.clamp_min(0), damping, steps=steps)
+
+
 def _exact(
     block: Block,
     hessian: Float[Tensor, "size size"],
     dtype: torch.dtype,
     penalty: tuple[float, float],
-    *,
-    spectral: bool,
 ) -> BlockBasis:
+    """L⁻ᵀ of H + damping = L Lᵀ."""
     damping = penalty[0] * float(hessian.diagonal().mean()) + penalty[1]
-    if spectral:
-        values, vectors = torch.linalg.eigh(hessian)
-        # Positive semidefinite; rounding makes the smallest negative.
-        return BlockBasis(block, vectors.to(dtype), None, None, values.clamp_min(0), damping)
     ones = torch.ones(block.size, dtype=torch.float64)
     if not hessian.any() and not damping:
         return BlockBasis(block, None, None, None, torch.zeros(block.shape).double())

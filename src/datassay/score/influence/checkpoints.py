@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import state_dicts
 from datassay.models.weights import load_state, load_weights
+from datassay.score.influence.optimizer_state import FILE as OPTIMIZER
+from datassay.score.influence.optimizer_state import UnknownOptimizerError, Update, update_of
 from datassay.score.influence.request import Request
 
 # In a checkpoint of transformers or peft, in the order in which they are looked for.
@@ -51,11 +54,8 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         )
     models = [_network(base, one) for one in _each(request.models)]
     lr = request.settings.get("lr")
-    if isinstance(lr, str) and lr != "trainer":
-        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
+    _check_rate(lr, checkpoints)
     if checkpoints is None:
-        if lr == "trainer":
-            raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
         return replace(request, models=models)
     if len(models) > 1:
         raise SettingError(
@@ -66,10 +66,101 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
     if request.method not in {"tracin", "segments"}:
         return replace(request, models=networks)
-    settings = {**request.settings, "checkpoints": networks}
-    if lr == "trainer":
-        settings["lr"] = learning_rates(checkpoints)
-    return replace(request, models=models, settings=settings)
+    read, notes = {}, []
+    if lr == "trainer" and request.method == "tracin":
+        read = {"lr": learning_rates(checkpoints)}
+    elif lr == "trainer":
+        read, notes = trainer_run(checkpoints, networks, request.clip)
+    settings = {**request.settings, "checkpoints": networks, **read}
+    return replace(request, models=models, settings=settings, notes=tuple(notes))
+
+
+def _check_rate(lr: Any, checkpoints: Any) -> None:
+    if isinstance(lr, str) and lr != "trainer":
+        raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
+    if isinstance(lr, str) and checkpoints is None:
+        raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
+
+
+def trainer_run(
+    checkpoints: Any, networks: Sequence[nn.Module], clip: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    """How a Trainer reached its checkpoints: settings of "segments".
+
+    Args:
+        checkpoints: folders of checkpoints, or of a run.
+        networks: of them.
+        clip: norm that gradients were clipped at, 0 for none; None: the Trainer's default of 1.
+
+    Returns:
+        steps, lr (the mean of each segment's, times what clipping left of its gradients) and
+        optimizer; and what the user should know.
+
+    Raises:
+        SettingError: a folder has no record, no learning rate is known, or the optimiser's state is
+            of another network.
+        ModelError: the optimiser's file is damaged, or holds more than tensors and plain values.
+    """
+    folders = _each(checkpoints)
+    states = [_trainer_state(one) for one in folders]
+    steps = [int(state.get("global_step", 0)) for state in states]
+    history = [e for e in states[-1].get("log_history", []) if e.get("step", 0) <= steps[-1]]
+    updates, notes = _updates(folders, networks)
+    rates = {e["step"]: float(e["learning_rate"]) for e in history if "learning_rate" in e}
+    if updates is not None:
+        rates = {s: u.lr for s, u in zip(steps, updates, strict=True)} | rates
+    if not rates or not max(rates.values()) > 0:
+        raise SettingError(
+            f"lr='trainer' needs a positive learning rate; {_named(folders[-1])} logged none. Give "
+            "lr=[...] and steps=[...], one a checkpoint; logging_steps= logs more."
+        )
+    norms = {e["step"]: float(e["grad_norm"]) for e in history if e.get("grad_norm")}
+    most = 1.0 if clip is None else clip
+    kept = {step: min(1.0, most / norm) if most else 1.0 for step, norm in norms.items()}
+    if clip is None and min(kept.values(), default=1.0) < 1:
+        notes.append(
+            "gradients are taken as clipped at a norm of 1, the Trainer's default, which the "
+            "folders do not say. Give the Trainer itself where max_grad_norm was another."
+        )
+    time = _between(rates, steps) * _between(kept or {0: 1.0}, steps)
+    ends = zip([0, *steps], steps, strict=False)
+    lr = [float(time[a:b].mean()) if b > a else 0.0 for a, b in ends]
+    return {"steps": steps, "lr": lr, "optimizer": updates}, notes
+
+
+def _between(known: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
+    """A number at each update, from those that were logged."""
+    at = sorted(known)
+    return np.interp(np.arange(1, max(steps) + 1), at, [known[step] for step in at])
+
+
+def _updates(
+    folders: Sequence[Any], networks: Sequence[nn.Module]
+) -> tuple[list[Update] | None, list[str]]:
+    """What each optimiser's state says; None where one is missing or unknown, with a note."""
+    without = [f for f in folders if not (Path(f) / OPTIMIZER).is_file()]
+    try:
+        if not without:
+            pairs = zip(folders, networks, strict=True)
+            return [update_of(folder, network) for folder, network in pairs], []
+        why = f"{without[0]} has no {OPTIMIZER} (the Trainer's save_only_model=True leaves it out)"
+    except UnknownOptimizerError as error:
+        why = str(error)
+    return None, [f"the run is taken as plain gradient descent, its order is a guess: {why}"]
+
+
+def _trainer_state(folder: Any) -> dict[str, Any]:
+    file = Path(folder) / STATE if isinstance(folder, str | os.PathLike) else None
+    if file is None or not file.is_file():
+        raise SettingError(
+            f"lr='trainer' needs folders with a {STATE}; {_named(folder)} has none. Give "
+            "lr=[...], one a checkpoint."
+        )
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SettingError(f"{file} must hold JSON, as a Trainer writes it; {error}.") from error
+    return found if isinstance(found, dict) else {}
 
 
 def learning_rates(checkpoints: Any) -> list[float]:
@@ -86,13 +177,7 @@ def learning_rates(checkpoints: Any) -> list[float]:
     """
     rates = []
     for one in _each(checkpoints):
-        file = Path(one) / STATE if isinstance(one, str | os.PathLike) else None
-        if file is None or not file.is_file():
-            raise SettingError(
-                f"lr='trainer' needs folders with a {STATE}; {_named(one)} has none. Give "
-                "lr=[...], one a checkpoint."
-            )
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = _trainer_state(one)
         last = found.get("global_step", float("inf"))
         logged = [e for e in found.get("log_history", []) if "learning_rate" in e]
         known = [e["learning_rate"] for e in logged if e.get("step", 0) <= last]

@@ -24,7 +24,14 @@ from datassay.score.influence.first_order import (
 )
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
-from datassay.score.influence.segments import along_the_run, segment_settings, set_time
+from datassay.score.influence.segments import (
+    Segment,
+    along_the_run,
+    of_the_run,
+    segment_settings,
+    set_time,
+    tracin_settings,
+)
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.train.retrain import positions
 
@@ -75,10 +82,10 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
         SettingError: a setting is out of range.
     """
     adds = request.method in TAKES_CHECKPOINTS
-    steps = []
+    run: list[Segment] = []
     if adds:
-        steps = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
-    models = [model for model, _ in steps] if adds else request.models
+        run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
+    models = [part.network for part in run] if adds else request.models
     networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
@@ -87,13 +94,13 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [
-            with_curvature(n, m, request, place, times[1])
-            for place, ((n, m), times) in enumerate(zip(both, steps, strict=True))
+            with_curvature(n, m, request, place, part)
+            for place, ((n, m), part) in enumerate(zip(both, run, strict=True))
         ]
-        return each, f"segments, temperature {request.temperature:g}"
+        return each, f"segments{of_the_run(run)}, temperature {request.temperature:g}"
     if adds:
-        each = [with_steps(n, m, lr) for (n, m), (_, lr) in zip(both, steps, strict=True)]
-        return each, "tracin"
+        each = [with_steps(n, m, part) for (n, m), part in zip(both, run, strict=True)]
+        return each, f"tracin{of_the_run(run)}"
     each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
@@ -134,42 +141,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
     return network
 
 
-def tracin_settings(
-    model: nn.Module,
-    lr: float | Sequence[float] = 1.0,
-    checkpoints: Sequence[nn.Module] | None = None,
-) -> list[tuple[nn.Module, float]]:
-    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
-
-    Args:
-        model: at its trained weights.
-        lr: step size of the sum of the losses (of their mean: divide by n), one for all checkpoints
-            or one each. At one checkpoint the order of effects does not depend on it; at several
-            their weights do.
-        checkpoints: networks of the training run; None takes the trained network alone.
-
-    Returns:
-        One pair a checkpoint.
-
-    Raises:
-        SettingError: no checkpoint, an lr that is not positive, or not one lr a checkpoint.
-
-    Source: Pruthi et al. (2020), TracInCP.
-    """
-    models = [model] if checkpoints is None else list(checkpoints)
-    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
-    if not models:
-        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
-    if len(rates) != len(models):
-        raise SettingError(
-            f"lr must be one number, or one per checkpoint; got {len(rates)} for {len(models)}."
-        )
-    if not all(rate > 0 for rate in rates):
-        raise SettingError(f"lr must be positive; got {min(rates)}.")
-    return list(zip(models, rates, strict=True))
-
-
-# Methods that go along a training run: settings to pairs of a network and a number.
+# Methods that go along a training run: settings to its parts.
 TAKES_CHECKPOINTS = {"tracin": tracin_settings, "segments": segment_settings}
 
 
@@ -197,7 +169,7 @@ def with_curvature(
     measure: Measure,
     request: Request,
     place: int,
-    time: float | None = None,
+    part: Segment | None = None,
 ) -> Prepared:
     """Fit the Hessian of a network by blocks.
 
@@ -206,7 +178,7 @@ def with_curvature(
         measure: of the queries.
         request: with curvature, damping, weight decay and seed.
         place: of the network among several; each draws its own.
-        time: t of a segment that ends here; damping is then 0 where it is "auto": t stands for it.
+        part: of the run, that ends here; damping is then 0 where it is "auto": t stands for it.
 
     Returns:
         The network, ready.
@@ -217,38 +189,44 @@ def with_curvature(
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     check_curvature_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
-    shares = DAMPING if time is None else {True: 0.0, False: 0.0}
+    shares = DAMPING if part is None else {True: 0.0, False: 0.0}
+    blocks, penalty = network.per_sample.blocks, float(request.weight_decay)
+    metrics = {} if part is None else part.metrics(blocks, penalty)
     bases = block_bases(
-        network.per_sample.blocks,
+        blocks,
         lambda: network.roots(seed, "fit the curvature"),
         network.n,
         exact=exact,
         damping=lambda b: float(given) if not isinstance(given, str) else shares[exact(b)],
-        weight_decay=float(request.weight_decay),
-        spectral=time is not None,
+        weight_decay=0.0 if metrics else penalty,
+        spectral=part is not None,
         dtype=network.dtype,
+        metrics=metrics,
     )
-    if time is not None:
-        set_time(bases, time)
-    return Prepared(network, bases, measure, 1 / network.n, time)
+    if part is None:
+        return Prepared(network, bases, measure, 1 / network.n)
+    set_time(bases, part.time)
+    return Prepared(network, bases, measure, 1 / network.n, part.time)
 
 
-def with_steps(network: TrainedNetwork, measure: Measure, lr: float) -> Prepared:
+def with_steps(network: TrainedNetwork, measure: Measure, part: Segment) -> Prepared:
     """Gradient steps instead of curvature, as TracIn takes them.
 
     Args:
         network: at a checkpoint.
         measure: of the queries.
-        lr: step size of the sum of the losses.
+        part: of the run, with the step size of the sum of the losses.
 
     Returns:
         The network, ready.
     """
-    bases = {
-        b.name: BlockBasis(b, None, None, None, torch.ones(b.shape, dtype=torch.float64))
-        for b in network.per_sample.blocks
-    }
-    return Prepared(network, bases, measure, lr)
+    metrics = part.metrics(network.per_sample.blocks)
+    bases = {}
+    for b in network.per_sample.blocks:
+        ones = torch.ones(b.shape, dtype=torch.float64)
+        steps = metrics[b.name].steps if metrics else None
+        bases[b.name] = BlockBasis(b, None, None, None, ones, response=steps)
+    return Prepared(network, bases, measure, part.time)
 
 
 def attributed(

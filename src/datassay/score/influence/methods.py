@@ -16,9 +16,9 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.attribution import Attribution
 from datassay.score.influence.checkpoints import with_checkpoints
-from datassay.score.influence.gradient_methods import by_gradients, tracin_settings
+from datassay.score.influence.gradient_methods import by_gradients
 from datassay.score.influence.request import METHODS, Request, check_request
-from datassay.score.influence.segments import segment_settings
+from datassay.score.influence.segments import segment_settings, tracin_settings
 from datassay.score.influence.trainers import from_trainer, is_trainer
 from datassay.score.influence.whole.methods import METHODS as ON_ARRAYS
 from datassay.score.influence.whole.methods import on_arrays
@@ -64,9 +64,10 @@ def influence(
             samples given are the queries.
         method: "auto" and "gauss_newton" are one: H is the Gauss–Newton Hessian. "exact" (the whole
             Hessian, small models), "cg" (conjugate gradients: `tolerance`, `iterations`), "lissa"
-            (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`,
-            or lr="trainer": what the Trainer's folders say); "segments" (of a training run, with
-            its `checkpoints`: `lr`, over 1 − momentum, and `steps`, the updates done at each).
+            (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`);
+            "segments" (of a training run, with its `checkpoints`: `lr`, `steps`, the updates done
+            at each, and `optimizer`, its state at each, of Adam or SGD; without it lr over 1 −
+            momentum). lr="trainer" takes all of these from a Trainer's folders.
         curvature: of "gauss_newton": "blocks" (each layer's, exact), "ekfac" (each layer's in a
             Kronecker eigenbasis), "auto" (exact where a layer is small) or "whole" (all layers
             together, on arrays: small models or few samples, more with a `projection`).
@@ -124,17 +125,21 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    notes: tuple[str, ...] = ()
-    if is_trainer(model):
-        told = from_trainer(model, train, val, loss)
-        model, train, val, loss, notes = told.model, told.train, told.queries, told.loss, told.notes
+    told = from_trainer(model, train, val, loss) if is_trainer(model) else None
+    if told is not None:
+        model, train, val, loss = told.model, told.train, told.queries, told.loss
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
+        None if told is None else told.clip,
     )  # fmt: skip
-    found = _effects(ready(request, checkpoints), train, val)
-    return replace(found, warnings=(*notes, *found.warnings))
+    request = ready(request, checkpoints)
+    found = _effects(request, train, val)
+    notes = () if told is None else told.notes
+    if told is not None and request.settings.get("optimizer") is None:
+        notes = (*told.decay, *notes)
+    return replace(found, warnings=(*notes, *request.notes, *found.warnings))
 
 
 def ready(request: Request, checkpoints: Any) -> Request:

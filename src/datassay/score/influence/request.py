@@ -41,6 +41,8 @@ class Request:
         progress: called with (step, done, total).
         settings: the method's own.
         temperature: of the loss, by blocks.
+        clip: norm that the training clipped gradients at; None: not known.
+        notes: what the user should know of the request itself.
     """
 
     models: Sequence[Any]
@@ -60,6 +62,8 @@ class Request:
     progress: Progress
     settings: Mapping[str, Any]
     temperature: float = 1.0
+    clip: float | None = None
+    notes: tuple[str, ...] = ()
 
     def progress_of(self, place: int, of: int) -> Progress:
         """Progress of one network among several: the same step, with its share of the units.

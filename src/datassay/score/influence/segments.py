@@ -4,23 +4,113 @@ Gradient descent with K updates of step lr on a quadratic of Hessian H moves a s
 F ∇ℓ_i, F = (I − exp(−t H)) H⁻¹ with t = K lr, and what earlier segments moved by exp(−t H). Going
 back from the trained network,
 
-q_L = ∇m(w_L),  q_{l−1} = exp(−t_l H_l) q_l,  effect of i = −(1/n) Σ_l q_lᵀ F_l ∇ℓ_i(w_l).
+q_L = ∇m(w_L),  q_{l−1} = S_lᵀ q_l,  effect of i = −(1/n) Σ_l q_lᵀ F_l ∇ℓ_i(w_l),  S = exp(−t H).
+
+An optimiser that makes w ← w − lr (D ∘ ∇L + λ w) of it, as Adam does, moves a removal u by
+u̇ = −(D H + λ) u − D ∇ℓ_i / n. In u = √D v this is v̇ = −(H̃ + λ) v − √D ∇ℓ_i / n with the symmetric
+H̃ = √D H √D, so that, with D and H of the segment's end,
+
+F = √D (I − exp(−t (H̃ + λ))) (H̃ + λ)⁻¹ √D,  S = √D exp(−t (H̃ + λ)) / √D,  t = Σ lr.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.factors import matrix
 from datassay.collect.gradients.objective import to_model
 from datassay.errors import SettingError
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions, each_token
+from datassay.score.influence.optimizer_state import Metric, Update, update_of
 from datassay.score.influence.trained_network import TrainedNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a training run.
+
+    Attributes:
+        network: at its end.
+        time: t, its updates times their mean lr; of TracIn the step size.
+        update: what the optimiser made of gradients; None: nothing.
+    """
+
+    network: nn.Module
+    time: float
+    update: Update | None = None
+
+    def metrics(self, blocks: Sequence[Block], penalty: float = 0.0) -> dict[str, Metric]:
+        """The optimiser's D and Λ by blocks.
+
+        Args:
+            blocks: of the weights.
+            penalty: of the loss, that the optimiser does not know of.
+
+        Returns:
+            Block name → metric; empty where there is no optimiser.
+        """
+        if self.update is None:
+            return {}
+        return {block.name: self.update.of_block(block, penalty) for block in blocks}
+
+
+def of_the_run(run: Sequence[Segment]) -> str:
+    """Whose run it was, for a result.
+
+    Args:
+        run: its parts.
+
+    Returns:
+        Words that follow the method's name; empty where no optimiser is known.
+    """
+    update = run[-1].update
+    return "" if update is None else f" of {update.name}'s run"
+
+
+def tracin_settings(
+    model: nn.Module,
+    lr: float | Sequence[float] = 1.0,
+    checkpoints: Sequence[nn.Module] | None = None,
+    optimizer: Sequence[Any] | None = None,
+) -> list[Segment]:
+    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
+
+    Args:
+        model: at its trained weights.
+        lr: step size of the sum of the losses (of their mean: divide by n), one for all checkpoints
+            or one each. At one checkpoint the order of effects does not depend on it; at several
+            their weights do.
+        checkpoints: networks of the training run; None takes the trained network alone.
+        optimizer: its state at each checkpoint: ∇mᵀ D ∇ℓ_i then.
+
+    Returns:
+        One a checkpoint.
+
+    Raises:
+        SettingError: no checkpoint, an lr that is not positive, or not one lr or state a
+            checkpoint.
+
+    Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
+    """
+    models = [model] if checkpoints is None else list(checkpoints)
+    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
+    if not models:
+        raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
+    if len(rates) != len(models):
+        raise SettingError(
+            f"lr must be one number, or one per checkpoint; got {len(rates)} for {len(models)}."
+        )
+    if not all(rate > 0 for rate in rates):
+        raise SettingError(f"lr must be positive; got {min(rates)}.")
+    updates = _updates(optimizer, models)
+    return [Segment(*each) for each in zip(models, rates, updates, strict=True)]
 
 
 def segment_settings(
@@ -28,24 +118,27 @@ def segment_settings(
     lr: float | Sequence[float] = 0.0,
     steps: Sequence[int] = (),
     checkpoints: Sequence[nn.Module] | None = None,
-) -> list[tuple[nn.Module, float]]:
-    """Networks at the ends of segments, and how long each segment was.
+    optimizer: Sequence[Any] | None = None,
+) -> list[Segment]:
+    """Networks at the ends of segments, and how each was reached.
 
     Args:
         model: not used: the last checkpoint is the trained network.
-        lr: step of the mean loss, one for all segments or one each; with momentum μ the step
-            divided by 1 − μ.
+        lr: mean step of the mean loss, one for all segments or one each; without an optimizer and
+            with momentum μ the step divided by 1 − μ.
         steps: updates done at each checkpoint, from the start of the run.
         checkpoints: networks, in the order of the run.
+        optimizer: its state at each checkpoint, as `update_of` takes it: state dicts or files.
 
     Returns:
-        One pair a segment: its last network, and t = K lr.
+        One a checkpoint.
 
     Raises:
-        SettingError: no checkpoint, not one step count and lr each, or one that does not grow.
+        SettingError: no checkpoint, not one step count, lr and state each, one that does not grow,
+            or a state that is not the network's.
 
     Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at its
-        end, not their mean over checkpoints within it.
+        end, not their mean over checkpoints within it. The optimiser's metric is ours.
     """
     networks = list(checkpoints or ())
     if not networks or len(steps) != len(networks):
@@ -62,7 +155,20 @@ def segment_settings(
     counts = [int(b) - int(a) for a, b in zip([0, *steps], steps, strict=False)]
     if min(counts) <= 0:
         raise SettingError(f"steps must grow from checkpoint to checkpoint; got {list(steps)}.")
-    return [(n, k * rate) for n, k, rate in zip(networks, counts, rates, strict=True)]
+    parts = zip(networks, counts, rates, _updates(optimizer, networks), strict=True)
+    return [Segment(network, k * rate, update) for network, k, rate, update in parts]
+
+
+def _updates(
+    optimizer: Sequence[Any] | None, networks: Sequence[nn.Module]
+) -> Sequence[Update | None]:
+    if optimizer is None:
+        return [None] * len(networks)
+    if len(optimizer) != len(networks):
+        raise SettingError(
+            f"optimizer must be one state a checkpoint; got {len(optimizer)} for {len(networks)}."
+        )
+    return [update_of(state, network) for state, network in zip(optimizer, networks, strict=True)]
 
 
 def set_time(bases: dict[str, BlockBasis], time: float) -> None:
@@ -78,6 +184,8 @@ def set_time(bases: dict[str, BlockBasis], time: float) -> None:
         basis.response = torch.where(
             decay * time > 1e-8, -torch.expm1(-decay * time) / decay.clamp_min(1e-300), time
         )
+        if basis.unturned is not None:
+            basis.response = basis.response * basis.unturned.to(decay)
 
 
 def along_the_run(

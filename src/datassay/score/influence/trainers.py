@@ -26,6 +26,8 @@ class FromTrainer:
         queries: likewise; None: the training samples.
         loss: "auto" with its label smoothing, or the user's own.
         notes: what of its training is not in this loss.
+        decay: a note on its weight decay, where the optimiser's state is not used; or empty.
+        clip: norm that its gradients are clipped at; 0: none.
     """
 
     model: nn.Module
@@ -33,6 +35,8 @@ class FromTrainer:
     queries: Any
     loss: Any
     notes: tuple[str, ...]
+    decay: tuple[str, ...]
+    clip: float
 
 
 def is_trainer(model: Any) -> bool:
@@ -82,7 +86,9 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
     if isinstance(loss, str) and loss == "auto":
         loss = Objective("auto", smoothing=smoothing)
     train = DataLoader(trainer.train_dataset, size, collate_fn=collate)
-    return FromTrainer(_plain(trainer.model), train, asked, loss, _notes(trainer))
+    clip = float(getattr(trainer.args, "max_grad_norm", 0.0) or 0.0)
+    model, decay = _plain(trainer.model), _decay(trainer)
+    return FromTrainer(model, train, asked, loss, _notes(trainer), decay, clip)
 
 
 class _Collate:
@@ -120,14 +126,17 @@ def _plain(model: nn.Module) -> nn.Module:
     return copied
 
 
+def _decay(trainer: Any) -> tuple[str, ...]:
+    decay = getattr(trainer.args, "weight_decay", 0.0)
+    told = (
+        f"the Trainer's weight decay of {decay:g} is its optimiser's and no part of the loss: "
+        "weight_decay= counts it as a penalty."
+    )
+    return (told,) if decay else ()
+
+
 def _notes(trainer: Any) -> tuple[str, ...]:
     found = []
-    decay = getattr(trainer.args, "weight_decay", 0.0)
-    if decay:
-        found.append(
-            f"the Trainer's weight decay of {decay:g} is its optimiser's and no part of the loss: "
-            "weight_decay= counts it as a penalty."
-        )
     method = getattr(type(trainer), "compute_loss", None)
     own = method is not None and not getattr(method, "__module__", "").startswith("transformers.")
     if own or getattr(trainer, "compute_loss_func", None) is not None:

@@ -1,0 +1,253 @@
+"""What an optimiser made of gradients, from its state: w ← w − lr (D ∘ ∇L + λ w).
+
+Adam: D = 1 / (√v̂ + ε), v̂ its second moments, free of their bias. Gradient descent with momentum μ:
+D = 1 / (1 − μ), what a gradient moves in the end. λ: decoupled weight decay, or λ D of a penalty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.per_sample import as_matrix
+from datassay.collect.jacobian.suitable import unwrapped
+from datassay.errors import SettingError
+from datassay.models.checkpoints import plain_values
+
+FILE = "optimizer.pt"
+# Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
+MOST_WAYS = 4096
+
+
+class UnknownOptimizerError(SettingError):
+    """Neither of Adam's kind nor gradient descent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """In what units the weights of a block moved.
+
+    Attributes:
+        steps: D, at least 0: how far each weight goes a unit of gradient.
+        decay: Λ, how fast it decays by itself.
+    """
+
+    steps: Float[Tensor, "rows columns"]
+    decay: Float[Tensor, "rows columns"]
+
+    def factors(self) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "1 columns"]]:
+        """The nearest a bᵀ, by least squares of its logarithm.
+
+        Returns:
+            Both, positive.
+        """
+        log = self.steps.clamp_min(1e-30).log()
+        rows, columns = log.mean(1, keepdim=True), log.mean(0, keepdim=True)
+        return rows.exp(), (columns - log.mean()).exp()
+
+    def parted(self, left: bool, right: bool) -> tuple[Tensor, Tensor]:
+        """What of a bᵀ is in a Kronecker basis, and what is not.
+
+        Args:
+            left: whether rows have a basis.
+            right: whether columns have.
+
+        Returns:
+            Two, [rows, columns].
+        """
+        rows, columns = self.factors()
+        one = torch.ones_like(self.steps)
+        return (
+            one * (rows if left else 1.0) * (columns if right else 1.0),
+            one * (1.0 if left else rows) * (1.0 if right else columns),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """How an optimiser turned gradients into steps.
+
+    Attributes:
+        name: "Adam" or "gradient descent".
+        lr: of its first group of weights, when the state was kept.
+        step_sizes: weight → D, of its shape, times its own group's lr over the first's.
+        decay: weight → λ, likewise.
+    """
+
+    name: str
+    lr: float
+    step_sizes: Mapping[str, Tensor]
+    decay: Mapping[str, Tensor]
+
+    def of_block(self, block: Block, penalty: float = 0.0) -> Metric:
+        """D and λ of a block's weights.
+
+        Args:
+            block: of the weights.
+            penalty: λ of a further penalty of the loss.
+
+        Returns:
+            In float64.
+
+        Raises:
+            SettingError: the optimiser did not train these weights.
+        """
+        missing = [name for name in block.parameters if name not in self.step_sizes]
+        if missing:
+            raise SettingError(
+                f"the optimiser's state must hold the weights attributed to; {missing[0]} is not "
+                "among those that it trained. Choose others: parameters=."
+            )
+        sizes = as_matrix(block, [self.step_sizes[name].double() for name in block.parameters])
+        decay = as_matrix(block, [self.decay[name].double() for name in block.parameters])
+        return Metric(sizes, decay + penalty * sizes)
+
+
+def update_of(given: Any, model: nn.Module) -> Update:
+    """Read an optimiser's state.
+
+    Args:
+        given: `optimizer.state_dict()`, an optimiser, a file of the former (alone or inside a
+            checkpoint), or a folder with an optimizer.pt.
+        model: that it trained.
+
+    Returns:
+        The update; one that is given, as it is.
+
+    Raises:
+        SettingError: it is no state, or of another network; UnknownOptimizerError if it is of one
+            that is neither of Adam's kind nor gradient descent.
+        ModelError: the file cannot be read, or holds more than tensors and plain values.
+    """
+    if isinstance(given, Update):
+        return given
+    state = _state(given)
+    names = _names(state, model)
+    shapes = dict(unwrapped(model).named_parameters())
+    first = state["param_groups"][0]
+    sizes, decay, kinds = {}, {}, set()
+    for group in state["param_groups"]:
+        share = float(group["lr"]) / float(first["lr"]) if float(first["lr"]) else 1.0
+        for index in group["params"]:
+            name = names[index]
+            kind, size = _step_size(state["state"].get(index, {}), group, shapes[name])
+            sizes[name] = size = share * size
+            penalty = float(group.get("weight_decay", 0.0))
+            kinds.add(kind)
+            # Before the key was there, AdamW could not be told from Adam; few penalise in Adam.
+            decoupled = kind == "Adam" and group.get("decoupled_weight_decay", True)
+            decay[name] = torch.full_like(size, share * penalty) if decoupled else penalty * size
+    name = "Adam" if "Adam" in kinds else "gradient descent"
+    return Update(name, float(first["lr"]), sizes, decay)
+
+
+def _state(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, torch.optim.Optimizer):
+        given = given.state_dict()
+    place = "optimizer"
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        place = str(path / FILE if path.is_dir() else path)
+        given = plain_values(Path(place))
+    for one in _dictionaries(given):
+        if {"state", "param_groups"} <= one.keys() and one["param_groups"]:
+            return one
+    raise SettingError(
+        f"{place} must be the state of an optimiser, as optimizer.state_dict() has it; got "
+        f"{type(given).__name__}."
+    )
+
+
+def _dictionaries(held: Any) -> Iterable[Mapping[str, Any]]:
+    if isinstance(held, Mapping):
+        yield held
+        yield from (inner for inner in held.values() if isinstance(inner, Mapping))
+
+
+def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor):
+    """The optimiser's kind, and D of one weight."""
+    empty = torch.zeros(weight.shape)
+    if "betas" in group:
+        if not state:  # it never had a gradient
+            return "Adam", empty
+        moments = state.get("max_exp_avg_sq", state.get("exp_avg_sq"))
+        if isinstance(moments, Tensor) and moments.shape == weight.shape:
+            moments = moments.detach().to("cpu", torch.float32)
+            if bool(torch.isfinite(moments).all()) and bool((moments >= 0).all()):
+                freed = moments / (1 - float(group["betas"][1]) ** float(state["step"]))
+                return "Adam", 1 / (freed.sqrt() + float(group["eps"]))
+    elif "momentum" in group and "dampening" in group:
+        share = (1 - float(group["dampening"])) / (1 - float(group["momentum"]))
+        return "gradient descent", torch.full_like(empty, share if group["momentum"] else 1.0)
+    raise UnknownOptimizerError(
+        "the optimiser must be Adam, AdamW or SGD, with finite second moments of the weights' "
+        f"shapes; its state has {', '.join(sorted(map(str, state))) or 'nothing'} and its settings "
+        f"{', '.join(sorted(map(str, group))[:6])}. Give lr= and steps= instead."
+    )
+
+
+def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
+    """The weight of each index of a state."""
+    groups = [list(group["params"]) for group in state["param_groups"]]
+    named = dict(unwrapped(model).named_parameters())
+    told = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
+    indices = [index for group in groups for index in group]
+    if len(told) == len(indices) and named.keys() >= set(told):
+        return dict(zip(indices, told, strict=True))
+    for names in ([n for n, p in named.items() if p.requires_grad], list(named)):
+        if len(names) == len(indices):
+            found = _matched(groups, _shapes(state), {n: tuple(named[n].shape) for n in names})
+            if found:
+                return found
+    raise SettingError(
+        f"the optimiser's state must be of this network's weights; its {len(indices)} tensors do "
+        f"not follow the order and shapes of the network's {len(named)}. Was it another network's? "
+        "An optimiser made with model.named_parameters() says whose each is."
+    )
+
+
+def _shapes(state: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    found = {}
+    for index, held in state["state"].items():
+        tensor = held.get("exp_avg_sq", held.get("momentum_buffer"))
+        if isinstance(tensor, Tensor):
+            found[index] = tuple(tensor.shape)
+    return found
+
+
+def _matched(
+    groups: Sequence[Sequence[int]],
+    shapes: Mapping[int, tuple[int, ...]],
+    weights: Mapping[str, tuple[int, ...]],
+) -> dict[int, str]:
+    """Weights of groups that follow each other, or the only way to deal them out in order."""
+
+    def fits(index: int, shape: tuple[int, ...]) -> bool:
+        return shapes.get(index, shape) == shape
+
+    flat = [index for group in groups for index in group]
+    if all(fits(i, shape) for i, shape in zip(flat, weights.values(), strict=True)):
+        return dict(zip(flat, weights, strict=True))
+    # As the Trainer has it: weights that decay, then those that do not, each in the model's order.
+    ways: dict[tuple[int, ...], list[tuple[int, ...]]] = {(0,) * len(groups): [()]}
+    for shape in weights.values():
+        after: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for done, taken in ways.items():
+            for place, group in enumerate(groups):
+                if done[place] < len(group) and fits(group[done[place]], shape):
+                    more = (*done[:place], done[place] + 1, *done[place + 1 :])
+                    found = [(*one, group[done[place]]) for one in taken]
+                    after[more] = (after.get(more, []) + found)[:2]
+        if len(after) > MOST_WAYS:
+            return {}
+        ways = after
+    found = [one for each in ways.values() for one in each]
+    return dict(zip(found[0], weights, strict=True)) if len(found) == 1 else {}
