@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float
-from torch.utils.data import Subset
 
-from datassay.collect.gradients.batches import Batches, batches
-from datassay.collect.gradients.objective import IGNORED
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.lm.baselines import bm25, embedding_similarity
@@ -23,20 +18,15 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
-from datassay.lm.places import place_effects
+from datassay.lm.effects import Fitted, Indexed, asked_samples, check_same, leading
 from datassay.lm.results import TextInfluence, TextParts
-from datassay.lm.samples import TokenSamples, texts_of, token_samples
+from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
-from datassay.lm.tokens import Question, question, tokens_of
+from datassay.lm.tokens import question, tokens_of
 from datassay.progress import Progress, silent
-from datassay.score.attribution import LARGEST_MATRIX, Attribution, Effects, gather
-from datassay.score.influence.gradient_methods import TAKES_CHECKPOINTS, attributed, prepared
 from datassay.score.influence.methods import ready
 from datassay.score.influence.request import Request
 from datassay.score.settings import TrainedWeights, Training
-
-# Log-probability, in nats, that one text is believed to change as a linear model says.
-BELIEVED = 2.0
 
 
 @checks_arguments
@@ -66,6 +56,7 @@ def influence(
     precision: str | None = None,
     device: str | None = None,
     seed: int = 0,
+    index: Any = None,
     progress: Progress = silent,
     **settings: object,
 ) -> TextInfluence:
@@ -102,6 +93,9 @@ def influence(
         precision: "float32" or "float64".
         device: to compute on.
         seed: of draws of outputs.
+        index: of the same texts' samples, `da.index(model, token_samples(model, tokenizer, texts),
+            ...)`, opened with the model: training texts are not gone through again. What it was
+            made with (method and all that follows here) is then not given.
         progress: called with (step, samples done, samples in all).
         settings: the method's own.
 
@@ -133,10 +127,18 @@ def influence(
         weight_decay * samples.unit, parameters, None, None, precision, device, seed, progress,
         settings, temperature,
     )  # fmt: skip
-    fitted = _Fitted(_with_gradients(ready(request, checkpoints)), samples)
-    found = fitted.effects(asked, per_token)
+    if index is None:
+        fitted = Fitted(ready(request, checkpoints), samples)
+    else:
+        _check_alone(request, checkpoints)
+        fitted = Indexed(index, samples, progress)
+    queries = asked_samples(asked, per_token=per_token)
+    found = fitted.effects(queries)
+    assert found.effect is not None
     chosen = leading(found.effect, top)
-    split = fitted.by_token(asked, per_token, chosen)
+    split = fitted.by_token(queries, chosen)
+    if index is not None:
+        check_same(found.effect, chosen, split)
     parts = [_parts(tokenizer, words[i], i, e) for i, e in zip(chosen, split, strict=True)]
     common = near = None
     if baselines:
@@ -146,145 +148,25 @@ def influence(
     return TextInfluence(found, asked, tuple(parts), common, near, shown, reduction, top)
 
 
-def _with_gradients(request: Request) -> Request:
-    if not request.takes_gradients:
+def _check_alone(request: Request, checkpoints: Any) -> None:
+    """An index has its own method and what belongs to it."""
+    plain = {
+        "method": TrainedWeights.method,
+        "curvature": TrainedWeights.curvature,
+        "damping": TrainedWeights.damping,
+        "temperature": TrainedWeights.temperature,
+        "weight_decay": Training.weight_decay,
+        "parameters": None,
+        "precision": None,
+        "device": None,
+        "settings": {},
+    }
+    given = [name for name, value in plain.items() if getattr(request, name) != value]
+    given += ["checkpoints"] * (checkpoints is not None) + ["model"] * (len(request.models) > 1)
+    if given:
         raise SettingError(
-            "method must be 'auto', 'gauss_newton', 'tracin' or 'segments', with curvature 'auto', "
-            f"'blocks' or 'ekfac'; got {request.method!r} with {request.curvature!r}."
+            f"an index has its own {', '.join(given)}; give index alone, or leave it out."
         )
-    return request
-
-
-class _Fitted:
-    """A model with its curvature, ready to be asked."""
-
-    def __init__(self, request: Request, samples: TokenSamples):
-        self._each, self._name = prepared(request, samples)
-        self._samples, self._adds = samples, request.method in TAKES_CHECKPOINTS
-
-    def _queries(self, asked: Question, per_token: bool) -> Batches:
-        return batches(asked_samples(asked, per_token=per_token), self._size, "answer")
-
-    @property
-    def _size(self) -> int:
-        return self._each[0].network.pass_size
-
-    def effects(self, asked: Question, per_token: bool) -> Attribution:
-        """Of each text on each token of the answer."""
-        n, m = len(self._samples), len(asked.tokens.ids) - asked.first if per_token else 1
-        if n * m > LARGEST_MATRIX:
-            raise SettingError(
-                f"texts times tokens of the answer must be at most {LARGEST_MATRIX:,}; these are "
-                f"{n:,} times {m:,}. Take per_token=False, or ask about a part of the answer."
-            )
-        found = attributed(
-            self._each,
-            self._queries(asked, per_token),
-            np.arange(n),
-            method=self._name,
-            top=None,
-            own=None,
-            adds=self._adds,
-        )
-        return by_text(found, self._samples)
-
-    def by_token(
-        self, asked: Question, per_token: bool, chosen: list[int]
-    ) -> list[Float[np.ndarray, "tokens m"]]:
-        """The same of each token of some texts."""
-        if not chosen:
-            return []
-        places = self._samples.places_of(chosen)
-        some = batches(Subset(self._samples, places.tolist()), self._size)
-        queries = self._queries(asked, per_token)
-        slopes = place_effects(self._each, queries, some, adds=self._adds)
-        found = {}
-        for place, slope in zip(places.tolist(), slopes, strict=True):
-            text = int(self._samples.text[place])
-            start, length = self._samples.place_of(text)
-            whole = found.setdefault(text, np.zeros((length, slope.shape[1])))
-            begin, first, end = self._samples.spans[place].tolist()
-            first = max(first, begin + 1)  # the token at begin has nothing before it
-            whole[first - start : end - start] = slope[first - begin - 1 : end - begin - 1]
-        return [found[text] for text in chosen]
-
-
-def asked_samples(asked: Question, *, per_token: bool) -> list[dict[str, np.ndarray]]:
-    """The answer as queries: one a token, which ends with it, or one for all.
-
-    Args:
-        asked: prompt and answer.
-        per_token: whether each token is a query.
-
-    Returns:
-        Samples whose labels are the tokens asked about. `datassay.influence` takes them, with
-        measure="loss" for the loss instead of the log-probability.
-    """
-    ids = asked.tokens.ids
-    stops = range(asked.first + 1, len(ids) + 1) if per_token else (len(ids),)
-    found = []
-    for stop in stops:
-        labels = np.full(stop, IGNORED)
-        first = stop - 1 if per_token else asked.first
-        labels[first:] = ids[first:stop]
-        found.append({"input_ids": ids[:stop], "labels": labels})
-    return found
-
-
-def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
-    """Effects of samples added up over each text.
-
-    Args:
-        found: of these samples, with all effects.
-        samples: of n texts, in order.
-
-    Returns:
-        Of the texts, by their ids. A text's effect on its own loss is no sum over its samples:
-        None where one has several.
-    """
-    assert found.effect is not None
-    starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
-    effect = torch.from_numpy(np.add.reduceat(found.effect, starts, axis=0))
-    alone = found.self_influence if len(starts) == len(samples) else None
-    own = None if alone is None else torch.from_numpy(alone)
-    parts = [Effects(0, effect, None, None, own)]
-    outcome = torch.from_numpy(found.outcome)
-    whole = gather(parts, outcome, "log_probability", samples.ids, found.method, None)
-    return replace(whole, warnings=(*found.warnings, *_doubts(effect.numpy(), samples)))
-
-
-def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
-    found = []
-    largest = float(np.abs(effect).max())
-    if largest > BELIEVED:
-        found.append(
-            f"single effects reach {largest:.1f} nats, further than a linear model of the network "
-            "can be trusted: read them as an order, not as sizes. Several networks from other "
-            "seeds, averaged, or more damping bring them nearer."
-        )
-    silent_ones = int((samples.counted == 0).sum())
-    if silent_ones:
-        found.append(
-            f"{silent_ones} texts have one token alone, which nothing predicts: their effect is 0."
-        )
-    return found
-
-
-def leading(effect: Float[np.ndarray, "n m"] | None, top: int) -> list[int]:
-    """Texts with the largest effects on any token, or on all together, in both directions.
-
-    Args:
-        effect: of texts on tokens.
-        top: texts a token and direction.
-
-    Returns:
-        Positions, in order.
-    """
-    assert effect is not None
-    every = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
-    order = np.argsort(every, axis=0, kind="stable")
-    both = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])
-    return np.unique(both).tolist()
 
 
 def _parts(tokenizer: Any, text: str, place: int, effect: np.ndarray) -> TextParts:

@@ -82,8 +82,11 @@ class TokenSamples(Dataset):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))
 
+    def sample_ids(self) -> list[Any]:
+        """One a sample: its text's, or of one of several of a text, with its tokens."""
+        return [self._id(place) for place in range(len(self))]
+
     def _id(self, place: int) -> Any:
-        """Its text's; of one of several of a text, with its tokens."""
         text = int(self.text[place])
         first, last = np.searchsorted(self.text, [text, text + 1])
         own = self.ids[text]

@@ -11,7 +11,7 @@ mean squared effect is about s². The coordinates with the largest s² of all bl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -39,6 +39,17 @@ class Encoding:
     def width(self) -> int:
         """Numbers a row."""
         return sum(map(len, self.kept.values()))
+
+    def restricted(self) -> dict[str, BlockBasis]:
+        """The bases with no response but in kept coordinates: effects by these are the rows'."""
+        found = {}
+        for name, basis in self.bases.items():
+            inverse = basis.inverse()
+            response = torch.zeros_like(inverse)
+            at = self.kept[name].to(inverse.device)
+            response[at] = inverse[at]
+            found[name] = replace(basis, response=response.view_as(basis.eigenvalues))
+        return found
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
         """Kept coordinates of a batch's gradients, and the squared length of all of them.

@@ -39,6 +39,7 @@ from datassay.score.index.segment import (
     segment_store,
 )
 from datassay.score.influence.first_order import each_token
+from datassay.score.influence.gradient_methods import Prepared
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Indexing, Queries
@@ -143,6 +144,25 @@ class Index(Tabular):
             None, best, total, None, None, values.numpy(), found.name, method, self.ids,
             warnings, own,
         )  # fmt: skip
+
+    def prepared(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
+        """The network with what `query` computes with, to differentiate further samples.
+
+        Args:
+            new: samples of the kind of the queries.
+            measure: of the queries.
+
+        Returns:
+            The network, whose inverse Hessian is that of the kept coordinates.
+
+        Raises:
+            SettingError: as in `query`.
+            ModelError: as in `query`.
+            DataError: as in `query`.
+        """
+        network, _ = self._network_of(new, "new")
+        bases = self._encoding_of(network).restricted()
+        return Prepared(network, bases, measure_of(measure, self.loss), 1 / len(self))
 
     def groups(
         self,
@@ -282,7 +302,7 @@ class Index(Tabular):
                     f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
                     "index(...) again: what is there is kept."
                 )
-            kept = {name: torch.tensor(at) for name, at in self.chosen.items()}
+            kept = {name: torch.tensor(at, dtype=torch.long) for name, at in self.chosen.items()}
             self._encoding = Encoding(bases, kept, self.share)
         return self._encoding
 

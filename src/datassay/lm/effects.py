@@ -1,0 +1,252 @@
+"""Effects of texts, and of their tokens, on an answer: of a fitted model, or from an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch.utils.data import Subset
+
+from datassay.collect.gradients.batches import batches
+from datassay.collect.gradients.objective import IGNORED
+from datassay.data.arguments import check_kind
+from datassay.errors import DataError, SettingError
+from datassay.lm.causal import NEXT_TOKEN, log_probability
+from datassay.lm.places import place_effects
+from datassay.lm.samples import TokenSamples
+from datassay.lm.tokens import Question
+from datassay.progress import Progress, silent
+from datassay.score.attribution import LARGEST_MATRIX, Attribution, Effects, gather
+from datassay.score.index.opened import Index
+from datassay.score.influence.gradient_methods import (
+    TAKES_CHECKPOINTS,
+    Prepared,
+    attributed,
+    prepared,
+)
+from datassay.score.influence.request import Request
+
+# Log-probability, in nats, that one text is believed to change as a linear model says.
+BELIEVED = 2.0
+# An index rounds what it keeps. Its effects and those of the texts' tokens may differ by this share
+# of the largest.
+ROUNDED = 0.1
+
+Queries = list[dict[str, np.ndarray]]
+
+
+class Fitted:
+    """A model with its curvature, ready to be asked."""
+
+    def __init__(self, request: Request, samples: TokenSamples):
+        """Fit it.
+
+        Args:
+            request: checked.
+            samples: of the training.
+
+        Raises:
+            SettingError: the method needs arrays.
+        """
+        if not request.takes_gradients:
+            raise SettingError(
+                "method must be 'auto', 'gauss_newton', 'tracin' or 'segments', with curvature "
+                f"'auto', 'blocks' or 'ekfac'; got {request.method!r} with {request.curvature!r}."
+            )
+        self.samples, self.progress = samples, request.progress
+        self._each, self._name = prepared(request, samples)
+        self._adds = request.method in TAKES_CHECKPOINTS
+
+    def effects(self, queries: Queries) -> Attribution:
+        """Effect of each text on each query.
+
+        Args:
+            queries: from `asked_samples`.
+
+        Returns:
+            Log-probabilities with the text minus without it, [texts, m].
+
+        Raises:
+            SettingError: there are too many.
+        """
+        n, m = len(self.samples), len(queries)
+        if n * m > LARGEST_MATRIX:
+            raise SettingError(
+                f"texts times tokens of the answer must be at most {LARGEST_MATRIX:,}; these are "
+                f"{n:,} times {m:,}. Take per_token=False, or ask about a part of the answer."
+            )
+        return by_text(self._of_samples(queries), self.samples)
+
+    def by_token(
+        self, queries: Queries, texts: Sequence[int]
+    ) -> list[Float[np.ndarray, "tokens m"]]:
+        """Effect of each token of some texts on each query.
+
+        Args:
+            queries: as in `effects`.
+            texts: positions, rising.
+
+        Returns:
+            One array a text; over its tokens they add up to its effect.
+        """
+        if not texts:
+            return []
+        each = self._networks(queries)
+        size, places = each[0].network.pass_size, self.samples.places_of(texts)
+        some = batches(Subset(self.samples, places.tolist()), size)
+        slopes = place_effects(each, batches(queries, size), some, adds=self._adds)
+        found: dict[int, np.ndarray] = {}
+        for place, slope in zip(places.tolist(), slopes, strict=True):
+            text = int(self.samples.text[place])
+            start, length = self.samples.place_of(text)
+            whole = found.setdefault(text, np.zeros((length, slope.shape[1])))
+            begin, first, end = self.samples.spans[place].tolist()
+            first = max(first, begin + 1)  # the token at begin has nothing before it
+            whole[first - start : end - start] = slope[first - begin - 1 : end - begin - 1]
+        return [found[text] for text in texts]
+
+    def _of_samples(self, queries: Queries) -> Attribution:
+        asked = batches(queries, self._each[0].network.pass_size)
+        ids = np.arange(len(self.samples))
+        return attributed(
+            self._each, asked, ids, method=self._name, top=None, own=None, adds=self._adds
+        )
+
+    def _networks(self, queries: Queries) -> list[Prepared]:
+        return self._each
+
+
+class Indexed(Fitted):
+    """An index of the texts' samples: nothing is fitted, and no text's gradient computed."""
+
+    def __init__(self, index: Any, samples: TokenSamples, progress: Progress = silent):
+        """Check it.
+
+        Args:
+            index: of these samples, opened with its model.
+            samples: of the training.
+            progress: called with (step, samples done, samples in all).
+
+        Raises:
+            SettingError: it is no index.
+            DataError: it is of other samples.
+        """
+        check_kind("index", index, Index)
+        self.samples, self.progress = samples, progress
+        self._index, self._adds = index, False
+        ids = [str(one) for one in samples.sample_ids()]
+        if index.loss.name != NEXT_TOKEN.name or ids != [str(one) for one in index.ids.tolist()]:
+            raise DataError(
+                "index must be of these texts' samples, in their order; it has "
+                f"{len(index):,} samples of {index.loss.name!r}, and the texts have {len(ids):,}. "
+                "Make it of them: da.index(model, da.lm.token_samples(model, tokenizer, texts), "
+                "...), with the same ids and settings."
+            )
+
+    def _of_samples(self, queries: Queries) -> Attribution:
+        return self._index.query(queries, top=None, measure=log_probability, progress=self.progress)
+
+    def _networks(self, queries: Queries) -> list[Prepared]:
+        return [self._index.prepared(queries, measure=log_probability)]
+
+
+def check_same(
+    effect: Float[np.ndarray, "n m"], texts: Sequence[int], by_token: Sequence[np.ndarray]
+) -> None:
+    """Refuse an index of other texts than those given.
+
+    Args:
+        effect: of all texts, from the index.
+        texts: positions of some.
+        by_token: their tokens' effects, from the texts themselves.
+
+    Raises:
+        DataError: these do not add up to those.
+    """
+    apart = [np.abs(own.sum(0) - effect[t]).max() for own, t in zip(by_token, texts, strict=True)]
+    if apart and max(apart) > ROUNDED * np.abs(effect).max():
+        raise DataError(
+            "index must be of these very texts; their effects now are not those that it keeps. "
+            "Give the texts, and the settings of token_samples, that it was made of."
+        )
+
+
+def asked_samples(asked: Question, *, per_token: bool) -> Queries:
+    """The answer as queries: one a token, which ends with it, or one for all.
+
+    Args:
+        asked: prompt and answer.
+        per_token: whether each token is a query.
+
+    Returns:
+        Samples whose labels are the tokens asked about. `datassay.influence` takes them, with
+        measure="loss" for the loss instead of the log-probability.
+    """
+    ids = asked.tokens.ids
+    stops = range(asked.first + 1, len(ids) + 1) if per_token else (len(ids),)
+    found = []
+    for stop in stops:
+        labels = np.full(stop, IGNORED)
+        first = stop - 1 if per_token else asked.first
+        labels[first:] = ids[first:stop]
+        found.append({"input_ids": ids[:stop], "labels": labels})
+    return found
+
+
+def by_text(found: Attribution, samples: TokenSamples) -> Attribution:
+    """Effects of samples added up over each text.
+
+    Args:
+        found: of these samples, with all effects.
+        samples: of n texts, in order.
+
+    Returns:
+        Of the texts, by their ids. A text's effect on its own loss is no sum over its samples:
+        None where one has several.
+    """
+    assert found.effect is not None
+    starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
+    effect = torch.from_numpy(np.add.reduceat(found.effect, starts, axis=0))
+    alone = found.self_influence if len(starts) == len(samples) else None
+    own = None if alone is None else torch.from_numpy(alone)
+    parts = [Effects(0, effect, None, None, own)]
+    outcome = torch.from_numpy(found.outcome)
+    whole = gather(parts, outcome, "log_probability", samples.ids, found.method, None)
+    return replace(whole, warnings=(*found.warnings, *_doubts(effect.numpy(), samples)))
+
+
+def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
+    found = []
+    largest = float(np.abs(effect).max())
+    if largest > BELIEVED:
+        found.append(
+            f"single effects reach {largest:.1f} nats, further than a linear model of the network "
+            "can be trusted: read them as an order, not as sizes. Several networks from other "
+            "seeds, averaged, or more damping bring them nearer."
+        )
+    silent_ones = int((samples.counted == 0).sum())
+    if silent_ones:
+        found.append(
+            f"{silent_ones} texts have one token alone, which nothing predicts: their effect is 0."
+        )
+    return found
+
+
+def leading(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
+    """Texts with the largest effects on any token, or on all together, in both directions.
+
+    Args:
+        effect: of texts on tokens.
+        top: texts a token and direction.
+
+    Returns:
+        Positions, in order.
+    """
+    every = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
+    order = np.argsort(every, axis=0, kind="stable")
+    both = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])
+    return np.unique(both).tolist()

@@ -1,0 +1,72 @@
+"""From an index: the effects that it keeps, texts' tokens that add up to them, and refusals."""
+
+import numpy as np
+import pytest
+import torch
+
+import datassay as da
+from helpers import language_models as tiny
+
+ASKED = {"prompt": "the cat ", "answer": "sat under the red tree"}
+TEXTS = [*tiny.sentences(7), " ".join(tiny.sentences(4, seed=1))]
+EXACT = {"precision": "float64", "share": 1.0, "width": 10**6, "keep": "float32"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Model, tokenizer and an index of all coordinates."""
+    torch.manual_seed(0)
+    model, tokenizer = tiny.gpt2().double().eval(), tiny.tokenizer()
+    samples = da.lm.token_samples(model, tokenizer, TEXTS)
+    place = tmp_path_factory.mktemp("index") / "ix"
+    return model, tokenizer, da.index(model, samples, place, **EXACT)
+
+
+def ask(made, texts=TEXTS, index=None, **settings):
+    model, tokenizer, kept = made
+    given = {"index": kept if index is None else index, "baselines": False, "top": 3}
+    return da.lm.influence(model, tokenizer, texts, **{**given, **ASKED, **settings})
+
+
+def test_effects_are_those_that_it_keeps(made):
+    found = ask(made)
+    model, tokenizer, kept = made
+    ids = tokenizer("".join(ASKED.values()))["input_ids"]
+    last = [{"input_ids": ids, "labels": [-100] * (len(ids) - 1) + ids[-1:]}]
+    own = kept.query(last, measure="loss", top=None).effect[:, 0]
+    samples = da.lm.token_samples(model, tokenizer, TEXTS)
+    truth = -np.bincount(samples.text, own)
+    np.testing.assert_allclose(found.effect[:, -1], truth, rtol=1e-4, atol=1e-6)
+    assert found.attribution.method.startswith("index")
+    assert found.ids.tolist() == list(range(len(TEXTS)))  # windows are added up
+    scale = np.abs(found.effect).max()
+    for part in found.parts:
+        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-5 * scale
+
+
+def test_tokens_add_up_to_what_few_coordinates_keep(made, tmp_path):
+    model, tokenizer, _ = made
+    samples = da.lm.token_samples(model, tokenizer, TEXTS)
+    few = da.index(model, samples, tmp_path / "few", width=40, precision="float64", keep="float32")
+    assert few.width == 40
+    found = ask(made, index=few)
+    scale = np.abs(found.effect).max()
+    for part in found.parts:
+        assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-5 * scale
+
+
+OTHER = list(reversed(TEXTS[:7]))
+REFUSED = {
+    "fewer": ({"texts": TEXTS[:-1]}, "index must be of these texts' samples"),
+    "other settings": ({"context": 6}, "index must be of these texts' samples"),
+    "other texts": ({"texts": [*OTHER, TEXTS[7]], "top": 8}, "index must be of these very texts"),
+    "no index": ({"index": "ix/"}, "index must be a Index; got 'ix/'"),
+    "its own": ({"damping": 0.1, "parameters": "wte"}, "its own damping, parameters; give index"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(made, case):
+    settings, message = REFUSED[case]
+    with pytest.raises(da.DatassayError, match=message):
+        ask(made, **settings)
