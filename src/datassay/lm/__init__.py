@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from datassay.lm.baselines import bm25 as bm25
     from datassay.lm.baselines import embedding_similarity as embedding_similarity
     from datassay.lm.influence import influence as influence
+    from datassay.lm.judge import judge as judge
+    from datassay.lm.results import Judged as Judged
     from datassay.lm.results import TextInfluence as TextInfluence
     from datassay.lm.results import TextParts as TextParts
     from datassay.lm.samples import TokenSamples as TokenSamples

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from datassay.lm.verdict import verdict
 from datassay.report.html import markup, script_json
-from datassay.report.page import Page, Partial, Section, Text
+from datassay.report.page import Block, Page, Partial, Row, Section, Table, Text
 from datassay.report.wording import count, number, shortened
 
 FILES = {
@@ -51,7 +52,7 @@ def page(found: Any) -> Page:
         "Which training texts made the model say this?",
         (Text(text), Partial("tokens.html", shown, ("tokens.js",))),
     )
-    trust = Section("trust", "Who is right", "Who is right", (Text(UNJUDGED),))
+    trust = Section("trust", "Who is right", "Who is right", _trust(found))
     return Page(
         brand="datassay.lm · which training texts made a language model say this",
         title=shortened(" ".join(found.question.answer.split()), 80) or "An answer",
@@ -59,10 +60,35 @@ def page(found: Any) -> Page:
         facts=_facts(found),
         warnings=found.attribution.warnings,
         opening=(why,),
-        sections=(trust,) if rivals else (),
+        sections=(trust,) if rivals or found.judged else (),
         method=_method(found),
         files=FILES,
     )
+
+
+def _trust(found: Any) -> tuple[Block, ...]:
+    judged = found.judged
+    if judged is None:
+        return (Text(UNJUDGED),)
+    winner, sentence = verdict(judged)
+    repeats = judged.fall.shape[1]
+    rows = [
+        Row(
+            name,
+            (_nats(fall.mean()), ", ".join(map(_nats, fall))),
+            best=name == winner,
+        )
+        for name, fall in zip(judged.methods, judged.fall, strict=True)
+    ]
+    what = f"without the {count(judged.removed, 'text')} that each names"
+    note = (
+        "In nats: log-probability of the answer with all texts minus without those, from the same "
+        f"seed. With all texts it is {_nats(judged.whole.mean())} on average."
+    )
+    columns = ("method", "mean fall", "by seed")
+    table = Table("Fall of the answer", columns, tuple(rows), note=note)
+    told = f"Trained again {what}, {count(repeats, 'seed')} each. {sentence}"
+    return (Text(told), table)
 
 
 def _lead(found: Any, rivals: list[str]) -> str:

@@ -39,6 +39,24 @@ class TextParts:
 
 
 @result
+class Judged:
+    """What training again without some texts did to an answer.
+
+    Attributes:
+        methods: that named the texts, "random" last.
+        fall: [methods, repeats], log-probability of the answer with all texts minus without those,
+            in nats, from the same seed: the larger, the more the answer hung on them.
+        whole: [repeats], log-probability with all texts.
+        removed: texts that each named.
+    """
+
+    methods: tuple[str, ...]
+    fall: Float[np.ndarray, "methods repeats"]
+    whole: Float[np.ndarray, " repeats"]
+    removed: int
+
+
+@result
 class TextInfluence:
     """Which training texts made a language model say this.
 
@@ -52,6 +70,7 @@ class TextInfluence:
         shown: text position → the text, of all that the page shows.
         reduction: of the training loss over tokens, "sum" or "mean".
         top: texts for each token and direction.
+        judged: what training again said, from `judge`; None: nobody did.
     """
 
     attribution: Attribution
@@ -62,6 +81,7 @@ class TextInfluence:
     shown: dict[int, str]
     reduction: str
     top: int
+    judged: Judged | None = None
 
     @property
     def effect(self) -> Float[np.ndarray, "n m"]:

@@ -40,3 +40,16 @@ class Asked:
     per_token: bool = True
     top: int = 5
     baselines: bool = True
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How methods are judged by training again.
+
+    Attributes:
+        removed: texts that each method names.
+        repeats: trainings of each, from other seeds.
+    """
+
+    removed: int = 10
+    repeats: int = 3

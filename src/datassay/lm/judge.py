@@ -1,0 +1,109 @@
+"""Who is right: train again without the texts that each method names, and ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from datassay.data.arguments import checks_arguments
+from datassay.errors import DataError, ModelError, SettingError
+from datassay.lm.causal import check_causal, evaluating, log_probability
+from datassay.lm.effects import asked_samples
+from datassay.lm.results import Judged, TextInfluence
+from datassay.lm.settings import Judging
+from datassay.lm.tokens import Question
+from datassay.models.user_code import user_code
+from datassay.progress import Progress, silent
+
+# Name on the page → field of the result; texts drawn at random are what all must beat.
+METHODS = {"influence": None, "BM25": "bm25", "embedding": "embedding"}
+RANDOM = "random"
+
+
+@checks_arguments
+def judge(
+    found: TextInfluence,
+    texts: Any,
+    train: Any,
+    *,
+    removed: int = Judging.removed,
+    repeats: int = Judging.repeats,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TextInfluence:
+    """Train again without the texts that each method names, and measure the answer.
+
+    Args:
+        found: effects of the texts on an answer.
+        texts: the same texts.
+        train: (texts, seed) → a model trained on them from its first weights, as the one that was
+            asked; the seed decides weights and order, so that one seed trains alike.
+        removed: texts that each method names: those with the largest effects on the whole answer,
+            or the largest scores. As many drawn at random stand beside.
+        repeats: seeds.
+        seed: the first one, and of the texts drawn at random.
+        progress: called with (step, networks trained, networks in all).
+
+    Returns:
+        The result with `judged`, which its page shows.
+
+    Raises:
+        DataError: the texts are not those of the result.
+        SettingError: a number is out of range.
+        ModelError: train fails, or gives no causal language model.
+
+    Cost: (2 + methods) repeats trainings.
+    """
+    texts = list(texts)
+    if len(texts) != len(found.ids):
+        raise DataError(
+            f"texts must be those of the result, {len(found.ids):,}; got {len(texts):,}."
+        )
+    if not 1 <= removed < len(texts):
+        raise SettingError(f"removed must be from 1 to {len(texts) - 1:,} texts; got {removed}.")
+    if repeats < 1:
+        raise SettingError(f"repeats must be at least 1; got {repeats}.")
+    named = _named(found, removed)
+    names = (*named, RANDOM)
+    values = np.zeros((1 + len(names), repeats))
+    draws = np.random.default_rng(seed)
+    for place in range(repeats):
+        chance = draws.choice(len(texts), removed, replace=False)
+        without = [np.array([], int), *named.values(), chance]
+        for row, gone in enumerate(without):
+            kept = [text for i, text in enumerate(texts) if i not in set(gone.tolist())]
+            values[row, place] = _measured(train, kept, seed + place, found.question)
+            progress("train again", place * len(without) + row + 1, repeats * len(without))
+    return replace(found, judged=Judged(names, values[0] - values[1:], values[0], removed))
+
+
+def _named(found: TextInfluence, removed: int) -> dict[str, np.ndarray]:
+    """The first texts of each method."""
+    scores = {
+        name: found.effect.sum(1) if field is None else getattr(found, field)
+        for name, field in METHODS.items()
+    }
+    return {
+        name: np.argsort(-score, kind="stable")[:removed]
+        for name, score in scores.items()
+        if score is not None
+    }
+
+
+def _measured(train: Callable, texts: Sequence[str], seed: int, asked: Question) -> float:
+    """Log-probability of the answer in a model trained on the texts."""
+    with user_code(lambda error: f"train must give a model for (texts, seed); that raised {error}"):
+        model = train(list(texts), seed)
+    check_causal(model)
+    device = next(model.parameters()).device
+    (query,) = asked_samples(asked, per_token=False)
+    batch = {name: torch.as_tensor(values)[None].to(device) for name, values in query.items()}
+    with evaluating(model), torch.no_grad():
+        value = float(log_probability(model, batch))
+    if not np.isfinite(value):
+        raise ModelError("train must give a model whose probabilities are finite; got NaN.")
+    return value
