@@ -80,7 +80,7 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
     weight = kept["class weight"]
     found = Objective(
         kept["name"],
-        given if kept["function"] else None,
+        given if kept["function"] else None,  # pyright: ignore[reportArgumentType]
         kept["smoothing"],
         None if weight is None else torch.tensor(weight),
         kept["scale"],

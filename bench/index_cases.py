@@ -1,0 +1,88 @@
+"""Networks and samples of `index.py`; trained once a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from attribution_tasks import batch_of, small_cnn
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from datassay.data import SampleSet, load
+from datassay.models import build_model
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trained network, its samples and its queries.
+
+    Attributes:
+        model: trained.
+        train: n samples.
+        queries: m samples.
+        measure: of the queries.
+        kill: whether building is interrupted too.
+    """
+
+    model: nn.Module
+    train: Any
+    queries: Any
+    measure: str = "margin"
+    kill: bool = True
+
+    def few(self, m: int) -> Any:
+        """The first queries."""
+        return _part(self.queries, 0, m)
+
+    def part(self, start: int, stop: int) -> Any:
+        """Neighbouring training samples."""
+        return _part(self.train, start, stop)
+
+
+def _part(samples: Any, start: int, stop: int) -> Any:
+    if isinstance(samples, SampleSet):
+        return samples.subset(np.arange(start, stop))
+    return samples[start:stop]
+
+
+def fashion(work: Path, name: str, build: Callable[[SampleSet], nn.Module]) -> Case:
+    """Adam, three epochs of all 60 000 images."""
+    train, test = load(Path(os.environ["DATASSAY_DATA"]) / "fashion_mnist")
+    train, test = (
+        replace(part, x=((part.x.reshape(-1, 1, 28, 28) - 0.286) / 0.353).astype(np.float32))
+        for part in (train, test)
+    )
+    model, file = build(train), work / f"index_{name}.safetensors"
+    if not file.exists():
+        _learn(model, batch_of(train))
+        save_file(model.state_dict(), file)
+    model.load_state_dict(load_file(file))
+    return Case(model.eval(), train, test)
+
+
+def _learn(model: nn.Module, batch: dict[str, torch.Tensor], epochs: int = 3) -> None:
+    torch.manual_seed(0)
+    optimizer = torch.optim.Adam(model.train().parameters(), 2e-3)
+    n = len(batch["labels"])
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (n // 128))
+    for _ in range(epochs):
+        for rows in torch.randperm(n)[: n // 128 * 128].split(128):
+            loss = nn.functional.cross_entropy(model(batch["x"][rows]), batch["labels"][rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+CASES: dict[str, Callable[[Path], Case]] = {
+    "cnn": lambda work: fashion(work, "cnn", lambda train: small_cnn(0)),
+    "lenet": lambda work: fashion(
+        work, "lenet", lambda train: build_model("lenet5", train, seed=0)
+    ),
+}
