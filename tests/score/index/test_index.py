@@ -10,7 +10,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, opening, segment
+from datassay.score.index import curvature, opening, search, segment
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -51,6 +51,23 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
     np.testing.assert_allclose(few.top.raising_effect, best[::-1][:4].T, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(few.top.lowering_effect, best[:4].T, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(few.total, found.effect.sum(1), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast):
+    monkeypatch.setattr(search, "has_bfloat16", lambda: fast)
+    monkeypatch.setattr(search, "QUERY_GROUP", 7)
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix")
+    effect, found = ix.query(new, top=None).effect, ix.query(new, top=6)
+    best = np.argsort(-effect, 0)[:6].T
+    shared = [len(set(a) & set(b)) for a, b in zip(best, found.top.raising, strict=True)]
+    assert np.mean(shared) > 5.9
+    at = np.arange(len(effect.T))[:, None]
+    for side in ("raising", "lowering"):
+        values = effect[getattr(found.top, side), at]
+        np.testing.assert_allclose(getattr(found.top, f"{side}_effect"), values, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
@@ -252,3 +269,17 @@ def test_ids(tmp_path):
     texts = da.index(model, named, tmp_path / "texts")
     assert da.open_index(tmp_path / "texts").ids.tolist() == named.ids.tolist()
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
+
+
+def test_a_network_of_transformers_is_built_again(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
+    ix = da.index(model, samples, tmp_path / "ix", **WHOLE)
+    truth = da.influence(model, samples, samples[:3], measure="loss", curvature="ekfac")
+    assert truth.effect.shape == (24, 3)
+    found = da.open_index(tmp_path / "ix").query(samples[:3], top=None, measure="loss")
+    same = ix.query(samples[:3], top=None, measure="loss")
+    np.testing.assert_array_equal(found.effect, same.effect)

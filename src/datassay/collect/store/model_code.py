@@ -31,8 +31,11 @@ OF_TORCH = (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_fo
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 # What every module has; its tensors, layers and hooks are looked at one by one.
 BASE = {*vars(nn.Module()), "training"}
-# Where a pretrained model was loaded from, and that torch.compile was once put around it.
+# Where and how a pretrained model was loaded, and that torch.compile was once put around it.
 NO_CODE = {"name_or_path", "_name_or_path", "_commit_hash", "_is_torch_compile"}
+NO_CODE |= {"_weight_conversions", "_use_kernels"}
+# What transformers notes in a configuration when it saves it and reads it again.
+NOTED = {"transformers_version", "architectures", "model_type", "dtype", "torch_dtype"}
 DEEPEST = 40
 DIGITS = 16
 
@@ -230,7 +233,9 @@ def _parts_of_object(value: Any) -> list[Any] | None:
 def _held(value: Any, skipped: set[str]) -> dict[str, Any]:
     held = {**getattr(value, "__dict__", {})}
     held |= {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
-    return {name: part for name, part in held.items() if name not in skipped | NO_CODE}
+    is_config = hasattr(value, "to_json_string") and hasattr(value, "model_type")
+    left_out = skipped | NO_CODE | (NOTED if is_config else set())
+    return {name: part for name, part in held.items() if name not in left_out}
 
 
 def _slots(value: object) -> list[str]:

@@ -22,6 +22,7 @@ from datassay.score.index.curvature import kept_bases
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.identity import FORMAT, identity, samples_digest
 from datassay.score.index.known_ids import check_unique
+from datassay.score.index.network import keep_network
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
 from datassay.score.index.pieces import fill
@@ -40,6 +41,8 @@ from datassay.score.influence.trained_network import TrainedNetwork, trained_net
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
+# That exact blocks may take together: minutes, since an index is made once.
+MOST_OPERATIONS = 2e13
 
 
 @checks_arguments
@@ -73,7 +76,8 @@ def index(
         train: n samples, as `influence` takes them; they must have positions (no iterable Dataset).
         location: folder or fsspec URL. What an interrupted call left there is gone on with.
         loss: as in `influence`, like those up to `parameters`.
-        curvature: "auto", "blocks" or "ekfac".
+        curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
+            does, since an index is made once.
         damping: relative to each block's mean eigenvalue; "auto" as there.
         temperature: of the loss of classes.
         weight_decay: of the training.
@@ -134,16 +138,16 @@ def index(
     }
     bases = _bases(place, run, network, by, progress)
     _fill(place, run, network, encoding(bases, share, width), keep, as_kept(ids), by, progress)
+    keep_network(place, run, model)
     opened = open_index(place, loss=network.loss.function or Influence.loss)
-    opened.model, opened.device = model, device
-    return opened
+    return replace(opened, model=model, device=device)
 
 
 def _bases(
     place: str, run: Mapping[str, Any], network: TrainedNetwork, by: Engine, progress: Progress
 ) -> dict[str, BlockBasis]:
     blocks, damping = network.per_sample.blocks, run["damping"]
-    exact = exact_rule(run["curvature"], network.n, blocks)
+    exact = exact_rule(run["curvature"], network.n, blocks, MOST_OPERATIONS)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping) for b in blocks}

@@ -11,6 +11,7 @@ from torch import nn
 from datassay.collect.store.location import normal, shown
 from datassay.errors import DataError
 from datassay.score.index.identity import FORMAT, check_model, objective_of
+from datassay.score.index.network import kept_network
 from datassay.score.index.opened import Index
 from datassay.score.index.segment import Segment, segment_manifest, stored_segment
 from datassay.score.settings import Influence
@@ -27,8 +28,9 @@ def open_index(
 
     Args:
         location: path or fsspec URL.
-        model: the network at the weights that it was made with; None: only what is stored can be
-            read (`self_influence`, `to_table`).
+        model: the network at the weights that it was made with; None: one of transformers is built
+            again from the index, with others only what is stored can be read (`self_influence`,
+            `to_table`).
         loss: the function, where the training loss was one of the user's; of others "auto": it is
             read from the index.
         device: to compute gradients on; None: where the model is.
@@ -51,6 +53,7 @@ def open_index(
             f"the index must be of version {FORMAT} or older; {shown(place)} has version "
             f"{kept['version']}, of a newer datassay. Update it: pip install -U datassay."
         )
+    model = kept_network(place) if model is None else model
     if model is not None:
         check_model(kept, model, place)
     segments = list(_segments(place, kept["of"]))

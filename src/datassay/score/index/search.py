@@ -14,8 +14,8 @@ from datassay.progress import Progress
 from datassay.score.attribution import TopEffects
 from datassay.score.index.segment import Segment
 
-# Share of the free memory that rows are held in, and values of effects at once.
-HELD_SHARE, EFFECT_VALUES = 0.25, 2**24
+# Share of the free memory that rows are held in; queries, and pairs with samples, at once.
+HELD_SHARE, QUERY_GROUP, PAIRS = 0.25, 1024, 2**14
 
 
 def blocks(
@@ -57,23 +57,42 @@ def largest(
         progress: called with (step, samples done, samples in all).
 
     Returns:
-        The largest effects, and each sample's sum over all queries.
+        The largest effects, in float32 products, and each sample's sum over all queries.
 
-    Cost: 2 n m width operations, and the rows read once.
+    Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
+        itself, three times faster, they are compared in that first, and a quarter more samples
+        than are asked for once more in float32.
     """
     n, m = sum(s.n for s in segments), len(asked)
-    keep, group = min(top, n), max(1, EFFECT_VALUES // 4096)
-    best = [_Best(m, keep, largest=side) for side in (True, False)]
+    keep, fast = min(top, n), has_bfloat16()
+    kept = min(n, keep + keep // 4 + 1) if fast else keep
+    best = [_Best(m, kept, largest=side) for side in (True, False)]
     total, towards = np.empty(n), asked.double().sum(0)
+    given = asked * -scale
+    compared = given.bfloat16() if fast else given
     for start, rows in blocks(segments, progress, "compare with the index"):
         total[start : start + len(rows)] = -scale * (rows.double() @ towards).numpy()
-        for first in range(0, m, group):
-            part = slice(first, first + group)
-            effect = (asked[part] * -scale) @ rows.T
+        with_ = rows.bfloat16() if fast else rows
+        for first in range(0, m, QUERY_GROUP):
+            part = slice(first, first + QUERY_GROUP)
+            effect = compared[part] @ with_.T
             for side in best:
-                side.see(part, effect, start)
-    (raising, who), (lowering, whom) = (side.found() for side in best)
+                side.see(part, effect.float(), start)
+    if fast:
+        for start, rows in blocks(segments, progress, "compare the largest again"):
+            for side in best:
+                side.again(start, rows, given)
+    (raising, who), (lowering, whom) = (side.found(keep) for side in best)
     return TopEffects(who, raising, whom, lowering), total
+
+
+def has_bfloat16() -> bool:
+    """Whether products in bfloat16 are faster than in float32 here.
+
+    Returns:
+        True where the processor has instructions for them.
+    """
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class _Best:
@@ -86,11 +105,25 @@ class _Best:
         self._where = torch.zeros(m, keep, dtype=torch.int64)
 
     def see(self, part: slice, effect: Float[Tensor, "q b"], start: int) -> None:
+        """Effects of the samples from `start` on."""
         found, at = effect.topk(min(self._keep, effect.shape[1]), 1, largest=self._largest)
         values = torch.cat([self._values[part], found], 1)
         where = torch.cat([self._where[part], at + start], 1)
         self._values[part], order = values.topk(self._keep, 1, largest=self._largest)
         self._where[part] = where.gather(1, order)
 
-    def found(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._values.double().numpy(), self._where.numpy()
+    def again(
+        self, start: int, rows: Float[Tensor, "b width"], asked: Float[Tensor, "m width"]
+    ) -> None:
+        """Those of them that are among the samples from `start` on, in float32."""
+        here = (self._where >= start) & (self._where < start + len(rows))
+        query, place = here.nonzero(as_tuple=True)
+        sample = self._where[query, place] - start
+        for part in torch.arange(len(query)).split(PAIRS):
+            products = torch.linalg.vecdot(asked[query[part]], rows[sample[part]])
+            self._values[query[part], place[part]] = products
+
+    def found(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
+        """Values and positions, [m, keep]."""
+        values, order = self._values.topk(keep, 1, largest=self._largest)
+        return values.double().numpy(), self._where.gather(1, order).numpy()

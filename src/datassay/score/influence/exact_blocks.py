@@ -15,13 +15,16 @@ from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MO
 DAMPING = {True: 1.0, False: 0.1}
 
 
-def exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block], bool]:
+def exact_rule(
+    curvature: str, n: int, blocks: list[Block], most: float = MOST_OPERATIONS
+) -> Callable[[Block], bool]:
     """Which blocks' Hessians are exact.
 
     Args:
         curvature: "blocks", "ekfac" or "auto".
         n: samples.
         blocks: all of them.
+        most: operations that exact ones may take together, of "auto".
 
     Returns:
         Whether a block's is.
@@ -30,7 +33,7 @@ def exact_rule(curvature: str, n: int, blocks: list[Block]) -> Callable[[Block],
         return lambda block: True
     if curvature == "ekfac":
         return lambda block: False
-    names, left = set(), MOST_OPERATIONS
+    names, left = set(), most
     for block in sorted(blocks, key=lambda b: b.size):
         left -= 2.0 * n * MOST_SUMMED * block.size**2 + 3.0 * block.size**3
         if block.size > LARGEST_EXACT or left < 0:
