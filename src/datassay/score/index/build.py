@@ -18,7 +18,7 @@ from datassay.collect.store.location import normal
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.index.curvature import kept_bases
+from datassay.score.index.curvature import MOST_FITTED, kept_bases
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.identity import FORMAT, identity, samples_digest
 from datassay.score.index.known_ids import check_unique
@@ -42,7 +42,7 @@ from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
 # That exact blocks may take together: minutes, since an index is made once.
-MOST_OPERATIONS = 2e13
+MOST_OPERATIONS = 1e13
 
 
 @checks_arguments
@@ -102,8 +102,8 @@ def index(
             cannot be written.
         ModelError: the model cannot be run or differentiated.
 
-    Cost: two passes for the curvature and one for the rows, a gradient a sample each; n width
-        numbers, and each block's eigenbasis, once.
+    Cost: two passes over up to 16 384 samples, drawn, for the curvature, and one over all for the
+        rows, a gradient a sample each; n width numbers, and each block's eigenbasis, once.
     Source: the metric is that of `influence`. Keeping projected gradients to be asked later is
         TRAK's (Park et al., 2023) and LoGra's (Choe et al., 2024). Deviates: eigendirections by
         their part of the effects instead of random or layerwise equal ranks.
@@ -147,7 +147,7 @@ def _bases(
     place: str, run: Mapping[str, Any], network: TrainedNetwork, by: Engine, progress: Progress
 ) -> dict[str, BlockBasis]:
     blocks, damping = network.per_sample.blocks, run["damping"]
-    exact = exact_rule(run["curvature"], network.n, blocks, MOST_OPERATIONS)
+    exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
     shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping) for b in blocks}

@@ -27,7 +27,9 @@ from datassay.score.influence.block_basis import (
 from datassay.score.influence.trained_network import TrainedNetwork
 
 FOLDER = "curvature"
-# Parts of the samples at most, samples of one at least, and bytes that their sums take together.
+# Samples that the curvature is fitted to at most, drawn; moments of more change little.
+MOST_FITTED = 2**14
+# Parts of these at most, samples of one at least, and bytes that their sums take together.
 MOST_PARTS, SMALLEST_PART, SUM_BYTES = 16, 1024, 2**31
 WHOLE, LEFT, RIGHT, EIGENVALUES, DAMPING = "whole", "left", "right", "eigenvalues", "damping"
 
@@ -40,28 +42,32 @@ class _Sums:
         network: with all its training samples.
         small: names of exact blocks.
         bases: of the second pass; None: the first.
-        starts: of the parts, and n.
+        places: of the samples that are fitted to.
+        starts: of the parts among these, and their number.
         seed: of draws of outputs; each part has its own.
     """
 
     network: TrainedNetwork
     small: frozenset[str]
     bases: dict[str, BlockBasis] | None
+    places: np.ndarray
     starts: tuple[int, ...]
     seed: int
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        places = range(self.starts[chunk.number], self.starts[chunk.number + 1])
+        places = self.places[self.starts[chunk.number] : self.starts[chunk.number + 1]]
         return {name: t.cpu().numpy()[None] for name, t in self._sums(places, chunk.number).items()}
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Names, shapes and types, by the sums of one sample."""
-        found = self._sums(range(1), 0)
+        found = self._sums(self.places[:1], 0)
         return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in found.items()}
 
-    def _sums(self, places: range, part: int) -> dict[str, Tensor]:
+    def _sums(self, places: np.ndarray, part: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
-        few = replace(self.network, train=self.network.train.subset(places), progress=silent)
+        few = replace(
+            self.network, train=self.network.train.subset(places.tolist()), progress=silent
+        )
         gradients = few.roots(self.seed + part, "")
         blocks = self.network.per_sample.blocks
         number = {block.name: i for i, block in enumerate(blocks)}
@@ -117,8 +123,9 @@ def kept_bases(
 
 
 def _fitted(location, run, network, small, shift, seed, engine, progress) -> dict[str, BlockBasis]:
-    blocks, n = network.per_sample.blocks, network.n
-    first = _Sums(replace(network, progress=silent), small, None, (0, n), seed)
+    blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
+    places = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
+    first = _Sums(replace(network, progress=silent), small, None, places, (0, n), seed)
     size = sum(8 * int(np.prod(shape)) for shape, _ in first.template().values())
     parts = max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size))
     starts = tuple(n * i // parts for i in range(parts + 1))
