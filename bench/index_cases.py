@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 from attribution_tasks import batch_of, small_cnn
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.utils.data import Subset
 
 from datassay.data import SampleSet, load
 from datassay.models import build_model
@@ -34,7 +37,7 @@ class Case:
     train: Any
     queries: Any
     measure: str = "margin"
-    kill: bool = True
+    kill: bool = False
 
     def few(self, m: int) -> Any:
         """The first queries."""
@@ -48,7 +51,7 @@ class Case:
 def _part(samples: Any, start: int, stop: int) -> Any:
     if isinstance(samples, SampleSet):
         return samples.subset(np.arange(start, stop))
-    return samples[start:stop]
+    return Subset(samples, range(start, min(stop, len(samples))))
 
 
 def fashion(work: Path, name: str, build: Callable[[SampleSet], nn.Module]) -> Case:
@@ -63,7 +66,7 @@ def fashion(work: Path, name: str, build: Callable[[SampleSet], nn.Module]) -> C
         _learn(model, batch_of(train))
         save_file(model.state_dict(), file)
     model.load_state_dict(load_file(file))
-    return Case(model.eval(), train, test)
+    return Case(model.eval(), train, test, kill=name == "cnn")
 
 
 def _learn(model: nn.Module, batch: dict[str, torch.Tensor], epochs: int = 3) -> None:
@@ -80,9 +83,39 @@ def _learn(model: nn.Module, batch: dict[str, torch.Tensor], epochs: int = 3) ->
             schedule.step()
 
 
+N_TEXTS, N_ASKED = 100_000, 10_000
+
+
+def texts(work: Path) -> Case:
+    """The GPT of examples/small_gpt.py, 232 192 weights, and texts of halves of its sentences."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from datassay.lm import token_samples
+
+    place, example = work / "index_gpt", Path(__file__).parents[1] / "examples" / "small_gpt.py"
+    if not (place / "texts.txt").exists():
+        sizes = "--width 64 --layers 2 --epochs 4 --most 10000".split()
+        subprocess.run([sys.executable, example, place, *sizes], check=True)
+    model, tokenizer = (c.from_pretrained(place) for c in (AutoModelForCausalLM, AutoTokenizer))
+    lines = (place / "texts.txt").read_text(encoding="utf-8").splitlines()
+    rng = np.random.default_rng(0)
+
+    def made(count: int) -> list[str]:
+        pairs = rng.integers(0, len(lines), (count, 2)).tolist()
+        halves = [(lines[a].split(), lines[b].split()) for a, b in pairs]
+        return [" ".join([*a[: len(a) // 2], *b[len(b) // 2 :]]) or lines[0] for a, b in halves]
+
+    settings = {"context": 64, "too_long": "truncate"}
+    train, asked = (
+        token_samples(model, tokenizer, made(n), **settings) for n in (N_TEXTS, N_ASKED)
+    )
+    return Case(model.eval(), train, asked, measure="loss")
+
+
 CASES: dict[str, Callable[[Path], Case]] = {
     "cnn": lambda work: fashion(work, "cnn", lambda train: small_cnn(0)),
     "lenet": lambda work: fashion(
         work, "lenet", lambda train: build_model("lenet5", train, seed=0)
     ),
+    "texts": texts,
 }
