@@ -37,6 +37,7 @@ READ = (
     "data_option",
     "folders",
     "queries",
+    "index",
     "before",
 )  # settings that name what may be a folder to read
 

@@ -29,7 +29,8 @@ class Predictions:
     """What is predicted of m queries, and what the training samples do to it.
 
     Attributes:
-        samples: the n training samples.
+        samples: the n training samples; fewer where the attribution has further ones, which are
+            shown by id.
         queries: m samples.
         kind: "validation", "training" or "queried": which samples these are, in a word.
         outputs: [m, k], what is predicted: probabilities of classes, or targets; None: several
@@ -201,6 +202,7 @@ def _share(value: float) -> str:
 
 def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:
     samples, suspects = predictions.samples, predictions.suspects
+    shown = used[used < len(samples)]
     return [
         {
             "id": str(samples.ids[i]),
@@ -208,7 +210,10 @@ def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, objec
             "suspect": suspects is not None and bool(suspects[i]),
             "drawing": _compact(asdict(drawing)),
         }
-        for i, drawing in zip(used, draw(samples, used, PICTURE_SIDE), strict=True)
+        for i, drawing in zip(shown, draw(samples, shown, PICTURE_SIDE), strict=True)
+    ] + [
+        {"id": str(predictions.attribution.ids[i]), "label": "", "suspect": False, "drawing": None}
+        for i in used[len(shown) :]
     ]
 
 

@@ -37,7 +37,7 @@ def _labels(findings: ExplainFindings) -> Advice:
             f"most{times}: nothing else in the data says what they say. Wrong {what} and rare "
             "samples stand there; samples.parquet ranks all."
         ),
-        ids=tuple(str(i) for i in samples.ids[first]),
+        ids=tuple(str(i) for i in findings.ids[first]),
     )
 
 
@@ -69,7 +69,7 @@ def _harm(findings: ExplainFindings, harm: np.ndarray) -> Advice:
             f"Together over all {count(len(findings.queries), findings.predictions.queried)} they "
             f"{word} most: without the first the sum would be "
             f"{number(abs(float(findings.attribution.total[first[0]])))} better. "
-            f"{count(len(harm), 'sample')} of {len(findings.samples):,} hurt at all."
+            f"{count(len(harm), 'sample')} of {len(findings.ids):,} hurt at all."
         ),
-        ids=tuple(str(i) for i in findings.samples.ids[first]),
+        ids=tuple(str(i) for i in findings.ids[first]),
     )

@@ -10,6 +10,7 @@ from datassay.commands.command import Command, read
 from datassay.commands.explain.settings import ExplainSettings
 from datassay.commands.inputs import DataInputs, PlanInputs
 from datassay.commands.shell import out_console
+from datassay.errors import SettingError
 
 
 class _Explain(Command):
@@ -23,6 +24,11 @@ class _Explain(Command):
         job.check_settings(settings)
         if not given["plan"]:
             return super().start(given, out)
+        if settings.index is not None:
+            raise SettingError(
+                "plan counts what is computed without an index; with one a query takes a gradient. "
+                "Leave out --plan or --index."
+            )
         train, val = self.sets(given)
         out_console.print(*plan.lines(job.planned(train, val, settings)), sep="\n")
 
@@ -44,6 +50,8 @@ COMMAND = _Explain(
       datassay explain tokens.npz --model my.py:bert --weights bert.safetensors --parameters lora_
 
       datassay explain mnist/ --model cnn --weights my.safetensors --curvature ekfac --plan
+
+      datassay explain mnist/ --model cnn --weights my.safetensors --index ix --queries new.npz
     """,
     settings=ExplainSettings,
     inputs=(DataInputs, PlanInputs),

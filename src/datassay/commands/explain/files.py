@@ -33,7 +33,7 @@ def sample_table(findings: ExplainFindings) -> pa.Table:
         its own loss; null where that is not known) and total.
     """
     return pa.table({
-        "id": column(findings.samples.ids),
+        "id": column(findings.ids),
         "self_influence": pa.array(findings.self_influence, from_pandas=True),
         "total": pa.array(findings.attribution.total),
     })
@@ -44,7 +44,7 @@ def _summary(findings: ExplainFindings, page: Page) -> str:
     return standard_json({
         **page.head,
         "counts": {
-            "train": len(samples),
+            "train": len(findings.ids),
             "queries": len(findings.queries),
             "classes": samples.n_classes,
             "predicted_wrongly": findings.n_wrong,
@@ -54,5 +54,5 @@ def _summary(findings: ExplainFindings, page: Page) -> str:
         "measure": attribution.measure,
         "method": attribution.method,
         "median_self_influence": float(np.median(findings.self_influence)),
-        "largest_self_influence": [str(i) for i in samples.ids[findings.first[:20]]],
+        "largest_self_influence": [str(i) for i in findings.ids[findings.first[:20]]],
     })

@@ -19,7 +19,7 @@ class ExplainFindings:
     """Effects of n training samples on m queries, at trained weights.
 
     Attributes:
-        samples: the n training samples.
+        samples: the n training samples; of an index the first of them, those that DATA shows.
         queries: m samples; the training samples themselves where there are no others.
         kind: "validation", "training" or "queried": which samples the queries are.
         attribution: the effects.
@@ -51,10 +51,15 @@ class ExplainFindings:
         )
 
     @property
+    def ids(self) -> np.ndarray:
+        """[n], of the training samples, those of an index included that DATA does not show."""
+        return self.attribution.ids
+
+    @property
     def self_influence(self) -> Float[np.ndarray, " n"]:
         """How much each sample's presence lowers its own loss; NaN where that is not known."""
         found = self.attribution.self_influence
-        return np.full(len(self.samples), np.nan) if found is None else found
+        return np.full(len(self.ids), np.nan) if found is None else found
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:

@@ -17,13 +17,15 @@ FIRST = View("labels", "largest self-influence", sort="own", descending=True)
 
 def gallery(findings: ExplainFindings) -> Gallery:
     """The first sixty of each view."""
-    views = {int(i): ["labels"] for i in findings.first[:N_CARDS]}
+    n = len(findings.samples)  # of an index: those that can be drawn
+    first, harm = (found[found < n][:N_CARDS] for found in (findings.first, harmful(findings)))
+    views = {int(i): ["labels"] for i in first}
     shown, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
     if findings.harm is not None:
         word = "raise the losses" if findings.attribution.measure == "loss" else "lower the margins"
         shown.append(View("harm", f"{word} most", sort="harm", descending=True))
         sorts.insert(1, ("harm", "harm to all queries"))
-        for i in harmful(findings)[:N_CARDS]:
+        for i in harm:
             views.setdefault(int(i), []).append("harm")
     drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
     return Gallery(

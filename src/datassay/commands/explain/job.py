@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import time
 from dataclasses import replace
@@ -12,22 +11,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class, task_loss
+from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
 from datassay.collect.gradients.objective import LOSSES, outputs_of
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
 from datassay.commands.explain.findings import ExplainFindings
+from datassay.commands.explain.kept import check_index, opened
 from datassay.commands.explain.settings import ExplainSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.trained import check_weights, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
-from datassay.models.build import build_model
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
 from datassay.models.weights import weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
-from datassay.score.attribution import check_top
+from datassay.score.attribution import Attribution, check_top
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
 from datassay.score.linear.outcome import OUTCOMES
@@ -48,42 +48,62 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
-    models = networks(settings, train)
-    loss = loss_of(settings.loss, train)
+    facts = data_facts(train, val) | ({"Queries": settings.queries} if settings.queries else {})
+    models = networks(settings.model, settings.weights, train, settings.seed)
+    kept = None if settings.index is None else opened(settings, models[0], train)
+    train = train if kept is None else kept.samples
+    loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
     measure = measure_of(settings.measure, train)
-    queries = train if val is None else val
     fitted = None if loss == "next_token" else predictions(models, train, loss)
     predicted = fitted
     if val is not None and loss != "next_token":
         predicted = predictions(models, val, loss)
-    _tell_long(models, train, val, settings)
-    found = influence(
-        models, train, val, curvature=settings.curvature, loss=loss, measure=measure,
-        damping=settings.damping, parameters=settings.parameters, top=settings.top,
-        precision=settings.precision, device=settings.device, seed=settings.seed,
-        progress=progress,
-    )  # fmt: skip
-    asked = {"Queries": settings.queries} if settings.queries else {}
-    facts = data_facts(train, val) | asked | _model_facts(settings, models[0], train)
+    if kept is None:
+        found = _computed(models, train, val, settings, loss, measure, progress)
+    else:
+        found = kept.answer(val, measure, settings.top, progress)
+    facts |= _model_facts(settings, models[0], train) | ({} if kept is None else kept.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
     facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
+    beside = () if kept is None else kept.warnings
     return ExplainFindings(
         samples=train,
-        queries=queries,
+        queries=train if val is None else val,
         kind="training" if val is None else "queried" if settings.queries else "validation",
         attribution=found,
         loss=loss,
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*found.warnings, *_warnings(fitted, train, val)),
+        warnings=(*beside, *found.warnings, *_warnings(fitted, train, val)),
     )
+
+
+def _computed(
+    models: list[nn.Module],
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: ExplainSettings,
+    loss: str,
+    measure: str,
+    progress: Progress,
+) -> Attribution:
+    """The effects, the training side computed now."""
+    _tell_long(models, train, val, settings)
+    return influence(
+        models, train, val, curvature=settings.curvature, loss=loss, measure=measure,
+        damping=settings.damping, parameters=settings.parameters, top=settings.top,
+        precision=settings.precision, device=settings.device, seed=settings.seed,
+        progress=progress,
+    )  # fmt: skip
 
 
 def planned(train: SampleSet, val: SampleSet | None, settings: ExplainSettings) -> InfluencePlan:
     """What `run` would compute: blocks, bytes and seconds."""
     settings = replace(settings, model=full_name(settings.model, train))
-    return _plan(networks(settings, train), train, val, settings)
+    return _plan(
+        networks(settings.model, settings.weights, train, settings.seed), train, val, settings
+    )
 
 
 def _plan(
@@ -98,12 +118,9 @@ def _plan(
 
 def check_settings(settings: ExplainSettings) -> None:
     """Refuse, before anything is loaded, what cannot be."""
-    if not settings.weights:
-        raise SettingError(
-            "weights must name the file of the trained network (.safetensors or a state dict); "
-            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
-            "datassay run DATA --attribution-at trained."
-        )
+    check_weights(settings.weights)
+    if settings.index is not None:
+        check_index(settings)
     for name, value, allowed in (
         ("measure", settings.measure, ("auto", *OUTCOMES)),
         ("loss", settings.loss, ("auto", *LOSSES)),
@@ -113,14 +130,6 @@ def check_settings(settings: ExplainSettings) -> None:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     check_device(settings.device)
     check_top(settings.top)
-
-
-def networks(settings: ExplainSettings, train: SampleSet) -> list[nn.Module]:
-    """One network a file of weights, in evaluation mode; a factory may always give the same one."""
-    return [
-        copy.deepcopy(build_model(settings.model, train, weights=path, seed=settings.seed)).eval()
-        for path in settings.weights
-    ]
 
 
 def measure_of(measure: str, train: SampleSet) -> str:
@@ -140,22 +149,6 @@ def measure_of(measure: str, train: SampleSet) -> str:
         rule = "margin needs classes" if measure == "margin" else "output needs one target"
         raise SettingError(f"measure {rule}; y is {list(train.y.shape)} numbers. Take loss.")
     return measure
-
-
-def loss_of(loss: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay if they suit y.
-
-    Returns:
-        "bce" of several labels a sample, else as `task_loss` has it.
-
-    Raises:
-        SettingError: classes are needed, or a label a token.
-    """
-    if loss == "auto" and train.has_several_labels:
-        return "bce"
-    if loss == "next_token" and train.y.ndim < 2:
-        raise SettingError("loss next_token needs y [n, tokens], the ids of tokens; got [n].")
-    return loss if loss in {"bce", "next_token"} else task_loss(train, loss)
 
 
 def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float[np.ndarray, "n k"]:

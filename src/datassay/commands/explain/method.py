@@ -42,11 +42,27 @@ def notes(findings: ExplainFindings) -> tuple[tuple[str, str], ...]:
             "supports its label. It orders samples and is no probability: where nothing is wrong, "
             "rare and hard ones come first.",
         ),
+        *_index(findings),
         ("Total", "The sum of a sample's effects over all queries."),
         (
             "Trained on",
             "The samples of DATA count as those that the network was trained on, each once in the "
             "mean loss. Augmentation, dropout and class weights are not told to this command; "
             "influence(loss=) in Python takes them.",
+        ),
+    )
+
+
+def _index(findings: ExplainFindings) -> tuple[tuple[str, str], ...]:
+    """What an answer from an index leaves out."""
+    if "Index" not in findings.facts:
+        return ()
+    return (
+        (
+            "Index",
+            "Each training sample's gradient is kept by its largest coordinates in the eigenbasis "
+            "of each layer's curvature, in few bytes; what they hold of the expected squared "
+            "effects, and how well the order of the effects is kept, stands under the facts. "
+            "Self-influence is by all coordinates.",
         ),
     )

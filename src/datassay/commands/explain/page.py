@@ -47,7 +47,7 @@ def _named(ids: tuple[str, ...]) -> str:
 
 def _lead(findings: ExplainFindings) -> str:
     queries = count(len(findings.queries), findings.predictions.queried)
-    n = count(len(findings.samples), "training sample")
+    n = count(len(findings.ids), "training sample")
     if findings.kind == "training":
         return f"{n}, explained by each other"
     return f"{queries} explained by {n}"
@@ -92,14 +92,15 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
     rows = []
     for i in findings.first[:n_rows]:
         times = number(float(own[i]) / middle) if middle > 0 else "–"
+        is_shown = i < len(samples)
         cells = (
-            label_text(samples.class_names, samples.y[i]),
-            predicted_text(findings, int(i)),
+            label_text(samples.class_names, samples.y[i]) if is_shown else "not in DATA",
+            predicted_text(findings, int(i)) if is_shown else "",
             number(float(own[i])),
             times,
             number(float(findings.attribution.total[i])).replace("-", "−"),
         )
-        rows.append(Row(str(samples.ids[i]), cells))
+        rows.append(Row(str(findings.ids[i]), cells))
     columns = ("id", "given", "predicted", "self-influence", "times the median", "total effect")
-    note = f"The first {n_rows} of {len(samples):,}; samples.parquet holds all."
+    note = f"The first {n_rows} of {len(findings.ids):,}; samples.parquet holds all."
     return Table("Largest self-influence", columns, tuple(rows), note=note, in_terminal=True)

@@ -26,6 +26,11 @@ class ExplainSettings:
         ".safetensors or state dict of the trained network; several times for several seeds or "
         "checkpoints, whose effects are averaged.",
     )
+    index: str | None = setting(
+        None,
+        "Folder or URL that datassay index made of DATA and this network: it answers, and nothing "
+        "of the training side is computed anew.",
+    )
     measure: str = setting(
         "auto",
         "Effect on each query's margin (of the given label), output (of the predicted class) or "

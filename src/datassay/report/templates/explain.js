@@ -38,7 +38,8 @@
     const card = make("li", sample.suspect ? "card suspect" : "card");
     card.dataset.sample = sample.id;
     const sign = side === "raised" ? "+" : "";
-    card.append(picture(sample.drawing, sample.id), make("p", "label", sample.label));
+    const drawing = sample.drawing ? picture(sample.drawing, sample.id) : make("p", "words", "not in DATA");
+    card.append(drawing, make("p", "label", sample.label));
     card.append(make("p", `effect ${side}`, sign + effect));
     if (sample.suspect) card.append(make("p", "verdict", "suspect label"));
     card.append(make("p", "id", `id ${sample.id}`));

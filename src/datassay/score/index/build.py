@@ -12,7 +12,7 @@ from torch import nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.gradients.batches import samples_or_batches
+from datassay.collect.gradients.batches import Batches, samples_or_batches
 from datassay.collect.store.fingerprint import digest_of_values, machine_fingerprint
 from datassay.collect.store.location import normal
 from datassay.data.arguments import checks_arguments
@@ -108,16 +108,13 @@ def index(
         TRAK's (Park et al., 2023) and LoGra's (Choe et al., 2024). Deviates: eigendirections by
         their part of the effects instead of random or layerwise equal ranks.
     """
-    _check(curvature, damping, share, width, keep, precision)
+    check_settings(curvature, damping, share, width, keep, precision)
+    check_penalties(temperature, weight_decay)
     network = trained_network(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=progress,
     )  # fmt: skip
-    if network.train.subset is None:
-        raise DataError(
-            "train must be samples that have positions; these are iterated. Give a list, a "
-            "Dataset or arrays."
-        )
+    positioned(network.train)
     network.loss = replace(network.loss, temperature=temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
@@ -195,9 +192,38 @@ def _noted(
     }
 
 
-def _check(
+def positioned(samples: Batches) -> None:
+    """Check that samples can be taken by position.
+
+    Args:
+        samples: of the training.
+
+    Raises:
+        DataError: they are only iterated.
+    """
+    if samples.subset is None:
+        raise DataError(
+            "train must be samples that have positions; these are iterated. Give a list, a "
+            "Dataset or arrays."
+        )
+
+
+def check_settings(
     curvature: str, damping: float | str, share: float, width: int, keep: str, precision: str
 ) -> None:
+    """Check what an index is made with.
+
+    Args:
+        curvature: by name.
+        damping: "auto" or a number.
+        share: of the effects.
+        width: numbers a row.
+        keep: type of these.
+        precision: of the gradients.
+
+    Raises:
+        SettingError: one is unknown or out of range.
+    """
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
@@ -210,3 +236,19 @@ def _check(
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     check_precision(keep)
+
+
+def check_penalties(temperature: float, weight_decay: float) -> None:
+    """Check the numbers of the loss and its penalty.
+
+    Args:
+        temperature: of the loss of classes.
+        weight_decay: of the training.
+
+    Raises:
+        SettingError: one is out of range.
+    """
+    if not 0 < temperature < float("inf"):
+        raise SettingError(f"temperature must be positive and finite; got {temperature}.")
+    if not 0 <= weight_decay < float("inf"):
+        raise SettingError(f"weight_decay must be at least 0 and finite; got {weight_decay}.")

@@ -127,7 +127,7 @@ def _fitted(location, run, network, small, shift, seed, engine, progress) -> dic
     places = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     first = _Sums(replace(network, progress=silent), small, None, places, (0, n), seed)
     size = sum(8 * int(np.prod(shape)) for shape, _ in first.template().values())
-    parts = max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size))
+    parts = n_parts(n, size)
     starts = tuple(n * i // parts for i in range(parts + 1))
 
     def summed(name: str, work: _Sums) -> Sums:
@@ -149,6 +149,19 @@ def _fitted(location, run, network, small, shift, seed, engine, progress) -> dic
     if bases:
         sums |= summed("squares", replace(first, bases=bases))
     return fitted(blocks, bases, sums, n, shift, spectral=True, dtype=network.dtype)
+
+
+def n_parts(n: int, size: float) -> int:
+    """Parts of the samples whose sums are kept until all are there.
+
+    Args:
+        n: samples.
+        size: bytes of one part's sums.
+
+    Returns:
+        At least 1.
+    """
+    return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
 
 
 def _store(

@@ -132,7 +132,7 @@ class Index(Tabular):
         encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
         asked, values = _asked(network, encoding, found, parts, progress)
         n, m = len(self), len(asked)
-        warnings = (*network.warnings, *self._told())
+        warnings = (*network.warnings, *self.warnings)
         method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
         own = np.concatenate([segment.lengths for segment in self.segments]) / n
         if top is None and n * m <= LARGEST_MATRIX:
@@ -204,11 +204,30 @@ class Index(Tabular):
         part = Effects(0, effect, None, None)
         names = np.array(list(groups))
         whole = gather([part], values, found.name, names, "index, groups", None)
-        return replace(whole, warnings=(*network.warnings, *self._told()))
+        return replace(whole, warnings=(*network.warnings, *self.warnings))
 
-    def self_influence(self) -> Float[np.ndarray, " n"]:
-        """How much the presence of each sample lowers its own loss, loss unit: high is suspect."""
-        return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
+    def self_influence(self, samples: Any = None) -> Float[np.ndarray, " m"]:
+        """How much the presence of each sample lowers its own loss, loss unit: high is suspect.
+
+        Args:
+            samples: m of them, computed now as those of the index were: what each would have if it
+                were one of these, and whether it is the one of its id; None: all of the index.
+
+        Returns:
+            By all coordinates.
+
+        Raises:
+            SettingError: there are samples and no network.
+            ModelError: it cannot be run on them.
+            DataError: the index is damaged, or the samples are not usable.
+        """
+        if samples is None:
+            return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
+        network, parts = self._network_of(samples, "samples")
+        encoding = self._encoding_of(network)
+        given = replace(network, train=parts, removed=None, progress=silent)
+        lengths = [encoding.rows(g)[1] for _, g in given.loss_gradients()]
+        return torch.cat(lengths).cpu().numpy() / len(self)
 
     def to_table(self) -> pa.Table:
         """One row per sample: id, self_influence, and segment: 0, or which time it was appended."""
@@ -264,7 +283,9 @@ class Index(Tabular):
         for start, rows in blocks(self.segments, progress, "compare with the index"):
             yield Effects(start, (rows @ towards).double() / -n, None, None)
 
-    def _told(self) -> tuple[str, ...]:
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about its answers: how old the curvature is."""
         if self.appended <= OLD:
             return ()
         return (

@@ -47,7 +47,10 @@ def open_index(
     first = segment_manifest(place, 0)
     kept = None if first is None else first["free"].get("index")
     if first is None or kept is None:
-        raise DataError(f"location must hold an index; {shown(place)} has none. Make it: index().")
+        raise DataError(
+            f"location must hold an index; {shown(place)} has none. Make it: index(), or datassay "
+            "index."
+        )
     if kept["version"] > FORMAT:
         raise DataError(
             f"the index must be of version {FORMAT} or older; {shown(place)} has version "

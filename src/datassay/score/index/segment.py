@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 import torch
@@ -165,7 +166,7 @@ def segment_store(
     """
     check_precision(precision)
     dtype = np.dtype(PRECISIONS[precision])
-    chunk = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, width * dtype.itemsize), n))
+    chunk = samples_of_chunk(n, width * dtype.itemsize)
     arrays = {
         ROWS: ((width,), dtype),
         SCALE: ((), np.dtype(np.float32)),
@@ -175,6 +176,20 @@ def segment_store(
     kept = {name: [list(shape), d.str] for name, (shape, d) in arrays.items()}
     noted = {THREADS: torch.get_num_threads(), "arrays": kept, **free}
     return FeatureStore(_place(location, number), run, Layout({"train": n}, arrays, chunk), noted)
+
+
+def samples_of_chunk(n: int, row_bytes: int) -> int:
+    """Samples a chunk: chunks as equal as can be, since the last one takes the place of a whole.
+
+    Args:
+        n: samples.
+        row_bytes: of a sample.
+
+    Returns:
+        At least 1.
+    """
+    most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
+    return ceil(n / ceil(n / most))
 
 
 def check_precision(precision: str) -> None:

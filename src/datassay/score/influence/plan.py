@@ -273,14 +273,24 @@ def _peak(
     weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     itemsize = next(network.model.parameters()).element_size()
     formed = itemsize * network.pass_size * max(b.size for b in blocks)
-    kept = sum(_kept(b, exact(b), itemsize) for b in blocks)
+    kept = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
     fitting = (models - 1) * kept + curvature_bytes(blocks, exact)
     towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
     matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
     return models * weights + timed.held + formed + max(fitting, models * kept + towards + matrix)
 
 
-def _kept(block: Block, exact: bool, itemsize: int) -> float:
+def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:
+    """Bytes of a block's basis: its matrices, and float64 eigenvalues where it is factored.
+
+    Args:
+        block: of the weights.
+        exact: whether its Hessian is.
+        itemsize: bytes of one number of the matrices.
+
+    Returns:
+        Bytes, in memory.
+    """
     if exact:
         return float(itemsize * block.size**2)
     sides = [side for side in block.shape if 1 < side <= LARGEST_SIDE]

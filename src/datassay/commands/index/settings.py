@@ -1,0 +1,66 @@
+"""What `datassay index` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from datassay.collect.settings import Collection, Computing
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, number_or
+from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What the job can be told; every default is what `datassay index DATA` does."""
+
+    append: str | None = setting(
+        None,
+        "Add these samples, a file as DATA is, to the index that --out names; nothing that it has "
+        "is computed anew.",
+    )
+    model: str = setting(MODEL, MODEL_HELP)
+    weights: Path | None = setting(None, ".safetensors or state dict of the trained network.")
+    loss: str = setting(
+        Influence.loss,
+        "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
+    )
+    curvature: str = setting(
+        TrainedWeights.curvature,
+        "Of each layer: blocks (exact), ekfac (factored) or auto (exact where it is small).",
+    )
+    damping: float | str = setting(
+        TrainedWeights.damping,
+        "Share of each layer's mean curvature added to it, or auto: 1 exact, 0.1 factored.",
+        read=lambda text: number_or(text, "auto", "damping"),
+    )
+    temperature: float = setting(
+        TrainedWeights.temperature, "That the logits of classes are divided by in the loss."
+    )
+    weight_decay: float = setting(Training.weight_decay, "Of the training of the network.")
+    parameters: str | None = setting(
+        None, "Only weights with this in their names, or that fit it where it has a *."
+    )
+    share: float = setting(
+        Indexing.share, "Of the effects that a sample's numbers hold, where --width allows it."
+    )
+    width: int = setting(Indexing.width, "Numbers a sample, at most.")
+    keep_as: str = setting(Indexing.keep, "Type of these numbers: float32, float16 or int8.")
+    precision: str = setting("float32", "Of the gradients: float32 or float64.")
+    device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
+    engine: str = setting(
+        Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
+    )
+    address: str | None = setting(
+        Computing.address, "Of a running Ray cluster (default: one of its own, here)."
+    )
+    workers: int | None = setting(
+        Computing.workers, "Of processes, or of a Ray started here (default: by cores)."
+    )
+    location: str = setting(
+        "index",
+        "Folder or URL of the index, s3://bucket/index too; an interrupted one is gone on with.",
+        name="out",
+    )
+    seed: int = setting(Collection.seed, SEED_HELP)

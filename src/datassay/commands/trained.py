@@ -1,0 +1,90 @@
+"""A trained network as commands are told it: a name, files of weights, and the loss behind them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.models.build import build_model
+from datassay.setting import default_of
+
+
+def check_weights(weights: tuple[Path, ...]) -> None:
+    """Refuse a network without weights.
+
+    Args:
+        weights: files.
+
+    Raises:
+        SettingError: there is none.
+    """
+    if not weights:
+        raise SettingError(
+            "weights must name the file of the trained network (.safetensors or a state dict); "
+            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
+            "datassay run DATA --attribution-at trained."
+        )
+
+
+def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
+    """One network a file of weights, in evaluation mode; a factory may always give the same one.
+
+    Args:
+        model: its name, as `build_model` takes it.
+        weights: files.
+        train: what the network is built for.
+        seed: as in `build_model`.
+
+    Returns:
+        As many networks as files.
+    """
+    return [
+        copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval() for path in weights
+    ]
+
+
+def loss_of(loss: str, train: SampleSet) -> str:
+    """What "auto" stands for; others stay if they suit y.
+
+    Args:
+        loss: as the command was told.
+        train: whose y.
+
+    Returns:
+        "bce" of several labels a sample, else as `task_loss` has it.
+
+    Raises:
+        SettingError: classes are needed, or a label a token.
+    """
+    if loss == "auto" and train.has_several_labels:
+        return "bce"
+    if loss == "next_token" and train.y.ndim < 2:
+        raise SettingError("loss next_token needs y [n, tokens], the ids of tokens; got [n].")
+    return loss if loss in {"bce", "next_token"} else task_loss(train, loss)
+
+
+def check_left_to_index(settings: Any, names: Iterable[str], option: str) -> None:
+    """Refuse settings that an index was made with, beside the option that names it.
+
+    Args:
+        settings: of a command.
+        names: fields that the index decides.
+        option: that is given.
+
+    Raises:
+        SettingError: one of them differs from its default.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value != default_of(type(settings), name):
+            raise SettingError(
+                f"{name.replace('_', '-')} is read from the index; it cannot be given beside "
+                f"--{option}, got {value!r}. Leave it out."
+            )
