@@ -132,6 +132,7 @@ STEPS_OF = {
     "BenchSettings": ("data",),
     "LabSettings": ("data",),
     "ExplainSettings": (),  # which damping is meant, "score" does not say
+    "IndexSettings": (),  # likewise
     "KeepSettings": (),
     "PlanInputs": (),
     "ExportSettings": (),

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index
     from datassay.score.index.opening import open_index as open_index
+    from datassay.score.index.plan import IndexPlan as IndexPlan
+    from datassay.score.index.plan import index_plan as index_plan
     from datassay.score.influence.linear import SampleInfluence as SampleInfluence
     from datassay.score.influence.linear import linear_influence as linear_influence
     from datassay.score.influence.methods import METHODS as METHODS

@@ -97,10 +97,12 @@ class Indexing:
             allows it.
         width: numbers a row, at most.
         keep: type of these numbers, "float32", "float16" or "int8".
+        gradient_precision: of the gradients, "float32" or "float64".
         top: samples a query and direction that an index answers with.
     """
 
     share: float = 0.99
     width: int = 2048
     keep: str = "float16"
+    gradient_precision: str = "float32"
     top: int | None = DEFAULT_TOP

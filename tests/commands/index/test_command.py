@@ -69,8 +69,8 @@ def told_of(index):
 
 def ranked_alike(first, second):
     """Spearman correlation."""
-    ranks = [np.argsort(np.argsort(values)) for values in (first, second)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    ranks = np.argsort(np.argsort([list(first), list(second)]))
+    return float(np.corrcoef(ranks)[0, 1])
 
 
 def bytes_of(folder):

@@ -41,6 +41,7 @@ PLAIN = {
     "export": ["first", "--to", "datalab"],
     "apply": ["data.csv", "decisions.parquet"],
     "explain": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
+    "index": ["data.csv", "--model", "linear", "--weights", "weights.safetensors"],
     "view": ["first", "--no-browser"],  # no run with data: it ends before it serves
 }
 
@@ -54,7 +55,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     write_csv(folder / "data.csv", table(draw))
     for seed, name in enumerate(("first", "second")):
         write_run(folder / name, noise=0.2, seed=seed)
-    if of.name == "explain":
+    if of.name in {"explain", "index"}:
         _write_weights(folder)
     if of.name == "apply":
         decided(folder / "data.csv", folder / "decisions.parquet", [])
@@ -83,7 +84,7 @@ def case(draw: random.Random, folder: Path) -> Case:
             return gone
         texts = [ended.out, ended.err]
         texts += [text.decode("utf-8", "replace") for text in contents(folder).values()]
-        places = {"--store", "--out", "--data", "--model", "--weights"} & {*arguments}
+        places = {"--store", "--out", "--data", "--model", "--weights", "--index"} & {*arguments}
         if places and any(secret in text for secret in SECRETS for text in texts):
             return "secret shown"
         return _strict_json(folder)

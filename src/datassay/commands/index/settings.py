@@ -47,7 +47,7 @@ class IndexSettings:
     )
     width: int = setting(Indexing.width, "Numbers a sample, at most.")
     keep_as: str = setting(Indexing.keep, "Type of these numbers: float32, float16 or int8.")
-    precision: str = setting("float32", "Of the gradients: float32 or float64.")
+    precision: str = setting(Indexing.gradient_precision, "Of the gradients: float32 or float64.")
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     engine: str = setting(
         Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."

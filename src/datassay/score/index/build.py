@@ -60,7 +60,7 @@ def index(
     share: float = Indexing.share,
     width: int = Indexing.width,
     keep: str = Indexing.keep,
-    precision: str = "float32",
+    precision: str = Indexing.gradient_precision,
     device: str | None = None,
     engine: str | Engine = "in_process",
     seed: int = 0,

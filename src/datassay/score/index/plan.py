@@ -124,7 +124,7 @@ def index_plan(
     share: float = Indexing.share,
     width: int = Indexing.width,
     keep: str = Indexing.keep,
-    precision: str = "float32",
+    precision: str = Indexing.gradient_precision,
     device: str | None = None,
     seed: int = 0,
 ) -> IndexPlan:
