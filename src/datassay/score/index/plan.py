@@ -20,8 +20,8 @@ from datassay.data.arguments import checks_arguments
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent
 from datassay.results import Tabular, result
-from datassay.score.index.build import check_penalties, check_settings, positioned
-from datassay.score.index.curvature import n_parts
+from datassay.score.index.build import MOST_OPERATIONS, check_penalties, check_settings, positioned
+from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.quality import N_QUERIES, N_SAMPLES
 from datassay.score.index.segment import PRECISIONS, as_kept, samples_of_chunk
@@ -167,11 +167,12 @@ def index_plan(
     )  # fmt: skip
     network.loss = replace(network.loss, temperature=temperature)
     positioned(network.train)
-    exact = exact_rule(curvature, network.n, network.per_sample.blocks)
+    n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
+    exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
     shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping)
-              for b in network.per_sample.blocks}  # fmt: skip
+              for b in blocks}  # fmt: skip
     shift = {name: (value, weight_decay) for name, value in shares.items()}
-    solving = _solving(network.per_sample.blocks, exact)
+    solving = _solving(blocks, exact)
     timed = _Rehearsal(network, exact, shift, seed, real=solving < LONGEST_BASES)
     found = encoding(timed.bases, share, width)
     return _planned(network, exact, timed, found.width if timed.real else width, keep, solving)
@@ -274,11 +275,12 @@ def _planned(
 ) -> IndexPlan:
     n, blocks = network.n, network.per_sample.blocks
     itemsize = next(network.model.parameters()).element_size()
-    scratch = timed.sum_bytes * n_parts(n, timed.sum_bytes)
+    fitted_to = min(n, MOST_FITTED)
+    scratch = timed.sum_bytes * n_parts(fitted_to, timed.sum_bytes)
     each = np.array([_kept(b, exact(b), itemsize) for b in blocks])
     rows = _row_bytes(network, width, keep)
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
-    seconds = n * (timed.sums + timed.squares) + (n + judged) * timed.rows + solving
+    seconds = fitted_to * (timed.sums + timed.squares) + (n + judged) * timed.rows + solving
     rounds = 1 + (timed.squares > 0)
     formed = itemsize * network.pass_size * max(b.size for b in blocks)
     towards = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
@@ -296,7 +298,7 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=n * rounds * (1 + timed.vectors) + 2 * (n + judged),
+        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged),
         peak_bytes=weights + timed.held + formed + fitting,
         seconds=seconds + BYTE_SECONDS * (scratch + float(each.sum()) + rows),
         gradient_seconds=timed.rows,
