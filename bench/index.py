@@ -67,7 +67,7 @@ def killed(args: argparse.Namespace, name: str, place: Path, seconds: float) -> 
     while kills < KILLS:
         process = child(args, name, place)
         try:
-            process.wait(rng.uniform(0.3, 1.0) * (3 + seconds / 3))
+            process.wait(5 + rng.uniform(0, 1) * seconds / 8)
             break
         except subprocess.TimeoutExpired:
             process.kill()
@@ -158,7 +158,8 @@ def measured(name: str, args: argparse.Namespace) -> None:
     }
     figures |= asked(case, folder / "once")
     record(f"index/{name}", **figures, peak_mib=peak_mib())
-    if case.kill and not args.again:
+    if case.kill:
+        shutil.rmtree(folder / "often", ignore_errors=True)
         kills = killed(args, name, folder / "often", took["build_seconds"])
         same = bits(folder / "once") == bits(folder / "often")
         record(f"index/{name}, killed", n=len(ix), kills=kills, same_bits=same)
@@ -188,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore
     parser.add_argument("--work", type=Path, required=True, help="where things are kept")
     parser.add_argument("--cases", nargs="+", default=[*CASES, "lds"])
-    parser.add_argument("--again", action="store_true", help="only ask what is built")
+    parser.add_argument("--again", action="store_true", help="of what is built")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.work = args.work.resolve()
