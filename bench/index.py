@@ -61,13 +61,13 @@ def child(args: argparse.Namespace, name: str, place: Path) -> subprocess.Popen:
     return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
 
 
-def killed(args: argparse.Namespace, name: str, place: Path, seconds: float) -> int:
+def killed(args: argparse.Namespace, name: str, place: Path) -> int:
     """Build by processes killed at times drawn at random; how many were."""
     rng, kills = np.random.default_rng(0), 0
     while kills < KILLS:
         process = child(args, name, place)
         try:
-            process.wait(5 + rng.uniform(0, 1) * seconds / 8)
+            process.wait(rng.uniform(6, 20))
             break
         except subprocess.TimeoutExpired:
             process.kill()
@@ -160,7 +160,7 @@ def measured(name: str, args: argparse.Namespace) -> None:
     record(f"index/{name}", **figures, peak_mib=peak_mib())
     if case.kill:
         shutil.rmtree(folder / "often", ignore_errors=True)
-        kills = killed(args, name, folder / "often", took["build_seconds"])
+        kills = killed(args, name, folder / "often")
         same = bits(folder / "once") == bits(folder / "often")
         record(f"index/{name}, killed", n=len(ix), kills=kills, same_bits=same)
         record(f"index/{name}, append", **appended(case, folder, took["build_processor_seconds"]))

@@ -57,6 +57,9 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
 def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast):
     monkeypatch.setattr(search, "has_bfloat16", lambda: fast)
     monkeypatch.setattr(search, "QUERY_GROUP", 7)
+    monkeypatch.setattr(search, "FEW", 1)
+    monkeypatch.setattr(search, "GROUPED", 2)
+    monkeypatch.setattr(search, "ROWS_AT_ONCE", 40)
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix")

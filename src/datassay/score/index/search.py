@@ -15,7 +15,10 @@ from datassay.score.attribution import TopEffects
 from datassay.score.index.segment import Segment
 
 # Share of the free memory that rows are held in; queries, and pairs with samples, at once.
-HELD_SHARE, QUERY_GROUP, PAIRS = 0.25, 1024, 2**14
+HELD_SHARE, QUERY_GROUP, PAIRS = 0.25, 1024, 512
+# Samples that are compared at once, in groups of which the best one is looked at first; fewer
+# queries than this are compared in float32, where turning the rows into bfloat16 takes longer.
+ROWS_AT_ONCE, GROUPED, FEW = 8192, 16, 256
 
 
 def blocks(
@@ -64,26 +67,42 @@ def largest(
         than are asked for once more in float32.
     """
     n, m = sum(s.n for s in segments), len(asked)
-    keep, fast = min(top, n), has_bfloat16()
+    keep, fast = min(top, n), m >= FEW and has_bfloat16()
     kept = min(n, keep + keep // 4 + 1) if fast else keep
     best = [_Best(m, kept, largest=side) for side in (True, False)]
-    total, towards = np.empty(n), asked.double().sum(0)
+    total, towards = np.empty(n), asked.double().sum(0).float()
     given = asked * -scale
     compared = given.bfloat16() if fast else given
-    for start, rows in blocks(segments, progress, "compare with the index"):
-        total[start : start + len(rows)] = -scale * (rows.double() @ towards).numpy()
+    for start, rows in _many(blocks(segments, progress, "compare with the index")):
+        total[start : start + len(rows)] = -scale * (rows @ towards).double().numpy()
         with_ = rows.bfloat16() if fast else rows
         for first in range(0, m, QUERY_GROUP):
             part = slice(first, first + QUERY_GROUP)
-            effect = compared[part] @ with_.T
+            effect = (compared[part] @ with_.T).float()
             for side in best:
-                side.see(part, effect.float(), start)
+                side.see(part, effect, start)
     if fast:
-        for start, rows in blocks(segments, progress, "compare the largest again"):
+        for start, rows in _many(blocks(segments, progress, "compare the largest again")):
             for side in best:
                 side.again(start, rows, given)
     (raising, who), (lowering, whom) = (side.found(keep) for side in best)
     return TopEffects(who, raising, whom, lowering), total
+
+
+def _many(
+    parts: Iterator[tuple[int, Float[Tensor, "b width"]]],
+) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
+    """Neighbouring chunks together."""
+    held: list[Tensor] = []
+    start = 0
+    for first, rows in parts:
+        start = start if held else first
+        held.append(rows)
+        if sum(map(len, held)) >= ROWS_AT_ONCE:
+            yield start, torch.cat(held)
+            held = []
+    if held:
+        yield start, torch.cat(held)
 
 
 def has_bfloat16() -> bool:
@@ -93,6 +112,24 @@ def has_bfloat16() -> bool:
         True where the processor has instructions for them.
     """
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _extreme(
+    effect: Float[Tensor, "q b"], keep: int, *, largest: bool
+) -> tuple[Float[Tensor, "q keep"], Tensor]:
+    """Like `topk` along rows: the best are in those groups whose best one is among the best."""
+    q, b = effect.shape
+    whole = b // GROUPED * GROUPED
+    if whole // GROUPED < 2 * keep:
+        return effect.topk(keep, 1, largest=largest)
+    grouped = effect[:, :whole].view(q, GROUPED, whole // GROUPED)
+    best = grouped.amax(1) if largest else grouped.amin(1)
+    groups = best.topk(keep, 1, largest=largest).indices
+    inside = groups[:, None] + torch.arange(GROUPED)[:, None] * (whole // GROUPED)
+    rest = torch.arange(whole, b).expand(q, -1)
+    at = torch.cat([inside.flatten(1), rest], 1)
+    found, order = effect.gather(1, at).topk(keep, 1, largest=largest)
+    return found, at.gather(1, order)
 
 
 class _Best:
@@ -106,7 +143,7 @@ class _Best:
 
     def see(self, part: slice, effect: Float[Tensor, "q b"], start: int) -> None:
         """Effects of the samples from `start` on."""
-        found, at = effect.topk(min(self._keep, effect.shape[1]), 1, largest=self._largest)
+        found, at = _extreme(effect, min(self._keep, effect.shape[1]), largest=self._largest)
         values = torch.cat([self._values[part], found], 1)
         where = torch.cat([self._where[part], at + start], 1)
         self._values[part], order = values.topk(self._keep, 1, largest=self._largest)
