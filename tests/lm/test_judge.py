@@ -82,8 +82,8 @@ def test_without_a_judge_the_page_says_so(found):
 
 REFUSED = {
     "texts": ({"texts": TEXTS[1:]}, "texts must be those of the result, 8; got 7"),
-    "removed": ({"removed": 8}, "removed must be from 1 to 7 texts; got 8"),
-    "repeats": ({"repeats": 0}, "repeats must be at least 1; got 0"),
+    "removed": ({"removed": 8}, "removed must be below the 8 texts; got 8"),
+    "repeats": ({"repeats": 0}, "repeats must be a whole number of at least 1; got 0"),
     "train": ({"train": lambda texts: None}, r"train must give a model for \(texts, seed\)"),
     "no model": ({"train": lambda texts, seed: None}, "must be a causal language model"),
 }

@@ -146,7 +146,11 @@ REFUSED = {
     "reduction": ({"reduction": "max"}, "reduction must be 'sum' or 'mean'; got 'max'"),
     "context": ({"context": 17}, "context must be at most 16 tokens"),
     "short context": ({"context": 1}, "context must be a whole number of at least 2"),
-    "overlap": ({"texts": of_length(20), "overlap": 16}, "overlap must be at least 1 and below"),
+    "overlap": (
+        {"texts": of_length(20), "overlap": 16},
+        "overlap must be below the context of 16 tokens; got 16",
+    ),
+    "no overlap": ({"overlap": 0}, "overlap must be a whole number of at least 1; got 0"),
     "ids": ({"ids": [1]}, "ids must be one a text, 2; got 1"),
     "ids twice": ({"ids": [1, 1]}, "ids must be unique"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from datassay.lm.causal import (
 )
 from datassay.lm.effects import Fitted, Indexed, asked_samples, check_same, leading
 from datassay.lm.results import TextInfluence, TextParts
-from datassay.lm.samples import texts_of, token_samples
+from datassay.lm.samples import texts_of, token_samples, whole_number
 from datassay.lm.settings import Asked, TextReading
 from datassay.lm.tokens import question, tokens_of
 from datassay.progress import Progress, silent
@@ -112,11 +112,10 @@ def influence(
     Source: Grosse et al. (2023), whose EK-FAC this is, with blocks exact where they are small. They
         take one token of a text at a time by its activations; here it is by its loss.
     """
+    top = whole_number("top", top, 0)
     models = list(model) if isinstance(model, list | tuple) else [model]
     for one in models:
         check_causal(one)
-    if top < 0 or top != int(top):
-        raise SettingError(f"top must be a whole number of at least 0; got {top}.")
     words = texts_of(texts)
     reading = TextReading(reduction, pack, too_long, context, overlap)
     samples = token_samples(models[0], tokenizer, words, ids=ids, **asdict(reading))
@@ -145,6 +144,7 @@ def influence(
         common = bm25(words, prompt + answer)
         near = embedding_similarity(models[0], samples, asked.tokens.ids, progress)
     shown = {i: words[i] for i in _shown(chosen, top, common, near)}
+    found = replace(found, warnings=(*asked.doubts, *found.warnings))
     return TextInfluence(found, asked, tuple(parts), common, near, shown, reduction, top)
 
 

@@ -14,6 +14,7 @@ from datassay.errors import DataError, ModelError, SettingError
 from datassay.lm.causal import check_causal, evaluating, log_probability
 from datassay.lm.effects import asked_samples
 from datassay.lm.results import Judged, TextInfluence
+from datassay.lm.samples import whole_number
 from datassay.lm.settings import Judging
 from datassay.lm.tokens import Question
 from datassay.models.user_code import user_code
@@ -63,10 +64,9 @@ def judge(
         raise DataError(
             f"texts must be those of the result, {len(found.ids):,}; got {len(texts):,}."
         )
-    if not 1 <= removed < len(texts):
-        raise SettingError(f"removed must be from 1 to {len(texts) - 1:,} texts; got {removed}.")
-    if repeats < 1:
-        raise SettingError(f"repeats must be at least 1; got {repeats}.")
+    removed, repeats = whole_number("removed", removed, 1), whole_number("repeats", repeats, 1)
+    if removed >= len(texts):
+        raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
     named = _named(found, removed)
     names = (*named, RANDOM)
     values = np.zeros((1 + len(names), repeats))

@@ -219,16 +219,34 @@ def _ids(ids: Any, n: int) -> np.ndarray:
     return found
 
 
+def whole_number(name: str, value: float, least: int) -> int:
+    """A whole number.
+
+    Args:
+        name: of the argument.
+        value: as it was given.
+        least: that it may be.
+
+    Returns:
+        The same.
+
+    Raises:
+        SettingError: it is none, or less.
+    """
+    if value != int(value) or value < least:
+        raise SettingError(f"{name} must be a whole number of at least {least}; got {value}.")
+    return int(value)
+
+
 def _context(given: int | None, longest: int | None) -> int | None:
     if given is None:
         return longest
-    if given < 2 or given != int(given):
-        raise SettingError(f"context must be a whole number of at least 2 tokens; got {given}.")
+    given = whole_number("context", given, 2)
     if longest is not None and given > longest:
         raise SettingError(
             f"context must be at most {longest:,} tokens, what the model takes; got {given:,}."
         )
-    return int(given)
+    return given
 
 
 def _apart(
@@ -239,11 +257,10 @@ def _apart(
         raise SettingError(f"too_long must be one of {TOO_LONG}; got {too_long!r}.")
     longest = max(lengths)
     context = longest if context is None else context
-    shared = context // 4 if overlap is None else overlap
-    if overlap is not None and not 1 <= overlap < context:
+    shared = context // 4 if overlap is None else whole_number("overlap", overlap, 1)
+    if shared >= context:
         raise SettingError(
-            f"overlap must be at least 1 and below the context of {context:,} tokens; got "
-            f"{overlap}."
+            f"overlap must be below the context of {context:,} tokens; got {overlap}."
         )
     if too_long == "refuse" and longest > context:
         raise DataError(

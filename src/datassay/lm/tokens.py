@@ -132,6 +132,18 @@ class Question:
     tokens: Tokens
     first: int
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """A token that holds letters of both is not what a model that went on would have said."""
+        begin = int(self.tokens.spans[self.first, 0])
+        if not self.prompt[begin:].strip():
+            return ()
+        piece = self.tokens.pieces[self.first]
+        return (
+            f"the token {piece!r} begins in the prompt and ends in the answer: end the prompt, or "
+            "begin the answer, with the space between them.",
+        )
+
 
 def question(
     tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None

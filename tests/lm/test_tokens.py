@@ -1,0 +1,89 @@
+"""Tokens and where they stand: byte pairs, words with a sign before them, slow tokenizers."""
+
+import numpy as np
+import pytest
+
+import datassay as da
+from datassay.lm.tokens import check_tokenizer, question, token_ids, tokens_of
+from helpers import language_models as tiny
+from helpers.transformers_models import imported
+
+TEXT = "Ünïcode … café\n\n  two  spaces 🙂!"
+
+
+def made(kind):
+    """A tokenizer learnt from a few texts."""
+    tf, kit = imported("transformers"), imported("tokenizers")
+    pairs = kit.Tokenizer(kit.models.BPE(unk_token=None, byte_fallback=kind == "signs"))
+    if kind == "bytes":
+        pairs.pre_tokenizer = kit.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        pairs.decoder = kit.decoders.ByteLevel()
+        alphabet = kit.pre_tokenizers.ByteLevel.alphabet()
+    else:
+        pairs.pre_tokenizer = kit.pre_tokenizers.Metaspace()
+        pairs.decoder = kit.decoders.Metaspace()
+        alphabet = sorted(set(TEXT.replace(" ", "▁")))
+    learnt = kit.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<end>"], initial_alphabet=alphabet, show_progress=False
+    )
+    pairs.train_from_iterator(["the cat sat on the mat", "café two spaces"] * 5, learnt)
+    return tf.PreTrainedTokenizerFast(tokenizer_object=pairs, eos_token="<end>")
+
+
+class Slow:
+    """A tokenizer that does not say where its tokens stand."""
+
+    is_fast = False
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __call__(self, text, verbose=True, return_offsets_mapping=False):
+        assert not return_offsets_mapping
+        return self._inner(text)
+
+    def decode(self, ids):
+        return self._inner.decode(ids)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "signs"])
+def test_pieces_are_the_text(kind):
+    tokenizer = made(kind)
+    found = tokens_of(tokenizer, TEXT)
+    assert "".join(found.pieces) == TEXT
+    assert found.ids.tolist() == tokenizer(TEXT)["input_ids"]
+    assert (np.diff(found.spans[:, 1]) >= 0).all()
+
+
+def test_a_slow_tokenizer_is_taken():
+    fast = made("bytes")
+    both = [tokens_of(one, "the cat sat on café") for one in (fast, Slow(fast))]
+    assert both[0].pieces[:3] == both[1].pieces[:3]
+    assert "".join(both[1].pieces) == "the cat sat on café"
+    check_tokenizer(Slow(fast), 3)  # it does not say how many it knows
+
+
+@pytest.mark.parametrize("kind", ["bytes", "signs"])
+@pytest.mark.parametrize(("prompt", "answer"), [("the cat", " sat on"), ("the cat ", "sat on")])
+def test_the_answer_is_what_ends_in_it(kind, prompt, answer):
+    asked = question(made(kind), prompt, answer, None, None)
+    shown = "".join(asked.tokens.pieces[asked.first :])
+    assert shown.strip() == "sat on" and not asked.doubts
+
+
+def test_a_token_of_both_is_told():
+    asked = question(made("bytes"), "the ca", "t sat", None, None)
+    assert asked.doubts[0].startswith("the token ' cat' begins in the prompt and ends in the ans")
+    tokenizer = tiny.tokenizer()
+    found = da.lm.influence(
+        tiny.gpt2(), tokenizer, tiny.sentences(3), "sat on", prompt="the cat", top=0
+    )
+    assert "begins in the prompt" in found.attribution.warnings[0]
+
+
+def test_tokens_that_the_model_does_not_know():
+    tokenizer = tiny.tokenizer()
+    with pytest.raises(da.DatassayError, match="tokens must be below 5, the rows of the model's"):
+        token_ids(tokenizer, ["the a cat"], 5)
+    with pytest.raises(da.DatassayError, match=r"tokens must be below 5.* the answer has token"):
+        question(tokenizer, "the ", "cat", None, 5)
