@@ -315,7 +315,7 @@ def run_any(model, train, queries, **changes):
 
 
 def test_a_curvature_that_does_not_fit_names_the_largest_block(monkeypatch):
-    monkeypatch.setattr(gradient_methods, "available_memory", lambda: 1000)
+    monkeypatch.setattr(exact_blocks, "available_memory", lambda: 1000)
     with pytest.raises(SettingError, match=r"the largest block is '0' with 25 weights\. Use curv"):
         run(network(), arrays(data(N)), arrays(data(M, 1)))
 
