@@ -2,13 +2,13 @@
 
     PYTHONPATH=rivals python bench/attribution_optimizer.py --work truth [--cases mlp_adam bert]
 
-Cases of `attribution_cases.py` that AdamW trained. Beside the default: "segments" that read the run's
-folders as a Trainer writes them, of the last checkpoint alone and of all six; and the same as gradient
-descent, each t times the geometric mean of Adam's step sizes. LDS with 95 % intervals of a bootstrap
-over halves, the gain over the default likewise and paired; and how large the effects of halves are
-beside the truth's. Settings were left as they come, except what `attribution_cases.py` tuned on other
-seeds of mlp_adam. Also how far two runs part that differ by rounding (weights moved by 1e-6 before the
-first step). One line a case goes to results.jsonl.
+Cases of `attribution_cases.py` that AdamW trained. Beside the default: "segments" that read the
+run's folders as a Trainer writes them, of the last checkpoint alone and of all six; and the same as
+gradient descent, t times the geometric mean of Adam's step sizes. LDS with 95 % intervals of a
+bootstrap over halves, the gain over the default likewise and paired; and how large the effects of
+halves are beside the truth's. All settings are left as they come; they were looked at on other
+seeds of mlp_adam. Also how far two runs part that differ by rounding (weights moved by 1e-6 of
+themselves before the first step). One line a case goes to results.jsonl.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from scipy.stats import rankdata
 from torch import nn
 
 import datassay as da
-from datassay.score.influence.optimizer_state import update_of
 
 DEFAULT = ("mlp_adam", "bert_lora", "bert", "cnn")
-RESAMPLES, ROUNDING = 1000, 1e-6
+RESAMPLES, ROUNDING = 200, 1e-6
 Contender = Callable[[str, Cell, int], np.ndarray]
 
 
@@ -52,10 +51,11 @@ def all_six(name: str, found: Cell, number: int) -> np.ndarray:
 def descent(name: str, found: Cell, number: int) -> np.ndarray:
     """The last checkpoint as gradient descent of matched length."""
     one = found.checkpoints[number][-1]
-    sizes = torch.cat([d.flatten() for d in update_of(one.folder, one.model).step_sizes.values()])
-    moved = sizes[sizes < 1e7].double()  # others never had a gradient
+    state = torch.load(one.folder / "optimizer.pt", weights_only=True)
+    moments = torch.cat([held["exp_avg_sq"].flatten() for held in state["state"].values()])
+    freed = moments[moments > 0].double() / (1 - 0.999**one.step)  # others never had a gradient
     recipe = CASES[name].recipe
-    lr = recipe.lr * (0.5 if recipe.cosine else 1.0) * float(moved.log().mean().exp())
+    lr = recipe.lr * (0.5 if recipe.cosine else 1.0) * float((-freed.log() / 2).mean().exp())
     given = {"checkpoints": [one.model], "steps": [one.step], "lr": lr}
     return _effects(found, number, method="segments", **given)
 
@@ -79,7 +79,7 @@ CONTENDERS: dict[str, Contender] = {
     "Adam, six checkpoints": all_six,
 }
 # Six decompositions of blocks of thousands of weights take minutes a network.
-SLOW = {("cnn", "Adam, six checkpoints")}
+SLOW = {(case, "Adam, six checkpoints") for case in ("bert", "cnn")}
 
 
 def sums(effect: np.ndarray, halves: np.ndarray) -> np.ndarray:

@@ -1,14 +1,18 @@
 """Agreement of scores: correlations by SciPy, pairing by seed, units, refusals, a figure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
+from torch import nn
 
 import datassay as da
 from datassay.errors import SettingError
-from datassay.score.compare.stability import stability
+from datassay.score.compare.stability import run_smoothness, stability
 
 
 def scores(s=3, n=12, seed=0):
@@ -75,3 +79,59 @@ def test_training_lengths_agree_on_digits():
         str(t): da.sample_information(lin, steps=t).information for t in (100, 200, 10_000)
     })
     assert agreement.spearman[0, 1] > 0.95 > agreement.spearman[0, 2] > 0
+
+
+def attributed(n=16, m=3, seed=0, **changes):
+    """Effects of a small network on queries."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+    train = rng.normal(size=(n, 4)), np.arange(n) % 2
+    queries = rng.normal(size=(m, 4)), np.arange(m) % 2
+    return da.influence(model, train, queries, measure="margin", **changes)
+
+
+def test_effects_of_halves_are_those_of_random_halves():
+    found = attributed()
+    figures = run_smoothness(found, found)
+    rng = np.random.default_rng(0)
+    drawn = [found.effect[rng.permutation(16)[:8]].sum(0) for _ in range(20_000)]
+    # Without replacement the variance is n / (n − 1) times that of the formula.
+    np.testing.assert_allclose(figures.half * np.sqrt(16 / 15), np.std(drawn, 0), rtol=0.03)
+    np.testing.assert_allclose(figures.single**2, np.square(found.effect).mean(0))
+    assert not figures.parting.any() and np.isclose(figures.agreement, 1) and not figures.warning
+
+
+def test_agreement_is_scipys():
+    found, twin = attributed(), attributed(seed=1)
+    each = [spearmanr(a, b)[0] for a, b in zip(found.effect.T, twin.effect.T, strict=True)]
+    assert np.isclose(run_smoothness(found, twin).agreement, np.mean(each))
+
+
+@pytest.mark.parametrize(
+    ("between", "message"),
+    [
+        (("none", "single"), ""),
+        (("single", "half"), "training again without one sample shows nothing"),
+        (("half", "more"), "no attribution can predict single runs here"),
+    ],
+)
+def test_what_parts_more_than_samples_move_is_told(between, message):
+    found = attributed()
+    figures = run_smoothness(found, found)
+    sizes = {name: np.sqrt(np.square(getattr(figures, name)).mean()) for name in ("single", "half")}
+    sizes |= {"none": sizes["single"] / 4, "more": 4 * sizes["half"]}
+    apart = np.sqrt(sizes[between[0]] * sizes[between[1]])
+    twin = replace(found, outcome=found.outcome + apart)
+    told = run_smoothness(found, twin).warning
+    assert message in told and bool(told) == bool(message)
+
+
+def test_runs_that_cannot_be_compared():
+    found = attributed()
+    with pytest.raises(SettingError, match="attribute with top=None"):
+        run_smoothness(found, attributed(top=2))
+    with pytest.raises(SettingError, match=r"the same samples and queries.*\[16, 3\].*\[16, 2\]"):
+        run_smoothness(found, attributed(m=2))
+    with pytest.raises(SettingError, match="the same samples and queries"):
+        run_smoothness(found, replace(found, ids=found.ids[::-1]))

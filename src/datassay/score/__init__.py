@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from datassay.score.compare.robustness import Predictor as Predictor
     from datassay.score.compare.robustness import Robustness as Robustness
     from datassay.score.compare.robustness import robustness as robustness
+    from datassay.score.compare.stability import RunSmoothness as RunSmoothness
     from datassay.score.compare.stability import Stability as Stability
+    from datassay.score.compare.stability import run_smoothness as run_smoothness
     from datassay.score.compare.stability import stability as stability
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index

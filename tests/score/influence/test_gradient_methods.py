@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
 from datassay.errors import SettingError
-from datassay.score.influence import gradient_methods
+from datassay.score.influence import exact_blocks, gradient_methods
 from helpers.by_block import effects, losses
 
 N, M, K = 24, 5, 3
