@@ -124,7 +124,7 @@ def influence(
     request = Request(
         models, method, curvature, TrainedWeights.response, NEXT_TOKEN, log_probability, damping,
         weight_decay * samples.unit, parameters, None, None, precision, device, seed, progress,
-        settings, temperature,
+        settings, temperature, unit=samples.unit,
     )  # fmt: skip
     if index is None:
         fitted = Fitted(ready(request, checkpoints), samples)

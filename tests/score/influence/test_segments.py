@@ -6,7 +6,10 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.collect.gradients.blocks import blocks_of, chosen_parameters
 from datassay.errors import SettingError
+from datassay.score.influence.optimizer_state import update_of
+from datassay.score.influence.segments import Segment
 from helpers.by_block import gauss_newton, losses, slopes
 
 LAYERS = {"0": ["0.weight", "0.bias"], "2": ["2.weight", "2.bias"]}
@@ -97,6 +100,18 @@ def removed(start, x, y, u, parts, share=1e-5):
 def close(found, truth):
     """But for what a step is longer than a flow."""
     np.testing.assert_allclose(found, truth, rtol=2e-3, atol=1e-3 * float(truth.abs().max()))
+
+
+def test_a_larger_loss_is_the_same_run():
+    model, _, _ = quadratic()
+    update = update_of(state(model, torch.ones(2, 4), 0.3), model)
+    part = Segment(model, 6.0, update).of_loss(3.0)
+    (block,) = blocks_of(model, chosen_parameters(model, None))
+    metric = part.metrics([block], penalty=0.5)[block.name]
+    # t (H + λ) of 3 times the H: λ too; a penalty is part of the loss that is given.
+    assert part.time == 2.0
+    torch.testing.assert_close(metric.decay, torch.full((2, 4), 0.9 + 0.5).double())
+    torch.testing.assert_close(metric.steps, torch.ones(2, 4).double())
 
 
 SIZES = {

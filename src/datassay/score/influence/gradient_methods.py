@@ -87,6 +87,7 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [part.network for part in run] if adds else request.models
     networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
+    networks[0].warnings.extend(request.notes)
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
     deciders = _deciders(request, networks, train)
@@ -94,7 +95,7 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [
-            with_curvature(n, m, request, place, part)
+            with_curvature(n, m, request, place, part.of_loss(request.unit))
             for place, ((n, m), part) in enumerate(zip(both, run, strict=True))
         ]
         return each, f"segments{of_the_run(run)}, temperature {request.temperature:g}"

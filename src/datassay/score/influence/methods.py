@@ -139,7 +139,7 @@ def influence(
     notes = () if told is None else told.notes
     if told is not None and request.settings.get("optimizer") is None:
         notes = (*told.decay, *notes)
-    return replace(found, warnings=(*notes, *request.notes, *found.warnings))
+    return replace(found, warnings=(*notes, *found.warnings))
 
 
 def ready(request: Request, checkpoints: Any) -> Request:

@@ -43,6 +43,8 @@ class Request:
         temperature: of the loss, by blocks.
         clip: norm that the training clipped gradients at; None: not known.
         notes: what the user should know of the request itself.
+        unit: the mean of the samples' losses over the loss of the training; of batches of tokens,
+            the tokens a sample.
     """
 
     models: Sequence[Any]
@@ -64,6 +66,7 @@ class Request:
     temperature: float = 1.0
     clip: float | None = None
     notes: tuple[str, ...] = ()
+    unit: float = 1.0
 
     def progress_of(self, place: int, of: int) -> Progress:
         """Progress of one network among several: the same step, with its share of the units.

@@ -16,7 +16,7 @@ F = √D (I − exp(−t (H̃ + λ))) (H̃ + λ)⁻¹ √D,  S = √D exp(−t (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,6 +45,21 @@ class Segment:
     network: nn.Module
     time: float
     update: Update | None = None
+
+    def of_loss(self, unit: float) -> Segment:
+        """The same, where losses here are larger than the training's.
+
+        Args:
+            unit: how many times: t (H + λ) stays what it was.
+
+        Returns:
+            t over the unit, and decay times it.
+        """
+        update = self.update
+        if update is not None and unit != 1:
+            decay = {name: unit * d for name, d in update.decay.items()}
+            update = replace(update, decay=decay)
+        return replace(self, time=self.time / unit, update=update)
 
     def metrics(self, blocks: Sequence[Block], penalty: float = 0.0) -> dict[str, Metric]:
         """The optimiser's D and Λ by blocks.
