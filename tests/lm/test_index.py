@@ -6,6 +6,7 @@ import torch
 
 import datassay as da
 from helpers import language_models as tiny
+from helpers.transformers_models import imported
 
 ASKED = {"prompt": "the cat ", "answer": "sat under the red tree"}
 TEXTS = [*tiny.sentences(7), " ".join(tiny.sentences(4, seed=1))]
@@ -53,6 +54,26 @@ def test_tokens_add_up_to_what_few_coordinates_keep(made, tmp_path):
     scale = np.abs(found.effect).max()
     for part in found.parts:
         assert np.abs(part.effect.sum(0) - found.effect[part.text]).max() < 1e-5 * scale
+
+
+def test_it_opens_with_the_model_loaded_in_another_process(tmp_path):
+    torch.manual_seed(0)
+    tiny.gpt2().save_pretrained(tmp_path / "model")
+    tokenizer = tiny.tokenizer()
+
+    def loaded():
+        return imported("transformers").AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+
+    model = loaded()
+    samples = da.lm.token_samples(model, tokenizer, TEXTS[:4])
+    da.index(model, samples, tmp_path / "ix")
+    other = loaded()  # what transformers hashes there is another number in each process
+    other.generation_config._original_object_hash += 1
+    index = da.open_index(tmp_path / "ix", other)
+    found = da.lm.influence(
+        other, tokenizer, TEXTS[:4], index=index, baselines=False, top=1, **ASKED
+    )
+    assert found.effect.shape == (4, 5)
 
 
 OTHER = list(reversed(TEXTS[:7]))

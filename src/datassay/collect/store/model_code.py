@@ -33,7 +33,8 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backwa
 BASE = {*vars(nn.Module()), "training"}
 # Where and how a pretrained model was loaded, and that torch.compile was once put around it.
 NO_CODE = {"name_or_path", "_name_or_path", "_commit_hash", "_is_torch_compile"}
-NO_CODE |= {"_weight_conversions", "_use_kernels"}
+# A hash of strings is another in each process.
+NO_CODE |= {"_weight_conversions", "_use_kernels", "_original_object_hash"}
 # What transformers notes in a configuration when it saves it and reads it again.
 NOTED = {"transformers_version", "architectures", "model_type", "dtype", "torch_dtype"}
 DEEPEST = 40
