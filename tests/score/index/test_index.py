@@ -154,6 +154,16 @@ def test_groups_are_the_sums_of_their_samples(tmp_path):
     assert found.ids.tolist() == ["first", "others"]
 
 
+def test_self_influence_of_samples_tells_whether_they_are_those_of_the_index(tmp_path):
+    model, train, _ = trained()
+    ix = da.index(model, train, tmp_path / "ix")
+    own = ix.self_influence()
+    some = train.subset(np.array([4, 9, 31]))
+    np.testing.assert_allclose(ix.self_influence(some), own[[4, 9, 31]], rtol=1e-4)
+    relabelled = da.SampleSet(some.x, (some.y + 1) % 3, some.ids, some.class_names)
+    assert (np.abs(ix.self_influence(relabelled) / own[[4, 9, 31]] - 1) > 0.1).all()
+
+
 def test_texts_and_loaders_are_indexed(tmp_path):
     """Tokens that are looked up: each sample uses few rows of the weights."""
     torch.manual_seed(0)

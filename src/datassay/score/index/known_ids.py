@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from jaxtyping import Int
@@ -11,7 +11,7 @@ from datassay.errors import DataError
 
 
 def places_of(
-    groups: Mapping[str, Sequence[object]], ids: np.ndarray
+    groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
     """Positions of groups' samples.
 

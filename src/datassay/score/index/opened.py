@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,7 +166,7 @@ class Index(Tabular):
 
     def groups(
         self,
-        groups: Mapping[str, Sequence[object]],
+        groups: Mapping[str, Collection[object]],
         new: Any,
         *,
         measure: Any = Queries.measure,

@@ -1,0 +1,65 @@
+"""The plan of an index: bytes as they become, passes counted, nothing written."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import datassay as da
+from datassay.errors import SettingError
+from datassay.score import index_plan
+from datassay.score.index import plan as planning
+
+
+def network_and_samples(n=700):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
+    x = torch.randn(n, 6)
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0.3).long()
+    return model, da.SampleSet(x.numpy(), y.numpy(), np.arange(n), ("a", "b", "c"))
+
+
+def on_disk(folder):
+    return sum(p.stat().st_size for p in folder.rglob("c/**/*") if p.is_file())
+
+
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+@pytest.mark.parametrize("keep", ["float16", "int8"])
+def test_bytes_are_those_of_the_index(tmp_path, curvature, keep):
+    model, train = network_and_samples()
+    plan = index_plan(model, train, curvature=curvature, keep=keep)
+    made = da.index(model, train, tmp_path / "ix", curvature=curvature, keep=keep)
+    assert plan.n_samples == 700 and not plan.is_most
+    assert plan.width == pytest.approx(made.width, rel=0.1)
+    rows, bases = on_disk(tmp_path / "ix" / "rows-0"), on_disk(tmp_path / "ix" / "curvature")
+    assert plan.row_bytes == pytest.approx(rows, rel=0.2)
+    assert plan.curvature_bytes == pytest.approx(bases, rel=0.2)
+    assert plan.to_table().num_rows == 2 and plan.bytes.sum() == plan.curvature_bytes
+
+
+def test_passes_by_hand():
+    model, train = network_and_samples(100)
+    rounds = {"blocks": 1, "ekfac": 2}
+    for curvature, many in rounds.items():
+        plan = index_plan(model, train, curvature=curvature)
+        # One forward and three back for three outputs; a loss gradient of each sample, and of 100
+        # samples and 25 queries twice, to judge the rows.
+        assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125)
+
+
+def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):
+    model, train = network_and_samples()
+    near = index_plan(model, train, curvature="ekfac", width=40)
+    monkeypatch.setattr(planning, "LONGEST_BASES", 0.0)
+    far = index_plan(model, train, curvature="ekfac", width=40)
+    assert far.is_most and far.width == near.width == 40
+    assert far.curvature_bytes == near.curvature_bytes and far.row_bytes == near.row_bytes
+    assert far.seconds > 0 and far.query_seconds(10) < far.query_seconds(1000)
+
+
+def test_settings_are_checked_as_when_it_is_made():
+    model, train = network_and_samples(50)
+    with pytest.raises(SettingError, match="share must be above 0"):
+        index_plan(model, train, share=2.0)
+    with pytest.raises(SettingError, match="temperature must be positive"):
+        index_plan(model, train, temperature=0.0)
