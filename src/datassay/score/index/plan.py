@@ -38,9 +38,10 @@ from datassay.score.influence.plan import EFFECT_SECONDS, SHARE, kept_bytes
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
-# Samples that are gone through to time a pass, and seconds that eigenbases may take meanwhile; of
-# larger ones the operations are counted.
-N_TIMED, LONGEST_BASES = 512, 10.0
+# Samples that are gone through, fewer where that takes longer than so many seconds.
+N_TIMED, FEWEST_TIMED, LONGEST_TIMED = 512, 64, 5.0
+# Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
+LONGEST_BASES = 10.0
 # Of a byte: digested, written and read back; measured on two cores.
 BYTE_SECONDS = 4e-9
 
@@ -154,8 +155,8 @@ def index_plan(
         DataError: the samples are not usable.
         ModelError: the model cannot be run or differentiated.
 
-    Cost: three passes over up to 512 samples, up to 10 s for eigenbases, and a second for the speed
-        of this machine.
+    Cost: four passes over up to 512 samples, of 5 s each or 64 samples, up to 10 s for eigenbases,
+        and a second for the speed of this machine.
     Source: passes are timed, eigenbases counted as in `influence_plan`. The width is that of the
         curvature of those samples.
     """
@@ -210,13 +211,9 @@ class _Rehearsal:
         real: bool,
     ):
         assert network.train.subset is not None
-        blocks, size, self.real = network.per_sample.blocks, min(N_TIMED, network.n), real
-        drawn = np.sort(np.random.default_rng(seed).permutation(network.n)[:size]).tolist()
-        few = replace(network, train=network.train.subset(drawn), n=size, progress=silent)
+        blocks, self.real = network.per_sample.blocks, real
         small = {b.name for b in blocks if exact(b)}
-        first = next(few.roots(seed, ""))  # so that nothing is timed that happens once
-        self.held = float(sum(map(_bytes, first.values())))
-        self.vectors = len(list(replace(few, train=_first(few)).roots(seed, "")))
+        few, size = self._few(network, small, seed)
         self.sums, sums = _timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
@@ -230,14 +227,31 @@ class _Rehearsal:
             self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
             self.squares, _ = _timed(lambda: square_sums(factored, few.roots(seed, "")), size)
-        self.squares *= len(small) < len(blocks)
+        self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         whole = Encoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
         self.rows, _ = _timed(lambda: [whole.rows(g) for _, g in few.loss_gradients()], size)
 
+    def _few(
+        self, network: TrainedNetwork, small: set[str], seed: int
+    ) -> tuple[TrainedNetwork, int]:
+        """The network with the samples to go through, and how many: as many as seconds allow."""
+        assert network.train.subset is not None
+        order = np.random.default_rng(seed).permutation(network.n)
 
-def _first(network: TrainedNetwork):
-    assert network.train.subset is not None
-    return network.train.subset([0])
+        def of(size: int) -> TrainedNetwork:
+            assert network.train.subset is not None
+            drawn = network.train.subset(np.sort(order[:size]).tolist())
+            return replace(network, train=drawn, n=size, progress=silent)
+
+        size = min(FEWEST_TIMED, network.n)
+        first = next(of(size).roots(seed, ""))  # so that nothing is timed that happens once
+        self.held = float(sum(map(_bytes, first.values())))
+        self.vectors = len(list(of(1).roots(seed, "")))
+        each, _ = _timed(
+            lambda: first_sums(network.per_sample.blocks, of(size).roots(seed, ""), small), size
+        )
+        size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / each)))
+        return of(size), size
 
 
 def _bytes(uses: Sequence[Any]) -> int:
