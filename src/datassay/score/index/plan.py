@@ -100,9 +100,9 @@ class IndexPlan(Tabular):
             m: new samples that are asked about together.
 
         Returns:
-            Seconds, with the rows read once.
+            Seconds, with rows and curvature read once.
         """
-        read = self.row_bytes * BYTE_SECONDS
+        read = (self.row_bytes + self.curvature_bytes) * BYTE_SECONDS
         return read + m * (self.gradient_seconds + self.effect_seconds)
 
     def to_table(self) -> pa.Table:
