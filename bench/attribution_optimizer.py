@@ -8,7 +8,8 @@ gradient descent, t times the geometric mean of Adam's step sizes. LDS with 95 %
 bootstrap over halves, the gain over the default likewise and paired; and how large the effects of
 halves are beside the truth's. All settings are left as they come; they were looked at on other
 seeds of mlp_adam. Also how far two runs part that differ by rounding (weights moved by 1e-6 of
-themselves before the first step). One line a case goes to results.jsonl.
+themselves before the first step); with --models 0 that alone. One line a case goes to
+results.jsonl.
 """
 
 from __future__ import annotations
@@ -156,6 +157,9 @@ def main() -> None:
     args = parser.parse_args()
     for name in args.cases:
         found = cell(name, args.work)
+        if not args.models:
+            record(f"attribution_optimizer/rounding, {name}", **parting(name, found))
+            continue
         effects, seconds = {}, {}
         for who, contender in CONTENDERS.items():
             if (name, who) in SLOW:
