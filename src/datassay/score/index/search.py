@@ -34,8 +34,8 @@ def blocks(
     Yields:
         The position of a chunk's first sample, and its rows.
     """
-    hold = sum(s.bytes for s in segments) < HELD_SHARE * available_memory()
     total, start = sum(s.n for s in segments), 0
+    hold = 4 * total * segments[0].width < HELD_SHARE * available_memory()
     for segment in segments:
         for chunk in segment.store.chunks:
             yield start, segment.rows(chunk, hold=hold)
@@ -73,7 +73,8 @@ def largest(
     total, towards = np.empty(n), asked.double().sum(0).float()
     given = asked * -scale
     compared = given.bfloat16() if fast else given
-    for start, rows in _many(blocks(segments, progress, "compare with the index")):
+    parts = blocks(segments, progress, "compare with the index")
+    for start, rows in _many(parts) if m >= FEW else parts:
         total[start : start + len(rows)] = -scale * (rows @ towards).double().numpy()
         with_ = rows.bfloat16() if fast else rows
         for first in range(0, m, QUERY_GROUP):

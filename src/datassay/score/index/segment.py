@@ -105,6 +105,11 @@ class Segment:
         return self._whole(LENGTH)
 
     @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return self.store.layout.arrays[ROWS][0][0]
+
+    @property
     def bytes(self) -> int:
         """Of its rows, as they are kept."""
         (width,), dtype = self.store.layout.arrays[ROWS]
@@ -115,21 +120,22 @@ class Segment:
 
         Args:
             chunk: of the store.
-            hold: keep what was read for the next time.
+            hold: keep what was read for the next time, in float32.
 
         Returns:
-            A new tensor.
+            Not to be changed.
 
         Raises:
             DamagedChunk: it is not what was written.
         """
-        kept = self._held.get(chunk.number)
-        if kept is None:
-            kept = torch.from_numpy(self.store.get(chunk.number, ROWS))
-            if hold:
-                self._held[chunk.number] = kept
+        held = self._held.get(chunk.number)
+        if held is not None:
+            return held
         scale = torch.from_numpy(self.store.get(chunk.number, SCALE))
-        return kept.float() * scale[:, None]
+        rows = torch.from_numpy(self.store.get(chunk.number, ROWS)).float() * scale[:, None]
+        if hold:
+            self._held[chunk.number] = rows
+        return rows
 
     def _whole(self, name: str) -> np.ndarray:
         return np.concatenate([self.store.get(c.number, name) for c in self.store.chunks])
