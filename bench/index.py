@@ -29,6 +29,7 @@ from index_cases import CASES, Case
 from record import peak_mib, record
 
 import datassay as da
+from datassay.score import index_plan
 
 KILLS = 10
 LDS = ("mlp", "cnn", "bert")
@@ -36,7 +37,9 @@ LDS = ("mlp", "cnn", "bert")
 
 def build(case: Case, place: Path) -> dict[str, object]:
     """Build in this process; what it took."""
-    before, started, last = peak_mib(), time.perf_counter(), time.perf_counter()
+    plan = index_plan(case.model, case.train)
+    before, used = peak_mib(), time.process_time()
+    started = last = time.perf_counter()
     stages: dict[str, float] = {}
 
     def note(step: str, done: int, total: int) -> None:
@@ -49,8 +52,11 @@ def build(case: Case, place: Path) -> dict[str, object]:
     seconds = time.perf_counter() - started
     return {
         "build_seconds": round(seconds, 1),
-        "build_processor_seconds": round(time.process_time(), 1),
+        "planned_seconds": round(plan.seconds, 1),
+        "build_processor_seconds": round(time.process_time() - used, 1),
         "build_mib": round(peak_mib() - before),
+        "planned_bytes": round(plan.row_bytes + plan.curvature_bytes),
+        "planned_query_seconds": round(plan.query_seconds(len(case.queries)), 1),
         "stages": {step: round(v, 2) for step, v in stages.items()},
     }
 
