@@ -1,7 +1,8 @@
-"""What a billion samples would take: the measured 60 000, counted up stage by stage.
+"""What a billion samples would take: an index of 100 000 texts, and 60 000 images, counted up.
 
-Writes the tables of docs/billion-samples.md from the latest `scale/fashion mlp` line of
-results.jsonl; a test compares the page with them. Nothing here was run at that size.
+Writes the tables of docs/billion-samples.md from the latest lines `index/texts`, `index/cnn` and
+`scale/fashion mlp` of results.jsonl; a test compares the page with them. Nothing here was run at
+that size.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from table import latest
 
 START, END = "<!-- extrapolated -->", "<!-- /extrapolated -->"
+INDEX_START, INDEX_END = "<!-- index -->", "<!-- /index -->"
 N = 1_000_000_000
 MEASURED_CORES = 2  # virtual cores of the machine that the seconds come from
 FLOAT32, FLOAT64 = 4, 8
@@ -141,19 +143,96 @@ def byte_table(p: int, k: int, cloud: Cloud) -> str:
     return "\n".join(lines + [f"| {a} | {b} | {c} |" for a, b, c in rows])
 
 
-def tables() -> str:
-    """Both tables, as the page has them."""
+INDEXED = {"index/texts": "texts, GPT", "index/cnn": "images, CNN"}
+BATCH = 10_000  # queries that are asked together
+OBJECTS = 5  # a chunk: rows, scales, lengths, ids, digests
+
+
+@dataclass(frozen=True)
+class IndexWork:
+    """What an index of N samples takes, in hours and dollars.
+
+    Attributes:
+        gradient: processor seconds of one sample's row.
+        compare: processor seconds of one query against one sample.
+        width: bytes a sample.
+        curvature: bytes that are kept once.
+    """
+
+    gradient: float
+    compare: float
+    width: float
+    curvature: float
+
+    @classmethod
+    def of(cls, row: dict) -> IndexWork:
+        """From a recorded index; its processor seconds are split as its stages' seconds were."""
+        stages = row["stages"]
+        share = stages["keep gradients"] / sum(stages.values())
+        gradient = share * row["build_processor_seconds"] / row["n"]
+        asked = row["processor_ms_a_query"] / 1000
+        rows = row["bytes_a_sample"]
+        kept = row["bytes_on_disk"] - rows * row["n"]
+        return cls(gradient, max(asked - gradient, 0.0) / row["n"], rows, kept)
+
+
+def index_table(rows: dict[str, dict], cloud: Cloud) -> str:
+    """One line a network: rows, queries, bytes, money."""
+    lines = [
+        "| index of | a row, one core | rows: core hours | time, cost | "
+        f"{BATCH:,} queries together: time, cost | bytes | a month |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    cores = cloud.nodes * cloud.node_cores
+    hour = cloud.nodes * cloud.node_hour
+    for name, what in INDEXED.items():
+        row = rows[name]
+        work = IndexWork.of(row)
+        core_hours = work.gradient * N / 3600
+        asked = work.compare * N * BATCH / 3600 / cores
+        size = work.width * N / 1e12
+        lines.append(
+            f"| {what}, {row['parameters']:,} weights, {row['width']:,} numbers | "
+            f"{1e3 * work.gradient:.2f} ms | {core_hours:,.0f} | "
+            f"{60 * core_hours / cores:.0f} min, {core_hours / cores * hour:.0f} $ | "
+            f"{60 * asked:.0f} min, {asked * hour:.0f} $ | {size:.1f} TB, and "
+            f"{work.curvature / 1e6:.0f} MB once | {size * 1000 * cloud.gigabyte_month:.0f} $ |"
+        )
+    chunks = N / CHUNK_SAMPLES
+    reading = max(IndexWork.of(rows[name]).width for name in INDEXED) * N
+    seconds = reading / (cloud.nodes * cloud.node_gigabits * 1e9 / 8)
+    lines += [
+        "",
+        f"{chunks * OBJECTS / 1e6:.1f} million objects, {chunks * OBJECTS * cloud.put:.0f} $ to write; "
+        f"read once from the store by {cloud.nodes} nodes: {seconds:.0f} s, "
+        f"{chunks * OBJECTS * cloud.get:.0f} $.",
+    ]
+    return "\n".join(lines)
+
+
+def index_tables() -> str:
+    """Of an index."""
+    return index_table(latest(), Cloud())
+
+
+def pass_tables() -> str:
+    """Of one pass that scores all samples."""
     row, cloud = latest()["scale/fashion mlp n=60000"], Cloud()
     p = int(row["form"].split(" x ")[1].split(",")[0])
     return stage_table(row, p, cloud) + "\n\n" + byte_table(p, row["k"], cloud)
 
 
+def put(page: str, start: str, end: str, text: str) -> str:
+    """The page with a text between two marks."""
+    before, rest = page.split(start)
+    return f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}"
+
+
 def main() -> None:
     """Put the tables into the page."""
-    page = Path(__file__).parents[1] / "docs" / "billion-samples.md"
-    before, rest = page.read_text(encoding="utf-8").split(START)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{START}\n{tables()}\n{END}{after}", encoding="utf-8")
+    file = Path(__file__).parents[1] / "docs" / "billion-samples.md"
+    page = put(file.read_text(encoding="utf-8"), INDEX_START, INDEX_END, index_tables())
+    file.write_text(put(page, START, END, pass_tables()), encoding="utf-8")
 
 
 if __name__ == "__main__":
