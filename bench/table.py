@@ -37,7 +37,7 @@ def sections() -> dict[str, list[Row]]:
         "A smaller training set": rows_of.removal(r),
         "Mixed data": rows_of.mixed(r),
         "Weights and new points": rows_of.weighted(r),
-        "Large data and long runs": rows_of.scale(r),
+        "Large data and long runs": [*rows_of.indexed(r), *rows_of.scale(r)],
         "Readable polynomials and sample complexity": rows_of.polynomials(r),
         "The course": rows_of.lab(r),
     }

@@ -462,6 +462,43 @@ def weighted(r: dict[str, dict]) -> list[Row]:
     ]
 
 
+def indexed(r: dict[str, dict]) -> list[Row]:
+    cnn, texts, killed = r["index/cnn"], r["index/texts"], r["index/cnn, killed"]
+    added = r["index/cnn, append"]
+    cases = [name for name in r if name.startswith("index/lds, ")]
+    kept = ", ".join(
+        f"{name.partition(', ')[2]} {r[name]['width_2048']['lds']:.2f} "
+        f"({r[name]['influence']['lds']:.2f})"
+        for name in cases
+    )
+    return [
+        Row(
+            f"An index of {cnn['n']:,} Fashion-MNIST images (CNN), of {texts['n']:,} texts (GPT of "
+            f"{texts['parameters']:,} weights): bytes a sample; rank correlation with the effects "
+            f"of all weights; a query of {cnn['queries']:,}",
+            "; ".join(
+                f"{x['bytes_a_sample']:,}, {x['rank_correlation']['mean']:.2f}, "
+                f"{x['ms_a_query']:.1f} ms"
+                for x in (cnn, texts)
+            ),
+            "index.py",
+            headline=True,
+        ),
+        Row(
+            f"The same index built by processes killed {killed['kills']} times; a tenth appended, "
+            "against building anew",
+            f"{'bit-identical' if killed['same_bits'] else 'differs'}; "
+            f"{added['anew_over_append']:.0f} times faster",
+            "index.py",
+        ),
+        Row(
+            "Linear datamodelling score of an index of 2048 numbers a sample (of `influence`)",
+            kept,
+            "index.py",
+        ),
+    ]
+
+
 def scale(r: dict[str, dict]) -> list[Row]:
     whole = r["scale/fashion mlp n=60000"]
     attack, damage, writers = r["attack"], r["attack/stores"], r["attack/writers"]
