@@ -3,6 +3,7 @@
     pip install "datassay[hf]"
     python examples/small_gpt.py gpt                    # 5000 sentences, 0.5 million weights
     python examples/small_gpt.py gpt --texts my.txt     # sentences of your own, one a line
+    python examples/small_gpt.py gpt --explain          # and who made it write what it writes
 
 The folder then holds the model and its tokenizer, which `from_pretrained` reads, and texts.txt: the
 sentences that it learnt, one a line, in the order in which an attribution counts them. The same
@@ -163,6 +164,26 @@ def continued(model: Any, tokenizer: PreTrainedTokenizerFast, start: str, tokens
     return tokenizer.decode(written[0], skip_special_tokens=True)
 
 
+def explained(model: Any, tokenizer: PreTrainedTokenizerFast, texts: list[str], out: Path) -> str:
+    """Which sentences made the model go on as it does from the start of one; writes a page."""
+    import datassay as da
+
+    start = " ".join(texts[len(texts) // 2].split()[:3])
+    answer = continued(model, tokenizer, start)[len(start) :]
+    found = da.lm.influence(
+        model,
+        tokenizer,
+        [END + text + END for text in texts],
+        answer,
+        prompt=END + start,
+        too_long="truncate",
+        progress=lambda step, done, n: print(f"\r{step}: {done} of {n}   ", end="", flush=True),
+    )
+    found.save(out / "influence", overwrite=True)
+    first = texts[int(found.effect.sum(1).argmax())]
+    return f"\n{start}{answer}\nraised most by: {first}\nopen {out / 'influence' / 'index.html'}"
+
+
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command's arguments."""
     parser = argparse.ArgumentParser(
@@ -176,6 +197,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=32, help="sentences an update")
+    parser.add_argument("--explain", action="store_true", help="what it writes, by its sentences")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
@@ -195,6 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     (args.out / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     start = " ".join(texts[0].split()[:3])
     print(f"saved in {args.out}; it goes on: {continued(model, tokenizer, start)}")
+    if args.explain:
+        print(explained(model, tokenizer, texts, args.out))
 
 
 if __name__ == "__main__":

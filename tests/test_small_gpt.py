@@ -91,3 +91,10 @@ def test_an_empty_file_is_told(example, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(SystemExit, match=r"no sentences in .*empty.txt"):
         example.main([str(tmp_path / "out"), "--texts", str(tmp_path / "empty.txt")])
+
+
+def test_it_explains_what_the_model_writes(example, lines, tmp_path, capsys):
+    trained(example, lines, tmp_path / "gpt", "--explain")
+    told = capsys.readouterr().out
+    page = (tmp_path / "gpt" / "influence" / "index.html").read_text(encoding="utf-8")
+    assert "raised most by: the " in told and "Which training texts made the model say" in page
