@@ -24,6 +24,7 @@ from datassay.score.index.build import MOST_OPERATIONS, check_penalties, check_s
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.quality import N_QUERIES, N_SAMPLES
+from datassay.score.index.search import has_bfloat16
 from datassay.score.index.segment import PRECISIONS, as_kept, samples_of_chunk
 from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
@@ -34,7 +35,7 @@ from datassay.score.influence.block_basis import (
     unfitted,
 )
 from datassay.score.influence.exact_blocks import DAMPING, curvature_bytes, exact_rule
-from datassay.score.influence.plan import EFFECT_SECONDS, SHARE, kept_bytes
+from datassay.score.influence.plan import SHARE, kept_bytes
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
@@ -44,6 +45,8 @@ N_TIMED, FEWEST_TIMED, LONGEST_TIMED = 512, 64, 5.0
 LONGEST_BASES = 10.0
 # Of a byte: digested, written and read back; measured on two cores.
 BYTE_SECONDS = 4e-9
+# Of an effect: whether it is among the largest; measured on one core.
+LARGEST_SECONDS = 5e-9
 
 
 @result
@@ -66,7 +69,7 @@ class IndexPlan(Tabular):
         peak_bytes: most memory at once, beyond the program and its samples.
         seconds: expected on this machine, good to a factor of about two.
         gradient_seconds: of one query's gradient, in its row.
-        effect_seconds: of one query's effects of all samples.
+        effect_seconds: of one query's effects of all samples, among many queries.
         free_bytes: memory that is free.
     """
 
@@ -300,6 +303,7 @@ def _planned(
     towards = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
     weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     fitting = max(curvature_bytes(blocks, exact), float(each.sum()) + towards)
+    compared = matrix_rate(torch.bfloat16 if has_bfloat16() else torch.float32)
     return IndexPlan(
         block=np.array([b.name for b in blocks]),
         size=np.array([b.size for b in blocks]),
@@ -316,7 +320,7 @@ def _planned(
         peak_bytes=weights + timed.held + formed + fitting,
         seconds=seconds + BYTE_SECONDS * (scratch + float(each.sum()) + rows),
         gradient_seconds=timed.rows,
-        effect_seconds=n * (2.0 * width / (matrix_rate(torch.float32) * SHARE) + EFFECT_SECONDS),
+        effect_seconds=n * (2.0 * width / (compared * SHARE) + LARGEST_SECONDS),
         free_bytes=available_memory(),
     )
 
