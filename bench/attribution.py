@@ -4,8 +4,9 @@
     python bench/attribution.py --work truth --cases mlp cnn --who ours --again
 
 Linear datamodelling score (Park et al. 2023): Spearman correlation, over random halves of the
-samples, of the margin that networks trained on the half reach with the sum of the half's effects;
-mean over queries. Cases: `attribution_cases.py`; contenders: `attribution_contenders.py`. Further
+samples, of the margin that networks trained on the half reach (of a language model: the loss of a
+text) with the sum of the half's effects; mean over queries, with 95 % intervals over halves and
+queries. Cases: `attribution_cases.py`; contenders: `attribution_contenders.py`. Further
 "wrong_labels" (AUROC of self-influence on a fine-tuned ResNet-20), and "datamodelling" and
 "leave_one_out" of `attribution_digits.py`. Truths and verdicts are kept in --work; what is there is
 not computed again. One line a case goes to results.jsonl. Needs DATASSAY_DATA, and the rivals as
@@ -22,9 +23,11 @@ from pathlib import Path
 
 import attribution_digits as digits
 import attribution_noise as noise
+import gpt_contenders
 import numpy as np
-from attribution_cases import CASES, Cell, cell, lds
+from attribution_cases import CASES, Cell, cell, lds, lds_drawn_again
 from attribution_contenders import OURS, RIVALS, TEXT_RIVALS, Contender, Verdict, asked
+from attribution_gpt import LanguageTask
 from record import record
 from scipy.stats import spearmanr
 
@@ -62,7 +65,7 @@ def judged(
 ) -> None:
     """Ask those who have not judged this case; (name, contender) → figures."""
     for name, contender in contenders.items():
-        if (case, name) in log.lines and not (again and name in OURS):
+        if (case, name) in log.lines and not (again and name.startswith("ours")):
             continue
         try:
             log.add({"case": case, "contender": name, **ask(name, contender)})
@@ -85,17 +88,37 @@ def scores(found: Cell, verdicts: list[Verdict]) -> dict[str, object]:
     means = {
         f"lds_{many}_models": round(lds(np.mean(effects[:many], 0), found.halves, truth), 4)
         for many in sorted({3, len(effects)})
+        if many <= len(effects) > 1
     }
+    draws = [lds_drawn_again(effect, found.halves, truth) for effect in effects]
     return {
         "lds_one_model": round(float(np.mean(each)), 4),
+        "draws": np.mean(draws, 0).round(5).tolist(),
         "lds_each": [round(v, 4) for v in each],
         **means,
         **cost(verdicts),
     }
 
 
-def repeated(truth: np.ndarray) -> float:
+def with_intervals(contenders: dict[str, dict]) -> dict[str, dict]:
+    """95 % intervals instead of draws: of each score with one model, and of ours less it."""
+    ours = contenders.get("ours", {}).get("draws")
+    found = {}
+    for who, line in contenders.items():
+        draws, line = line.get("draws"), {k: v for k, v in line.items() if k != "draws"}
+        if draws is not None:
+            line["interval"] = np.percentile(draws, (2.5, 97.5)).round(3).tolist()
+        if draws is not None and ours is not None and who != "ours":
+            ahead = np.percentile(np.subtract(ours, draws), (2.5, 97.5))
+            line["ours_ahead_by"] = ahead.round(3).tolist()
+        found[who] = line
+    return found
+
+
+def repeated(truth: np.ndarray) -> float | None:
     """How well one network a half repeats the mean of the others: Spearman, mean over queries."""
+    if len(truth) == 1:
+        return None
     pairs = [
         (truth[s][:, j], np.delete(truth, s, 0).mean(0)[:, j])
         for s in range(len(truth))
@@ -108,9 +131,14 @@ def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
     """One case of attribution_cases."""
     found = cell(case, args.work, args.jobs)
     contenders: dict[str, Contender] = {}
+    language = isinstance(found.task, LanguageTask)
     if "rivals" in args.who:
-        contenders |= RIVALS | (TEXT_RIVALS if found.task.texts else {})
-    contenders |= OURS if "ours" in args.who else {}
+        if language:
+            contenders |= gpt_contenders.RIVALS
+        else:
+            contenders |= RIVALS | (TEXT_RIVALS if found.task.texts else {})
+    if "ours" in args.who:
+        contenders |= gpt_contenders.OURS if language else OURS
 
     def ask(name, contender):
         return scores(found, [asked(name, contender, found.task, m) for m in found.models])
@@ -118,7 +146,7 @@ def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
     judged(log, case, contenders, args.again, ask)
     finish(
         f"attribution/lds, {case}",
-        log.of(case),
+        with_intervals(log.of(case)),
         args,
         n=len(found.task.train["labels"]),
         queries=found.truth.shape[2],

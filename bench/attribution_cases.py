@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import attribution_gpt as gpt
 import attribution_tasks as tasks
 import attribution_texts as texts
 import numpy as np
 import torch
 from attribution_tasks import Batch, Task
 from joblib import Parallel, delayed
-from safetensors.torch import load_file, save_file
-from scipy.stats import spearmanr
-from torch import Tensor, nn
+from safetensors.torch import load_model, save_model
+from scipy.stats import rankdata, spearmanr
+from torch import nn
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,15 @@ CASES = {
         texts.adapted, Recipe("adamw", 3e-3, 16, epochs=3, cosine=True, weight_decay=0.01),
         50, 3, 3, checkpoints=6,
     ),
+    "gpt": Case(
+        gpt.reported,
+        Recipe("adamw", 2e-3, 16, epochs=10, cosine=True, weight_decay=0.01),
+        50, 1, 1,
+    ),
+    # Where settings of "gpt" were chosen.
+    "gpt_sst2": Case(
+        gpt.tuning, Recipe("adamw", 2e-3, 16, epochs=10, cosine=True, weight_decay=0.01), 50, 1, 1
+    ),
 }  # fmt: skip
 
 
@@ -124,7 +134,7 @@ class Cell:
         task: data and networks.
         models: networks of all samples, in evaluation mode.
         halves: [S, n / 2], positions of samples.
-        truth: [seeds, S, m], the margin of each query.
+        truth: [seeds, S, m], the outcome of each query: its margin, or a text's loss.
         checkpoints: along the run of each of `models`.
     """
 
@@ -159,7 +169,7 @@ def fitted(
             order = own[torch.randperm(len(own), generator=generator)]
         part, order = order[: recipe.batch], order[recipe.batch :]
         batch = task.augment({k: v[part] for k, v in task.train.items()}, generator)
-        loss = nn.functional.cross_entropy(task.logits(model, batch), batch["labels"])
+        loss = task.loss(model, batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -169,25 +179,18 @@ def fitted(
     return model.eval()
 
 
-def margins(task: Task, model: nn.Module, batch: Batch) -> np.ndarray:
-    """Log odds of each sample's own label, [m]."""
+def outcomes(task: Task, model: nn.Module, batch: Batch) -> np.ndarray:
+    """What is asked of each sample, [m]."""
     with torch.no_grad():
-        return log_odds(task.logits(model, batch), batch["labels"]).numpy()
-
-
-def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """f_y less logsumexp of the others: [m, k], [m] → [m]."""
-    own = torch.nn.functional.one_hot(labels, logits.shape[-1]).bool()
-    others = logits.masked_fill(own, -torch.inf)
-    return logits[own] - others.logsumexp(-1)
+        return task.outcome(model, batch).numpy()
 
 
 def retrained(name: str, work: Path, positions: np.ndarray, seed: int) -> np.ndarray:
-    """Margins [m] of the queries under one network of some of the samples."""
+    """Outcomes [m] of the queries under one network of some of the samples."""
     case = CASES[name]
     task = case.task(work)
     model = fitted(task, case.recipe, positions, seed)
-    return margins(task, model, task.queries)
+    return outcomes(task, model, task.queries)
 
 
 def cell(name: str, work: Path, jobs: int = 1, part: str = "reported") -> Cell:
@@ -230,7 +233,7 @@ def _models(case: Case, task: Task, n: int, first: int, stem: Path):
         folders = [run / f"checkpoint-{step}" for step in wanted]
         if not all(path.exists() for path in (file, *folders)):
             model = fitted(task, case.recipe, np.arange(n), first + number, _writer(run, wanted))
-            save_file(model.state_dict(), file)
+            save_model(model, str(file))
         models.append(_loaded(task, file))
         checkpoints.append([
             Checkpoint(step, _loaded(task, folder / "model.safetensors"), folder)
@@ -250,7 +253,7 @@ def _writer(
         if step in wanted:
             folder = run / f"checkpoint-{step}"
             folder.mkdir(parents=True, exist_ok=True)
-            save_file(model.state_dict(), folder / "model.safetensors")
+            save_model(model, str(folder / "model.safetensors"))
             torch.save(optimizer.state_dict(), folder / "optimizer.pt")
             state = {"global_step": step, "log_history": history}
             (folder / "trainer_state.json").write_text(json.dumps(state), encoding="utf-8")
@@ -260,7 +263,7 @@ def _writer(
 
 def _loaded(task: Task, file: Path) -> nn.Module:
     model = task.build(0)
-    model.load_state_dict(load_file(file))
+    load_model(model, file)  # weights that layers share stand there once
     return model.eval()
 
 
@@ -269,7 +272,26 @@ def lds(effect: np.ndarray, halves: np.ndarray, truth: np.ndarray) -> float:
 
     Mean over queries of Spearman's correlation, over halves, of the truth with the sum of effects.
     """
+    sums = summed(effect, halves)
+    return float(np.mean([spearmanr(a, b)[0] for a, b in zip(sums.T, truth.T, strict=True)]))
+
+
+def summed(effect: np.ndarray, halves: np.ndarray) -> np.ndarray:
+    """Sum of each half's effects: [S, m]."""
     member = np.zeros((len(halves), len(effect)))
     np.put_along_axis(member, halves, 1, axis=1)
-    sums = member @ effect
-    return float(np.mean([spearmanr(a, b)[0] for a, b in zip(sums.T, truth.T, strict=True)]))
+    return member @ effect
+
+
+def lds_drawn_again(
+    effect: np.ndarray, halves: np.ndarray, truth: np.ndarray, draws: int = 300
+) -> np.ndarray:
+    """Scores of halves and queries drawn with replacement, [draws]; the same draws for all."""
+    rng, sums = np.random.default_rng(0), summed(effect, halves)
+    found = []
+    for _ in range(draws):
+        half, query = (rng.integers(0, size, size) for size in truth.shape)
+        a, b = (rankdata(part[half][:, query], axis=0) for part in (sums, truth))
+        a, b = a - a.mean(0), b - b.mean(0)
+        found.append(((a * b).sum(0) / np.sqrt((a**2).sum(0) * (b**2).sum(0))).mean())
+    return np.array(found)

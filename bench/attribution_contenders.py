@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import numpy as np
 import torch
-from attribution_cases import log_odds
-from attribution_tasks import Batch, Task
+from attribution_tasks import Batch, Task, log_odds
 from torch import nn
 from torch.func import functional_call
 from torch.utils.data import Dataset
@@ -60,7 +60,7 @@ class Verdict:
 def ours(task: Task, model: nn.Module, **settings) -> np.ndarray:
     """The library as it comes, `method` left alone."""
     train, queries = task.given("train"), task.given("queries")
-    found = da.influence(model, train, queries, measure="margin", **settings)
+    found = da.influence(model, train, queries, measure=task.measure, **settings)
     return np.asarray(found.effect)
 
 
@@ -105,7 +105,11 @@ def kronfluence_task(task: Task):
 
 
 def kronfluence(
-    task: Task, model: nn.Module, damping: float | None = 1e-8, own: bool = False
+    task: Task,
+    model: nn.Module,
+    damping: float | None = 1e-8,
+    own: bool = False,
+    its: Any = None,
 ) -> np.ndarray:
     """EK-FAC of dense layers and convolutions; damping 1e-8 is its default.
 
@@ -114,12 +118,13 @@ def kronfluence(
         model: the network.
         damping: None is its heuristic, 0.1 of the mean eigenvalue.
         own: self-influence [n] instead.
+        its: a task of its kind; None: `kronfluence_task`.
     """
     from kronfluence.analyzer import Analyzer, prepare_model
     from kronfluence.arguments import FactorArguments, ScoreArguments
 
     torch.manual_seed(0)
-    its = kronfluence_task(task)
+    its = its or kronfluence_task(task)
     prepared = prepare_model(deepcopy(model), its)
     train, queries = Rows(task.train), Rows(task.queries)
     with tempfile.TemporaryDirectory() as folder:
@@ -172,11 +177,19 @@ def trak_task(task: Task):
     return Margin()
 
 
-def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
+def trak(
+    task: Task,
+    model: nn.Module,
+    features: int = 128,
+    ridge: float = 0.0,
+    its: Any = None,
+    only: str = "",
+) -> np.ndarray:
     """TRAK with its Gaussian projection for CPUs, in float32.
 
-    It inverts a matrix [features, features] of n samples without damping, so that features ≥ n, its
-    default of 2048 here, give noise.
+    It inverts a matrix [features, features] of n samples, by default without a ridge, so that
+    features ≥ n, its default of 2048 here, give noise. `its` is a task of its kind, `only` a
+    part of the names of the weights that count.
     """
     from trak import TRAKer
 
@@ -186,11 +199,12 @@ def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
         for rows in torch.arange(len(batch["labels"])).split(BATCH):
             yield tuple(batch[name][rows] for name in names), len(rows)
 
-    trained = [name for name, w in model.named_parameters() if w.requires_grad]
+    trained = [name for name, w in model.named_parameters() if w.requires_grad and only in name]
     with tempfile.TemporaryDirectory() as folder:
         traker = TRAKer(
-            model, trak_task(task), train_set_size=len(task.train["labels"]), save_dir=folder,
-            device="cpu", proj_dim=features, use_half_precision=False,
+            model, its or trak_task(task), save_dir=folder, device="cpu",
+            train_set_size=len(task.train["labels"]), proj_dim=features,
+            use_half_precision=False, lambda_reg=ridge,
             logging_level=logging.ERROR,
             grad_wrt=trained if len(trained) < len(list(model.parameters())) else None,
         )  # fmt: skip
@@ -208,7 +222,12 @@ def trak(task: Task, model: nn.Module, features: int = 128) -> np.ndarray:
 
 def word_overlap(task: Task, model: nn.Module) -> np.ndarray:
     """BM25 of a sample for a query, less where their labels differ; it sees no network."""
-    samples, queries = ([text.lower().split() for text in part] for part in task.texts or ())
+    return bm25(*task.texts or ([], [])) * same_label(task)
+
+
+def bm25(texts: list[str], asked: list[str]) -> np.ndarray:
+    """Okapi's score of each text for each query, with k 1.5 and b 0.75: [n, m]."""
+    samples, queries = ([text.lower().split() for text in part] for part in (texts, asked))
     words = {word: i for i, word in enumerate(sorted({w for text in samples for w in text}))}
     counts = np.zeros((len(samples), len(words)))
     for row, text in enumerate(samples):
@@ -219,7 +238,7 @@ def word_overlap(task: Task, model: nn.Module) -> np.ndarray:
     rarity = np.log1p((len(samples) - holds + 0.5) / (holds + 0.5))
     weight = counts * (k + 1) / (counts + k * (1 - b + b * lengths / lengths.mean())) * rarity
     found = [weight[:, [words[w] for w in text if w in words]].sum(1) for text in queries]
-    return np.stack(found, 1) * same_label(task)
+    return np.stack(found, 1)
 
 
 def nearness(task: Task, model: nn.Module) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,9 +31,10 @@ def as_it_is(batch: Batch, generator: torch.Generator) -> Batch:
 
 @dataclass(frozen=True)
 class Task:
-    """Samples, queries and the networks that they train.
+    """Samples, queries and the networks that they train. Here of classes: the outcome is a margin.
 
     Attributes:
+        measure: what `da.influence` calls the outcome.
         train: tensors by name, n rows each, "labels" among them.
         queries: likewise, m rows.
         positions: [n], of the samples in their source.
@@ -53,6 +55,15 @@ class Task:
     texts: tuple[list[str], list[str]] | None = None
     tracked: list[str] | None = None
     sets: tuple[SampleSet, SampleSet] | None = None
+    measure: ClassVar[str] = "margin"
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """What an update lowers, a mean over the batch: []."""
+        return nn.functional.cross_entropy(self.logits(model, batch), batch["labels"])
+
+    def outcome(self, model: nn.Module, batch: Batch) -> Tensor:
+        """What is asked of each query, [b]: the log odds of its label."""
+        return log_odds(self.logits(model, batch), batch["labels"])
 
     def given(self, which: str) -> SampleSet | list[Batch]:
         """The "train" or "queries" of a user: a SampleSet, else a dictionary a sample."""
@@ -60,6 +71,13 @@ class Task:
             return self.sets[which == "queries"]
         batch = getattr(self, which)
         return [{name: t[row] for name, t in batch.items()} for row in range(len(batch["labels"]))]
+
+
+def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
+    """f_y less logsumexp of the others: [m, k], [m] → [m]."""
+    own = torch.nn.functional.one_hot(labels, logits.shape[-1]).bool()
+    others = logits.masked_fill(own, -torch.inf)
+    return logits[own] - others.logsumexp(-1)
 
 
 def data_folder() -> Path:

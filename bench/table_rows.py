@@ -129,6 +129,7 @@ ATTRIBUTED = {
     "mlp": "MLP 64-32-32-10, SGD with momentum, digits",
     "bert": "tiny BERT, fine-tuned on SST-2",
     "bert_lora": "tiny BERT, LoRA on SST-2",
+    "gpt": "GPT of 230 656 weights, rt-polarity, loss of held-out sentences",
 }
 
 
@@ -139,20 +140,24 @@ def _datamodelling(r: dict[str, dict]) -> list[Row]:
         line = r.get(f"attribution/lds, {case}")
         if line is None:
             continue
+        kinds = ("lds_one_model", "lds_3_models")
         found = {
-            name: f"{figures['lds_one_model']:.2f}, {figures['lds_3_models']:.2f}"
+            name: ", ".join(f"{figures[kind]:.2f}" for kind in kinds if kind in figures)
             for name, figures in line["contenders"].items()
         }
+        both = ", with three" if "lds_3_models" in line["contenders"]["ours"] else ""
         others = "; ".join(f"{name} {found[name]}" for name in found if name != "ours")
         rows.append(
             Row(
                 f"Attribution at trained weights, {what}, {line['networks_trained']} networks of "
-                "halves: linear datamodelling score with one network, with three",
+                f"halves: linear datamodelling score with one network{both}",
                 f"{found['ours']} ({others})",
                 "attribution.py",
                 headline=case == "cnn",
             )
         )
+    if line := r.get("inserted_texts"):
+        rows += [_inserted(line, way) for way in ("continuation", "paraphrase")]
     if line := r.get("attribution/wrong labels, ResNet-20"):
         found = {name: f"{figures['auroc']:.2f}" for name, figures in line["contenders"].items()}
         others = "; ".join(f"{name} {found[name]}" for name in found if name != "ours")
@@ -175,6 +180,19 @@ def _datamodelling(r: dict[str, dict]) -> list[Row]:
             )
         )
     return rows
+
+
+def _inserted(line: dict, way: str) -> Row:
+    """Texts that stood once among many, found again."""
+    at, shown = (1, "first") if way == "continuation" else (20, "in the top 20")
+    found = {name: f"{figures[f'top_{at}']:.0%}" for name, figures in line[way].items()}
+    others = "; ".join(f"{name} {found[name]}" for name in found if name != "ours")
+    return Row(
+        f"A text once among {line['n']} that a GPT of {line['parameters']} weights learnt, asked "
+        f"for by its {way}: share of {line['inserted']} found {shown}",
+        f"{found['ours']} ({others})",
+        "inserted_texts.py",
+    )
 
 
 def labels(r: dict[str, dict]) -> list[Row]:

@@ -11,9 +11,10 @@ from scipy.stats import spearmanr
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from attribution_cases import lds, log_odds  # noqa: E402
+import inserted_texts  # noqa: E402
+from attribution_cases import lds, lds_drawn_again, summed  # noqa: E402
 from attribution_contenders import same_label, word_overlap  # noqa: E402
-from attribution_tasks import Task, shifted_and_mirrored  # noqa: E402
+from attribution_tasks import Task, log_odds, shifted_and_mirrored  # noqa: E402
 
 
 def test_datamodelling_score_is_the_mean_rank_correlation_of_sums_over_halves():
@@ -24,6 +25,33 @@ def test_datamodelling_score_is_the_mean_rank_correlation_of_sums_over_halves():
         spearmanr([effect[half, j].sum() for half in halves], truth[:, j])[0] for j in range(3)
     ]
     assert np.isclose(lds(effect, halves, truth), np.mean(by_hand))
+
+
+def test_scores_drawn_again_lie_around_the_score():
+    rng = np.random.default_rng(0)
+    effect = rng.normal(size=(30, 40))
+    halves = np.stack([rng.permutation(30)[:15] for _ in range(60)])
+    truth = summed(effect, halves) + rng.normal(size=(60, 40)) * 3
+    draws = lds_drawn_again(effect, halves, truth, draws=100)
+    low, high = np.percentile(draws, (2.5, 97.5))
+    assert low < lds(effect, halves, truth) < high
+    assert np.allclose(lds_drawn_again(effect, halves, truth, draws=100), draws)
+    # Of the truth itself every draw is perfect.
+    assert np.allclose(lds_drawn_again(effect, halves, summed(effect, halves), draws=5), 1)
+
+
+def test_an_inserted_text_is_placed_by_how_far_it_lowers_the_loss():
+    effect = np.zeros((inserted_texts.N + 2, 2))
+    effect[:3, 0] = [-3, -1, 2]
+    effect[inserted_texts.N :] = [[-2, 0], [0, -1]]
+    assert inserted_texts.places(effect).tolist() == [2, 1]
+
+
+def test_the_second_half_of_a_text_is_asked_for():
+    labels = torch.tensor([[0, 5, 6, 7, 8, 0], [0, 5, 6, 0, -100, -100]])
+    asked = inserted_texts.halves({"input_ids": labels, "labels": labels})
+    assert asked["labels"].tolist() == [[-100] * 3 + [7, 8, 0], [-100, -100, 6, 0, -100, -100]]
+    assert asked["input_ids"] is labels
 
 
 def test_log_odds_are_those_of_the_given_label():

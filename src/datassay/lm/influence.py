@@ -49,7 +49,7 @@ def influence(
     method: str = TrainedWeights.method,
     curvature: str = TrainedWeights.curvature,
     damping: float | str = TrainedWeights.damping,
-    temperature: float = TrainedWeights.temperature,
+    temperature: float | str = TrainedWeights.temperature,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
     checkpoints: Any = None,
@@ -86,7 +86,7 @@ def influence(
             that follow.
         curvature: "auto", "blocks" or "ekfac".
         damping: relative to each block's mean eigenvalue.
-        temperature: T of the loss T ℓ(f / T).
+        temperature: T of the loss T ℓ(f / T); "auto" is 1, the loss itself.
         weight_decay: of the training, beside its loss reduced as it says above.
         parameters: "lora_", say.
         checkpoints: of one training run.

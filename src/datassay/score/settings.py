@@ -78,14 +78,15 @@ class TrainedWeights:
         curvature: "auto", "blocks", "ekfac" or "whole".
         response: "first_order" or "leave_one_out".
         damping: added to the Hessian; "auto": a share of each block's mean eigenvalue.
-        temperature: that the outputs of classes are divided by in the loss.
+        temperature: that the outputs of classes are divided by in the loss; "auto": 2, and 1 of
+            a language model's tokens.
     """
 
     method: str = "auto"
     curvature: str = "auto"
     response: str = "first_order"
     damping: float | str = "auto"
-    temperature: float = 2.0
+    temperature: float | str = "auto"
 
 
 @dataclass(frozen=True)

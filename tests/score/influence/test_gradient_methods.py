@@ -11,8 +11,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
+from datassay.collect.gradients.objective import Objective
 from datassay.errors import SettingError
 from datassay.score.influence import exact_blocks, gradient_methods
+from datassay.score.influence.trained_network import softened
 from helpers.by_block import effects, losses
 
 N, M, K = 24, 5, 3
@@ -100,8 +102,15 @@ def test_a_temperature_softens_the_training_loss_alone():
     assert_close(found.effect, truth)
     assert_close(found.self_influence, own)
     assert found.method == "gauss_newton by blocks, temperature 2"
-    with pytest.raises(SettingError, match="temperature must be positive and finite; got 0"):
-        run(model, arrays(train), None, temperature=0.0)
+    for wrong in (0.0, "warm"):
+        with pytest.raises(SettingError, match="finite, or 'auto'; got"):
+            run(model, arrays(train), None, temperature=wrong)
+
+
+def test_next_tokens_are_not_softened_unless_told():
+    assert softened(Objective("cross_entropy"), "auto").temperature == 2
+    assert softened(Objective("next_token"), "auto").temperature == 1
+    assert softened(Objective("next_token"), 3).temperature == 3
 
 
 def test_some_weights_alone():

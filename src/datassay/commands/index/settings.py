@@ -35,8 +35,10 @@ class IndexSettings:
         "Share of each layer's mean curvature added to it, or auto: 1 exact, 0.1 factored.",
         read=lambda text: number_or(text, "auto", "damping"),
     )
-    temperature: float = setting(
-        TrainedWeights.temperature, "That the logits of classes are divided by in the loss."
+    temperature: float | str = setting(
+        TrainedWeights.temperature,
+        "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens.",
+        read=lambda text: number_or(text, "auto", "temperature"),
     )
     weight_decay: float = setting(Training.weight_decay, "Of the training of the network.")
     parameters: str | None = setting(

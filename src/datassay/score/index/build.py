@@ -37,7 +37,8 @@ from datassay.score.index.segment import (
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.exact_blocks import DAMPING, check_curvature_memory, exact_rule
 from datassay.score.influence.measure import measure_of
-from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.influence.request import check_temperature
+from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
@@ -54,7 +55,7 @@ def index(
     loss: Any = Influence.loss,
     curvature: str = TrainedWeights.curvature,
     damping: float | str = TrainedWeights.damping,
-    temperature: float = TrainedWeights.temperature,
+    temperature: float | str = TrainedWeights.temperature,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
     share: float = Indexing.share,
@@ -79,7 +80,7 @@ def index(
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
         damping: relative to each block's mean eigenvalue; "auto" as there.
-        temperature: of the loss of classes.
+        temperature: of the loss of classes; "auto" as in `influence`.
         weight_decay: of the training.
         parameters: which weights.
         share: of the expected mean squared effect that a row holds, where the width allows it.
@@ -115,7 +116,7 @@ def index(
         precision=precision, device=device, progress=progress,
     )  # fmt: skip
     positioned(network.train)
-    network.loss = replace(network.loss, temperature=temperature)
+    network.loss = softened(network.loss, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
     digest, ids = samples_digest(network.train)
@@ -238,7 +239,7 @@ def check_settings(
     check_precision(keep)
 
 
-def check_penalties(temperature: float, weight_decay: float) -> None:
+def check_penalties(temperature: float | str, weight_decay: float) -> None:
     """Check the numbers of the loss and its penalty.
 
     Args:
@@ -248,7 +249,6 @@ def check_penalties(temperature: float, weight_decay: float) -> None:
     Raises:
         SettingError: one is out of range.
     """
-    if not 0 < temperature < float("inf"):
-        raise SettingError(f"temperature must be positive and finite; got {temperature}.")
+    check_temperature(temperature)
     if not 0 <= weight_decay < float("inf"):
         raise SettingError(f"weight_decay must be at least 0 and finite; got {weight_decay}.")

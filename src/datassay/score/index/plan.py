@@ -36,7 +36,7 @@ from datassay.score.influence.block_basis import (
 )
 from datassay.score.influence.exact_blocks import DAMPING, curvature_bytes, exact_rule
 from datassay.score.influence.plan import SHARE, kept_bytes
-from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
 # Samples that are gone through, fewer where that takes longer than so many seconds.
@@ -122,7 +122,7 @@ def index_plan(
     loss: Any = Influence.loss,
     curvature: str = TrainedWeights.curvature,
     damping: float | str = TrainedWeights.damping,
-    temperature: float = TrainedWeights.temperature,
+    temperature: float | str = TrainedWeights.temperature,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
     share: float = Indexing.share,
@@ -169,7 +169,7 @@ def index_plan(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=silent,
     )  # fmt: skip
-    network.loss = replace(network.loss, temperature=temperature)
+    network.loss = softened(network.loss, temperature)
     positioned(network.train)
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)

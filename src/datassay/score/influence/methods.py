@@ -37,7 +37,7 @@ def influence(
     loss: Any = Influence.loss,
     measure: Any = Queries.measure,
     damping: float | str = TrainedWeights.damping,
-    temperature: float = TrainedWeights.temperature,
+    temperature: float | str = TrainedWeights.temperature,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
     checkpoints: Any = None,
@@ -85,8 +85,8 @@ def influence(
             Hessian and other methods it is absolute, "auto" 0.01.
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have
-            next to no gradient in the end, though it had to learn them; softened, they count. 1 is
-            the training loss itself.
+            next to no gradient in the end, though it had to learn them; softened, they count.
+            "auto" is 2; of next tokens, which no network fits so well, 1: the loss itself.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
@@ -120,8 +120,8 @@ def influence(
     Source: Koh and Liang (2017), with the Gauss–Newton Hessian of Martens (2010) by blocks as in
         Grosse et al. (2023). Exact to first order in 1/n at a minimum with a positive definite
         Hessian and temperature 1; elsewhere damping decides. Margins and losses are differentiated
-        too. The temperature is ours: at 2 effects predict retraining better on every network that
-        we measured (`bench/attribution.py`).
+        too. The temperature is ours: at 2 effects predict retraining better on every classifier
+        that we measured, and worse on a language model (`bench/attribution.py`).
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"

@@ -11,6 +11,7 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.progress import Progress
+from datassay.score.settings import TrainedWeights
 
 METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments")
 CURVATURES = ("auto", "blocks", "ekfac", "whole")
@@ -40,7 +41,7 @@ class Request:
         seed: of draws.
         progress: called with (step, done, total).
         settings: the method's own.
-        temperature: of the loss, by blocks.
+        temperature: of the loss, by blocks; "auto", or a number.
         clip: norm that the training clipped gradients at; None: not known.
         notes: what the user should know of the request itself.
         unit: the mean of the samples' losses over the loss of the training; of batches of tokens,
@@ -63,7 +64,7 @@ class Request:
     seed: int
     progress: Progress
     settings: Mapping[str, Any]
-    temperature: float = 1.0
+    temperature: float | str = TrainedWeights.temperature
     clip: float | None = None
     notes: tuple[str, ...] = ()
     unit: float = 1.0
@@ -129,5 +130,21 @@ def _check_numbers(request: Request) -> None:
     for name, value in numbers:
         if not 0 <= value < float("inf"):
             raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
-    if not 0 < request.temperature < float("inf"):
-        raise SettingError(f"temperature must be positive and finite; got {request.temperature}.")
+    check_temperature(request.temperature)
+
+
+def check_temperature(temperature: float | str) -> None:
+    """Check that it is "auto" or a positive number.
+
+    Args:
+        temperature: of the loss.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    if temperature != "auto" and (
+        isinstance(temperature, str) or not 0 < temperature < float("inf")
+    ):
+        raise SettingError(
+            f"temperature must be positive and finite, or 'auto'; got {temperature!r}."
+        )

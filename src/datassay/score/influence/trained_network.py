@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
 PASS_VALUES, LARGEST_PASS = 2**22, 256
+# Classes that a network has learnt by heart; next tokens, of which it never is sure.
+SOFTENED, PLAIN = 2.0, 1.0
 
 
 @dataclass(slots=True)
@@ -148,3 +150,18 @@ def trained_network(
     return TrainedNetwork(
         copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers
     )
+
+
+def softened(loss: Objective, temperature: float | str) -> Objective:
+    """The training loss ℓ as T ℓ(f / T).
+
+    Args:
+        loss: of the training.
+        temperature: T, or "auto".
+
+    Returns:
+        The loss to attribute by.
+    """
+    if isinstance(temperature, str):
+        temperature = PLAIN if loss.name == "next_token" else SOFTENED
+    return replace(loss, temperature=float(temperature))
