@@ -10,7 +10,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, opening, search, segment
+from datassay.score.index import curvature, network, opening, search, segment
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -296,3 +296,9 @@ def test_a_network_of_transformers_is_built_again(tmp_path):
     found = da.open_index(tmp_path / "ix").query(samples[:3], top=None, measure="loss")
     same = ix.query(samples[:3], top=None, measure="loss")
     np.testing.assert_array_equal(found.effect, same.effect)
+
+
+def test_a_configuration_that_would_fetch_code_is_stripped():
+    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"},
+              "_attn_implementation": "evil/kernel", "text_config": {"attn_implementation": "evil/k"}}  # fmt: skip
+    assert network.without_fetched(config) == {"n_embd": 8, "text_config": {}}

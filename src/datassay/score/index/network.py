@@ -17,6 +17,8 @@ from datassay.errors import DataError
 from datassay.score.index.curvature import own_run
 
 FOLDER = "network"
+# Entries of a configuration that name code to be fetched and run, or other packages.
+FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
@@ -76,7 +78,7 @@ def kept_network(location: str) -> nn.Module | None:
         for name, dtype in free["types"].items()
     }
     try:
-        model = kind(kind.config_class.from_dict(free["config"]))
+        model = kind(kind.config_class.from_dict(without_fetched(free["config"])))
         floating = next(t.dtype for t in state.values() if t.is_floating_point())
         model.to(floating).load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, AttributeError) as error:
@@ -85,6 +87,26 @@ def kept_network(location: str) -> nn.Module | None:
             f"{str(error).splitlines()[0][:200]} Give the model itself: open_index(..., model)."
         ) from None
     return model.eval()
+
+
+def without_fetched(config: Any) -> Any:
+    """A configuration without what would fetch code: an index may come from anyone.
+
+    Args:
+        config: plain JSON values.
+
+    Returns:
+        The same without entries that name code or packages.
+    """
+    if isinstance(config, list):
+        return [without_fetched(value) for value in config]
+    if not isinstance(config, dict):
+        return config
+    return {
+        name: without_fetched(value)
+        for name, value in config.items()
+        if name not in FETCHED and "implementation" not in name
+    }
 
 
 def _known(name: str) -> Any:
