@@ -299,6 +299,6 @@ def test_a_network_of_transformers_is_built_again(tmp_path):
 
 
 def test_a_configuration_that_would_fetch_code_is_stripped():
-    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"},
-              "_attn_implementation": "evil/kernel", "text_config": {"attn_implementation": "evil/k"}}  # fmt: skip
+    nested = {"attn_implementation": "evil/kernel"}
+    config = {"n_embd": 8, "auto_map": {"AutoModel": "evil--model.Run"}, "text_config": nested}
     assert network.without_fetched(config) == {"n_embd": 8, "text_config": {}}
