@@ -70,7 +70,7 @@ def told_of(index):
 def ranked_alike(first, second):
     """Spearman correlation."""
     ranks = np.argsort(np.argsort([list(first), list(second)]))
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def bytes_of(folder):
@@ -169,6 +169,12 @@ def test_other_data_are_told(indexed):
     assert not Path("out").exists()
     mended = " ".join(succeed("explain", "mended.csv", *NET[1:], *again).output.split())
     assert "of 64 samples that were compared have other inputs or labels" in mended
+
+
+def test_queries_that_the_index_was_made_of_are_told(indexed):
+    again = ["explain", *NET, "--index", "ix", "--val-fraction", 0.2, "--out", "out"]
+    told = " ".join(succeed(*again).output.split())
+    assert "18 of 18 queries are in the index" in told
 
 
 def test_samples_that_the_index_lacks_are_left_out(indexed):

@@ -50,7 +50,7 @@ def run(
     settings = replace(settings, model=full_name(settings.model, train))
     facts = data_facts(train, val) | ({"Queries": settings.queries} if settings.queries else {})
     models = networks(settings.model, settings.weights, train, settings.seed)
-    kept = None if settings.index is None else opened(settings, models[0], train)
+    kept = None if settings.index is None else opened(settings, models[0], train, val)
     train = train if kept is None else kept.samples
     loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
     measure = measure_of(settings.measure, train)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -121,13 +122,16 @@ def check_index(settings: ExplainSettings) -> None:
     check_left_to_index(settings, SETTLED, "index")
 
 
-def opened(settings: ExplainSettings, model: nn.Module, train: SampleSet) -> Opened:
+def opened(
+    settings: ExplainSettings, model: nn.Module, train: SampleSet, val: SampleSet | None
+) -> Opened:
     """Open the index that the settings name, and find the samples of DATA in it.
 
     Args:
         settings: of the command.
         model: the network.
         train: DATA.
+        val: the queries; None: the training samples.
 
     Returns:
         Both, matched by id.
@@ -150,10 +154,25 @@ def opened(settings: ExplainSettings, model: nn.Module, train: SampleSet) -> Ope
     places = places[is_here]
     rest = np.setdiff1d(np.arange(len(ids)), places)
     warnings = [
+        *_seen(known, val),
         *_unmatched(len(train) - len(samples), len(rest)),
         *_changed(index, samples, places),
     ]
     return Opened(index, samples, np.concatenate([places, rest]), tuple(warnings))
+
+
+def _seen(known: Mapping[str, int], val: SampleSet | None) -> list[str]:
+    """Queries split off DATA that are in the index: it was made by another split."""
+    if val is None or not val.split_off:
+        return []
+    n_seen = sum(str(one) in known for one in val.ids.tolist())
+    if not n_seen:
+        return []
+    return [
+        f"{n_seen:,} of {count(len(val), 'query', 'queries')} {'is' if n_seen == 1 else 'are'} "
+        "in the index and explained by what they are themselves: it was made with another --seed "
+        "or --val-fraction. Give the same."
+    ]
 
 
 def _unmatched(lost: int, hidden: int) -> list[str]:

@@ -38,7 +38,7 @@
     const card = make("li", sample.suspect ? "card suspect" : "card");
     card.dataset.sample = sample.id;
     const sign = side === "raised" ? "+" : "";
-    const drawing = sample.drawing ? picture(sample.drawing, sample.id) : make("p", "words", "not in DATA");
+    const drawing = sample.drawing ? picture(sample.drawing, sample.id) : make("p", "words", "id only");
     card.append(drawing, make("p", "label", sample.label));
     card.append(make("p", `effect ${side}`, sign + effect));
     if (sample.suspect) card.append(make("p", "verdict", "suspect label"));
