@@ -198,14 +198,14 @@ def index_table(rows: dict[str, dict], cloud: Cloud) -> str:
             f"{60 * asked:.0f} min, {asked * hour:.0f} $ | {size:.1f} TB, and "
             f"{work.curvature / 1e6:.0f} MB once | {size * 1000 * cloud.gigabyte_month:.0f} $ |"
         )
-    chunks = N / CHUNK_SAMPLES
+    objects = N / CHUNK_SAMPLES * OBJECTS
     reading = max(IndexWork.of(rows[name]).width for name in INDEXED) * N
     seconds = reading / (cloud.nodes * cloud.node_gigabits * 1e9 / 8)
     lines += [
         "",
-        f"{chunks * OBJECTS / 1e6:.1f} million objects, {chunks * OBJECTS * cloud.put:.0f} $ to write; "
+        f"{objects / 1e6:.1f} million objects, {objects * cloud.put:.0f} $ to write; "
         f"read once from the store by {cloud.nodes} nodes: {seconds:.0f} s, "
-        f"{chunks * OBJECTS * cloud.get:.0f} $.",
+        f"{objects * cloud.get:.0f} $.",
     ]
     return "\n".join(lines)
 

@@ -32,7 +32,7 @@ import datassay as da
 from datassay.score import index_plan
 
 KILLS = 10
-LDS = ("mlp", "cnn", "bert")
+LDS = ("mlp", "cnn", "bert", "gpt")
 
 
 def build(case: Case, place: Path) -> dict[str, object]:
@@ -180,12 +180,12 @@ def predicts(name: str, args: argparse.Namespace) -> None:
     for width in (512, 2048):
         shutil.rmtree(args.work / "index_lds", ignore_errors=True)
         ix = da.index(found.models[0], train, args.work / "index_lds", width=width)
-        effect = ix.query(queries, top=None, measure="margin").effect
+        effect = ix.query(queries, top=None, measure=found.task.measure).effect
         scores[f"width_{width}"] = {
             "lds": round(lds(effect, found.halves, truth), 4),  # pyright: ignore[reportArgumentType]
             "rank_correlation": round((ix.rank_correlation or {})["mean"], 3),
         }
-    whole = da.influence(found.models[0], train, queries, measure="margin").effect
+    whole = da.influence(found.models[0], train, queries, measure=found.task.measure).effect
     scores["influence"] = {"lds": round(lds(whole, found.halves, truth), 4)}  # pyright: ignore[reportArgumentType]
     record(f"index/lds, {name}", **scores)
 
@@ -204,9 +204,10 @@ def main() -> None:
         print(json.dumps(build(CASES[args.cases[0]](args.work), args.build)))
         return
     for name in args.cases:
-        for one in LDS if name == "lds" else ():
-            predicts(one, args)
-        if name != "lds":
+        if name.startswith("lds"):
+            for one in LDS if name == "lds" else (name.removeprefix("lds_"),):
+                predicts(one, args)
+        else:
             measured(name, args)
 
 
