@@ -164,7 +164,7 @@ def measured(name: str, args: argparse.Namespace) -> None:
     }
     figures |= asked(case, folder / "once")
     record(f"index/{name}", **figures, peak_mib=peak_mib())
-    if case.kill:
+    if case.kill and not args.again:
         shutil.rmtree(folder / "often", ignore_errors=True)
         kills = killed(args, name, folder / "often")
         same = bits(folder / "once") == bits(folder / "often")
@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore
     parser.add_argument("--work", type=Path, required=True, help="where things are kept")
     parser.add_argument("--cases", nargs="+", default=[*CASES, "lds"])
-    parser.add_argument("--again", action="store_true", help="of what is built")
+    parser.add_argument("--again", action="store_true", help="only ask what is built")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.work = args.work.resolve()

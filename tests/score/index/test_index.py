@@ -90,6 +90,8 @@ def test_a_narrow_index_says_what_it_holds(tmp_path):
     ix = da.index(model, train, tmp_path / "ix", width=6)
     assert ix.width == 6 and ix.share < 0.99
     assert ix.rank_correlation["mean"] < 0.999
+    thin = da.index(model, train, tmp_path / "thin", width=1)
+    assert "rows of 1 numbers follow" in thin.warnings[0]
     wide = da.index(model, train, tmp_path / "wide", share=0.9)
     assert wide.share >= 0.9 and wide.width < sum(p.numel() for p in model.parameters())
 

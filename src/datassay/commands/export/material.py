@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Parts = dict[str, pa.Table | str | Callable[[Path], object]]
 LARGEST_SIDE = 1024  # pixels of an image that is written
 
+OF_LABELS = ("is_issue", "wrong_probability", "suggested_label")
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -175,7 +177,7 @@ def class_words(samples: SampleSet) -> dict[object, str]:
 
 
 def single_labels(material: Material, tool: str) -> None:
-    """Refuse several labels or targets a sample.
+    """Refuse several labels or targets a sample, and scores that say nothing of labels.
 
     Raises:
         DataError: the run has such.
@@ -184,4 +186,10 @@ def single_labels(material: Material, tool: str) -> None:
         raise DataError(
             f"{tool} must have one label a sample; {material.run.folder} is about several. Export "
             "to croissant or embedding-atlas."
+        )
+    missing = [name for name in OF_LABELS if name not in material.scores.column_names]
+    if missing:
+        raise DataError(
+            f"{material.run.folder / 'scores.parquet'} must have the columns "
+            f"{', '.join(OF_LABELS)} for {tool}; it lacks {', '.join(missing)}. Run again."
         )

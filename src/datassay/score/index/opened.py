@@ -46,6 +46,8 @@ from datassay.score.settings import Indexing, Queries
 
 # Share of samples that came after the curvature was fitted, from which on that is told.
 OLD = 0.1
+# Rank correlation with the effects of all coordinates, below which that is told.
+NARROW = 0.9
 
 
 @dataclass(slots=True)
@@ -285,13 +287,23 @@ class Index(Tabular):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know about its answers: how old the curvature is."""
-        if self.appended <= OLD:
-            return ()
-        return (
-            f"{self.appended:.0%} of the samples came after the curvature was fitted: effects are "
-            "in the old metric. Make the index anew where the new samples are of another kind.",
-        )
+        """What the user should know about its answers: narrow rows, an old curvature."""
+        told = []
+        close = self.rank_correlation
+        if close is not None and close["high"] < NARROW:
+            told.append(
+                f"rows of {self.width:,} numbers follow the effects of all weights at a rank "
+                f"correlation of {close['mean']:.2f}. On a small GPT such rows predicted "
+                "retraining far worse than influence itself: make the index wider, or ask "
+                "influence, where it matters."
+            )
+        if self.appended > OLD:
+            told.append(
+                f"{self.appended:.0%} of the samples came after the curvature was fitted: effects "
+                "are in the old metric. Make the index anew where the new samples are of another "
+                "kind."
+            )
+        return tuple(told)
 
     def _network_of(self, samples: Any, name: str) -> tuple[TrainedNetwork, Batches]:
         """The network, and the samples in batches."""
