@@ -8,13 +8,13 @@ import pytest
 
 BENCH = Path(__file__).parents[2] / "bench" / "attack.py"
 CASES = {
-    "tables": 150,
-    "files": 60,
-    "options": 30,
-    "networks": 20,
-    "stores": 12,
-    "disks": 10,
-    "stops": 4,
+    "tables": 60,
+    "files": 30,
+    "options": 16,
+    "networks": 10,
+    "stores": 8,
+    "disks": 6,
+    "stops": 3,
 }
 
 

@@ -163,7 +163,8 @@ def test_a_memorised_text_is_found_by_its_continuation(tokenizer, kind):
     for place in (3, 17):
         words = texts[place].split()
         start, rest = " ".join(words[:2]) + " ", " ".join(words[2:])
-        found = da.lm.influence(model, tokenizer, texts, rest, prompt=start, top=1)
+        # What is known by heart has next to no gradient at temperature 1.
+        found = da.lm.influence(model, tokenizer, texts, rest, prompt=start, top=1, temperature=2.0)
         assert found.effect.sum(1).argmax() == place
         assert found.parts and found.bm25 is not None and found.bm25.argmax() == place
         assert found.embedding is not None and found.embedding.argmax() == place
