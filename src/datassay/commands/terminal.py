@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -24,8 +25,10 @@ from datassay.errors import printable
 from datassay.report import page as page_parts
 from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
+from datassay.report.wording import count
 
 SECONDS_BETWEEN_LINES = 30.0
+MOST_BLOCKS = 30
 
 
 class _RateColumn(ProgressColumn):
@@ -140,3 +143,28 @@ def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
 def warned(warnings: Iterable[str]) -> list[Text]:
     """Warnings as lines."""
     return [Text(f"Warning: {w}", style="yellow") for w in warnings]
+
+
+def block_table(
+    names: np.ndarray, sizes: np.ndarray, columns: Mapping[str, Sequence[str]]
+) -> list[RenderableType]:
+    """A network's blocks of weights, the largest of many, and how many are left out.
+
+    Args:
+        names: of the blocks.
+        sizes: weights of each.
+        columns: heading → a cell a block.
+
+    Returns:
+        The table, and a sentence where blocks are left out.
+    """
+    table = Table(title="Blocks of weights", title_justify="left")
+    table.add_column("block")
+    for name in ("weights", *columns):
+        table.add_column(name, justify="right")
+    largest = np.argsort(-sizes, kind="stable")[:MOST_BLOCKS]
+    for i in np.sort(largest).tolist():
+        cells = [column[i] for column in columns.values()]
+        table.add_row(plain_text(str(names[i])), f"{sizes[i]:,}", *cells)
+    more = len(names) - len(largest)
+    return [table, *[f"{count(more, 'smaller block')} beside these."] * (more > 0)]

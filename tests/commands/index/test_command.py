@@ -226,7 +226,7 @@ REFUSED = {
     "width": (["index", *NET, "--width", 0], "width must be at least 1"),
     "keep as": (["index", *NET, "--keep-as", "int4"], "keep must be one of 'float32', 'float16'"),
     "curvature": (["index", *NET, "--curvature", "whole"], "curvature must be one of 'auto'"),
-    "damping": (["index", *NET, "--damping", -1], "damping must be 'auto' or a number, at least 0"),
+    "damping": (["index", *NET, "--damping", -1], "damping must be at least 0 and finite"),
     "temperature": (["index", *NET, "--temperature", 0], "temperature must be positive"),
     "decay": (["index", *NET, "--weight-decay", -1], "weight_decay must be at least 0"),
     "precision": (["index", *NET, "--precision", "half"], "precision must be 'float32' or"),

@@ -76,7 +76,12 @@ class _Fits(ABC):
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
         """The outputs as class probabilities, or as targets; the arguments are theirs."""
-        return self.outputs(train, val, subsets, weights, progress)
+        outputs = self.outputs(train, val, subsets, weights, progress)
+        return self.probabilities(outputs) if train.is_classification else outputs
+
+    def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
+        """What outputs of classes say of each class: here they are probabilities already."""
+        return outputs
 
     def errors(
         self,
@@ -144,18 +149,8 @@ class Networks(_Fits):
             progress("fit", min(part.stop, len(subsets)), len(subsets))
         return torch.cat(outputs).numpy()
 
-    def answers(
-        self,
-        train: SampleSet,
-        val: SampleSet,
-        subsets: Int[np.ndarray, "R n"],
-        weights: Float[np.ndarray, " N"] | None = None,
-        progress: Progress = silent,
-    ) -> Float[np.ndarray, "R m k"]:
-        """The outputs as class probabilities, or as targets; the arguments are theirs."""
-        outputs = self.outputs(train, val, subsets, weights, progress)
-        if not train.is_classification:
-            return outputs
+    def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
+        """Of logits: one of two classes, or one a class."""
         if outputs.shape[2] > 1:
             return softmax(outputs, 2)
         chance = expit(outputs)

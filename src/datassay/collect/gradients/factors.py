@@ -31,6 +31,18 @@ class Factors:
 Use = Factors | Float[Tensor, "_ _ _"]
 
 
+def tensors_of(use: Use) -> list[Tensor]:
+    """What a use holds.
+
+    Args:
+        use: factors, or whole gradients.
+
+    Returns:
+        Its tensors.
+    """
+    return [use.left, use.right] if isinstance(use, Factors) else [use]
+
+
 def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
     """The gradients themselves, summed over all uses of the weights.
 

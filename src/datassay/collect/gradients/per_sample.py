@@ -19,7 +19,7 @@ from torch.func import functional_call, grad, vmap
 
 from datassay.collect.gradients.batches import batch_size, mapped, rows
 from datassay.collect.gradients.blocks import Block, blocks_of
-from datassay.collect.gradients.factors import Use, matrix
+from datassay.collect.gradients.factors import Use, matrix, tensors_of
 from datassay.collect.gradients.layers import Given, kind_of
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.errors import ModelError
@@ -137,7 +137,9 @@ class PerSample:
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 wrong += error.block.parameters
         uses = [use for found in gradients.values() for use in found]
-        self.values_held += sum(map(_values_of, uses)) // batch_size(few)
+        self.values_held += sum(t.numel() for use in uses for t in tensors_of(use)) // batch_size(
+            few
+        )
         kept = [block for block in self.blocks if block.layers and block.name in gradients]
         wrong += [p for b in known if b.name not in gradients for p in b.parameters]
         for i in range(batch_size(few)):
@@ -352,10 +354,6 @@ def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tens
         )
         found.append(dict(zip(given, slopes, strict=True)))
     return {name: torch.stack([one[name] for one in found]) for name in tensors}
-
-
-def _values_of(use: Use) -> int:
-    return use.numel() if isinstance(use, Tensor) else use.left.numel() + use.right.numel()
 
 
 def _one(batch: Any, i: int) -> Any:

@@ -12,11 +12,11 @@ from torch import nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.gradients.batches import Batches, samples_or_batches
+from datassay.collect.gradients.batches import samples_or_batches
 from datassay.collect.store.fingerprint import digest_of_values, machine_fingerprint
 from datassay.collect.store.location import normal
 from datassay.data.arguments import checks_arguments
-from datassay.errors import DataError, SettingError
+from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.index.curvature import MOST_FITTED, kept_bases
 from datassay.score.index.encoding import Encoding, encoding
@@ -30,14 +30,19 @@ from datassay.score.index.quality import rank_correlation
 from datassay.score.index.segment import (
     RowWork,
     as_kept,
+    check_positions,
     check_precision,
     segment_manifest,
     segment_store,
 )
 from datassay.score.influence.block_basis import BlockBasis
-from datassay.score.influence.exact_blocks import DAMPING, check_curvature_memory, exact_rule
+from datassay.score.influence.exact_blocks import (
+    check_curvature_memory,
+    exact_rule,
+    penalties,
+)
 from datassay.score.influence.measure import measure_of
-from datassay.score.influence.request import check_temperature
+from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
@@ -109,13 +114,13 @@ def index(
         TRAK's (Park et al., 2023) and LoGra's (Choe et al., 2024). Deviates: eigendirections by
         their part of the effects instead of random or layerwise equal ranks.
     """
-    check_settings(curvature, damping, share, width, keep, precision)
-    check_penalties(temperature, weight_decay)
+    check_settings(curvature, share, width, keep, precision)
+    check_numbers(damping, weight_decay, temperature)
     network = trained_network(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=progress,
     )  # fmt: skip
-    positioned(network.train)
+    check_positions(network.train, "train")
     network.loss = softened(network.loss, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
@@ -135,7 +140,8 @@ def index(
         "seed": seed,
     }
     bases = _bases(place, run, network, by, progress)
-    _fill(place, run, network, encoding(bases, share, width), keep, as_kept(ids), by, progress)
+    found = encoding(bases, share, width)
+    _fill(place, run, network, found, keep, as_kept(ids), by, progress)
     keep_network(place, run, model)
     opened = open_index(place, loss=network.loss.function or Influence.loss)
     return replace(opened, model=model, device=device)
@@ -144,12 +150,11 @@ def index(
 def _bases(
     place: str, run: Mapping[str, Any], network: TrainedNetwork, by: Engine, progress: Progress
 ) -> dict[str, BlockBasis]:
-    blocks, damping = network.per_sample.blocks, run["damping"]
+    blocks = network.per_sample.blocks
     exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
-    shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping) for b in blocks}
-    shift = {name: (share, float(run["weight decay"])) for name, share in shares.items()}
+    shift = penalties(blocks, exact, run["damping"], run["weight decay"])
     return kept_bases(place, run, network, small, shift, run["seed"], by, progress)
 
 
@@ -193,30 +198,11 @@ def _noted(
     }
 
 
-def positioned(samples: Batches) -> None:
-    """Check that samples can be taken by position.
-
-    Args:
-        samples: of the training.
-
-    Raises:
-        DataError: they are only iterated.
-    """
-    if samples.subset is None:
-        raise DataError(
-            "train must be samples that have positions; these are iterated. Give a list, a "
-            "Dataset or arrays."
-        )
-
-
-def check_settings(
-    curvature: str, damping: float | str, share: float, width: int, keep: str, precision: str
-) -> None:
+def check_settings(curvature: str, share: float, width: int, keep: str, precision: str) -> None:
     """Check what an index is made with.
 
     Args:
         curvature: by name.
-        damping: "auto" or a number.
         share: of the effects.
         width: numbers a row.
         keep: type of these.
@@ -228,8 +214,6 @@ def check_settings(
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")
-    if not (damping == "auto" or (not isinstance(damping, str) and 0 <= damping < float("inf"))):
-        raise SettingError(f"damping must be 'auto' or a number, at least 0; got {damping!r}.")
     if not 0 < share <= 1:
         raise SettingError(f"share must be above 0 and at most 1; got {share}.")
     if width < 1:
@@ -237,18 +221,3 @@ def check_settings(
     if precision not in {"float32", "float64"}:
         raise SettingError(f"precision must be 'float32' or 'float64'; got {precision!r}.")
     check_precision(keep)
-
-
-def check_penalties(temperature: float | str, weight_decay: float) -> None:
-    """Check the numbers of the loss and its penalty.
-
-    Args:
-        temperature: of the loss of classes.
-        weight_decay: of the training.
-
-    Raises:
-        SettingError: one is out of range.
-    """
-    check_temperature(temperature)
-    if not 0 <= weight_decay < float("inf"):
-        raise SettingError(f"weight_decay must be at least 0 and finite; got {weight_decay}.")

@@ -110,15 +110,15 @@ def kept_bases(
     Cost: that of `block_bases` with `spectral`; sums of up to 16 parts are kept meanwhile.
     """
     blocks = network.per_sample.blocks
-    if stored_bases(location, blocks, run) is None:
+    found = stored_bases(location, blocks, run)
+    if found is None:
         bases = _fitted(location, run, network, small, shift, seed, engine, progress)
         _store(location, run, blocks, bases)
+        # Read back: products of arrays that lie otherwise in memory round otherwise.
+        found = stored_bases(location, blocks, run)
+        assert found is not None
     for name in ("sums", "squares"):
         removed(f"{location}/{name}")
-    # Read back also where they were just fitted: products of arrays that lie otherwise in memory
-    # round otherwise.
-    found = stored_bases(location, blocks, run)
-    assert found is not None
     return found
 
 

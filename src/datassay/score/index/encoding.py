@@ -17,8 +17,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.objective import to_model
 from datassay.collect.gradients.per_sample import Gradients
+from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
+from datassay.score.influence.first_order import each_token
+from datassay.score.influence.measure import Measure
+from datassay.score.influence.trained_network import TrainedNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +125,35 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> Encodi
         kept[name] = chosen[inside] - start
         start += part.numel()
     return Encoding(bases, kept, float(shares[width - 1]))
+
+
+def query_rows(
+    network: TrainedNetwork,
+    encoding: Encoding,
+    measure: Measure,
+    queries: Batches,
+    progress: Progress = silent,
+) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
+    """Rows of queries.
+
+    Args:
+        network: whose gradients.
+        encoding: from gradients to rows.
+        measure: of each; where it gives [b, tokens], each token is a query of its own.
+        queries: to be differentiated.
+        progress: called with (step, queries done, queries in all).
+
+    Returns:
+        Rows in float32, tokens of a query together, and the measure.
+    """
+    rows, values, done = [], [], 0
+    for ids, batch in queries:
+        seen: list[Tensor] = []
+        given = to_model(batch, network.model)
+        every = network.per_sample.gradients(measure, given, lambda v, s=seen: each_token(v, s))
+        turned = torch.stack([encoding.rows(g)[0] for g in every], 1)
+        rows.append(turned.flatten(0, 1).float().cpu())
+        values.append(seen[0].double().flatten().cpu())
+        done += len(ids)
+        progress("differentiate the queries", done, queries.n or done)
+    return torch.cat(rows), torch.cat(values)

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.engine.base import IN_PROCESS, Engine
+from datassay.collect.engine.base import Engine
+from datassay.collect.engine.choose import engine_named
 from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
-from datassay.collect.gradients.objective import Objective, to_model
+from datassay.collect.gradients.objective import Objective
 from datassay.collect.store.location import shown
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
@@ -27,7 +28,7 @@ from datassay.score.attribution import (
     gather,
 )
 from datassay.score.index.curvature import stored_bases
-from datassay.score.index.encoding import Encoding
+from datassay.score.index.encoding import Encoding, query_rows
 from datassay.score.index.identity import samples_digest
 from datassay.score.index.known_ids import new_ids, places_of
 from datassay.score.index.pieces import fill
@@ -36,9 +37,9 @@ from datassay.score.index.segment import (
     RowWork,
     Segment,
     as_kept,
+    check_positions,
     segment_store,
 )
-from datassay.score.influence.first_order import each_token
 from datassay.score.influence.gradient_methods import Prepared
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
@@ -132,11 +133,11 @@ class Index(Tabular):
         check_top(top)
         network, parts = self._network_of(new, "new")
         encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
-        asked, values = _asked(network, encoding, found, parts, progress)
+        asked, values = query_rows(network, encoding, found, parts, progress)
         n, m = len(self), len(asked)
         warnings = (*network.warnings, *self.warnings)
         method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
-        own = np.concatenate([segment.lengths for segment in self.segments]) / n
+        own = self.self_influence()
         if top is None and n * m <= LARGEST_MATRIX:
             effects = self._effects(asked, progress)
             whole = gather(effects, values, found.name, self.ids, method, None)
@@ -196,7 +197,7 @@ class Index(Tabular):
         places = places_of(groups, self.ids)
         network, parts = self._network_of(new, "new")
         encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
-        asked, values = _asked(network, encoding, found, parts, progress)
+        asked, values = query_rows(network, encoding, found, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
             for row, at in enumerate(places):
@@ -261,11 +262,7 @@ class Index(Tabular):
         Cost: a gradient a sample.
         """
         network, parts = self._network_of(more, "more")
-        if parts.subset is None:
-            raise DataError(
-                "more must be samples that have positions; these are iterated. Give a list or a "
-                "Dataset."
-            )
+        check_positions(parts, "more")
         digest, ids = samples_digest(parts)
         ids = new_ids(ids, self.ids)
         encoding, n = self._encoding_of(network), len(ids)
@@ -275,7 +272,8 @@ class Index(Tabular):
         kept = as_kept(ids)
         store = segment_store(self.location, number, run, n, self.width, keep, kept, {})
         work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
-        fill(store, work.arrays, _engine(engine), progress, f"append to {shown(first.location)}")
+        by = engine_named(engine) if isinstance(engine, str) else engine
+        fill(store, work.arrays, by, progress, f"append to {shown(first.location)}")
         self.segments.append(Segment(store))
         return self
 
@@ -338,32 +336,3 @@ class Index(Tabular):
             kept = {name: torch.tensor(at, dtype=torch.long) for name, at in self.chosen.items()}
             self._encoding = Encoding(bases, kept, self.share)
         return self._encoding
-
-
-def _asked(
-    network: TrainedNetwork,
-    encoding: Encoding,
-    measure: Any,
-    parts: Batches,
-    progress: Progress,
-) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
-    """Rows of the queries, tokens of a query together, and their measure."""
-    rows, values, done = [], [], 0
-    for ids, batch in parts:
-        seen: list[Tensor] = []
-        given = to_model(batch, network.model)
-        every = network.per_sample.gradients(measure, given, lambda v, s=seen: each_token(v, s))
-        turned = torch.stack([encoding.rows(g)[0] for g in every], 1)
-        rows.append(turned.flatten(0, 1).float().cpu())
-        values.append(seen[0].double().flatten().cpu())
-        done += len(ids)
-        progress("differentiate the queries", done, parts.n or done)
-    return torch.cat(rows), torch.cat(values)
-
-
-def _engine(engine: str | Engine) -> Engine:
-    from datassay.collect.engine.choose import engine_named
-
-    if isinstance(engine, str):
-        return IN_PROCESS if engine == "in_process" else engine_named(engine)
-    return engine

@@ -20,12 +20,12 @@ from datassay.data.arguments import checks_arguments
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent
 from datassay.results import Tabular, result
-from datassay.score.index.build import MOST_OPERATIONS, check_penalties, check_settings, positioned
+from datassay.score.index.build import MOST_OPERATIONS, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import Encoding, encoding
 from datassay.score.index.quality import N_QUERIES, N_SAMPLES
 from datassay.score.index.search import has_bfloat16
-from datassay.score.index.segment import PRECISIONS, as_kept, samples_of_chunk
+from datassay.score.index.segment import PRECISIONS, as_kept, check_positions, samples_of_chunk
 from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
     BlockBasis,
@@ -34,8 +34,9 @@ from datassay.score.influence.block_basis import (
     square_sums,
     unfitted,
 )
-from datassay.score.influence.exact_blocks import DAMPING, curvature_bytes, exact_rule
-from datassay.score.influence.plan import SHARE, kept_bytes
+from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
+from datassay.score.influence.plan import SHARE, held_bytes, kept_bytes
+from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
@@ -163,19 +164,17 @@ def index_plan(
     Source: passes are timed, eigenbases counted as in `influence_plan`. The width is that of the
         curvature of those samples.
     """
-    check_settings(curvature, damping, share, width, keep, precision)
-    check_penalties(temperature, weight_decay)
+    check_settings(curvature, share, width, keep, precision)
+    check_numbers(damping, weight_decay, temperature)
     network = trained_network(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=silent,
     )  # fmt: skip
     network.loss = softened(network.loss, temperature)
-    positioned(network.train)
+    check_positions(network.train, "train")
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
-    shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping)
-              for b in blocks}  # fmt: skip
-    shift = {name: (value, weight_decay) for name, value in shares.items()}
+    shift = penalties(blocks, exact, damping, weight_decay)
     solving = _solving(blocks, exact)
     timed = _Rehearsal(network, exact, shift, seed, real=solving < LONGEST_BASES)
     found = encoding(timed.bases, share, width)
@@ -248,20 +247,13 @@ class _Rehearsal:
 
         size = min(FEWEST_TIMED, network.n)
         first = next(of(size).roots(seed, ""))  # so that nothing is timed that happens once
-        self.held = float(sum(map(_bytes, first.values())))
+        self.held = held_bytes(first)
         self.vectors = len(list(of(1).roots(seed, "")))
         each, _ = _timed(
             lambda: first_sums(network.per_sample.blocks, of(size).roots(seed, ""), small), size
         )
         size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / each)))
         return of(size), size
-
-
-def _bytes(uses: Sequence[Any]) -> int:
-    tensors = [
-        t for use in uses for t in ([use] if torch.is_tensor(use) else [use.left, use.right])
-    ]
-    return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _timed(call: Callable[[], Any], size: int) -> tuple[float, Any]:

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from datassay.progress import silent
-from datassay.score.index.encoding import Encoding
+from datassay.score.index.encoding import Encoding, query_rows
 from datassay.score.index.segment import quantised
 from datassay.score.influence.first_order import directions, removal_effects
 from datassay.score.influence.measure import Measure
@@ -35,7 +35,7 @@ def rank_correlation(
 
     Returns:
         "mean" over queries, "low" and "high" of its 95 % interval, and "queries" and "samples";
-        None of fewer than 20 samples.
+        None of fewer than 40 samples.
 
     Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
     """
@@ -51,13 +51,9 @@ def rank_correlation(
     bases = dict(encoding.bases)
     towards = directions(network, bases, [batch for _, batch in queries], measure)
     exact = torch.cat([p.effect for p in removal_effects(few, bases, towards, 1.0)]).numpy()
-    asked = torch.cat([
-        encoding.rows(g)[0]
-        for _, batch in queries
-        for g in network.per_sample.gradients(measure, _on(batch, network))
-    ])
+    asked, _ = query_rows(network, encoding, measure, queries)
     rows = torch.cat([encoding.rows(g)[0] for _, g in few.loss_gradients()])
-    ours = -(_kept(rows, precision) @ asked.cpu().float().T).numpy()
+    ours = -(_kept(rows, precision) @ asked.T).numpy()
     each = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
     half = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
     mean = float(each.mean())
@@ -68,12 +64,6 @@ def rank_correlation(
         "queries": len(each),
         "samples": len(rows),
     }
-
-
-def _on(batch, network: TrainedNetwork):
-    from datassay.collect.gradients.objective import to_model
-
-    return to_model(batch, network.model)
 
 
 def _kept(rows: Tensor, precision: str) -> Tensor:

@@ -15,7 +15,7 @@ from datassay.collect.gradients.batches import Batches
 from datassay.collect.store.chunks import Chunk
 from datassay.collect.store.features import FeatureStore, Layout, features_manifest
 from datassay.collect.store.ids import decoded, encoded
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 from datassay.progress import silent
 from datassay.score.index.curvature import own_run
 from datassay.score.index.encoding import Encoding
@@ -196,6 +196,23 @@ def samples_of_chunk(n: int, row_bytes: int) -> int:
     """
     most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
     return ceil(n / ceil(n / most))
+
+
+def check_positions(samples: Batches, name: str) -> None:
+    """Check that samples can be taken by position.
+
+    Args:
+        samples: of the training.
+        name: of the argument, for errors.
+
+    Raises:
+        DataError: they are only iterated.
+    """
+    if samples.subset is None:
+        raise DataError(
+            f"{name} must be samples that have positions; these are iterated. Give a list, a "
+            "Dataset or arrays."
+        )
 
 
 def check_precision(precision: str) -> None:

@@ -42,6 +42,24 @@ def exact_rule(
     return lambda block: block.name in names
 
 
+def penalties(
+    blocks: list[Block], exact: Callable[[Block], bool], damping: float | str, weight_decay: float
+) -> dict[str, tuple[float, float]]:
+    """What is added to the blocks' eigenvalues.
+
+    Args:
+        blocks: of the weights.
+        exact: whether a block is exact.
+        damping: relative to a block's mean eigenvalue; "auto" is DAMPING.
+        weight_decay: absolute.
+
+    Returns:
+        Block name → both.
+    """
+    shares = {b.name: DAMPING[exact(b)] if damping == "auto" else float(damping) for b in blocks}
+    return {name: (share, float(weight_decay)) for name, share in shares.items()}
+
+
 def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
     """Memory that the blocks' Hessians take at most.
 

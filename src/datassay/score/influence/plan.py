@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.factors import Factors, Use
+from datassay.collect.gradients.factors import Factors, Use, tensors_of
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.collect.predicted import EIGEN_WORK
 from datassay.data.arguments import checks_arguments
@@ -173,13 +173,21 @@ class _Timed:
             pass
         ended = time.perf_counter()
         seconds = (middle - started) / size, (ended - middle) / size
-        held = sum(_bytes(use) for one in uses for found in one.values() for use in found)
+        held = sum(map(held_bytes, uses))
         return cls(*seconds, len(uses), uses[0], float(held))
 
 
-def _bytes(use: Use) -> int:
-    tensors = [use] if isinstance(use, Tensor) else [use.left, use.right]
-    return sum(t.numel() * t.element_size() for t in tensors)
+def held_bytes(gradients: Gradients) -> float:
+    """Memory that a batch's gradients take.
+
+    Args:
+        gradients: of all blocks.
+
+    Returns:
+        Bytes.
+    """
+    tensors = [t for uses in gradients.values() for use in uses for t in tensors_of(use)]
+    return float(sum(t.numel() * t.element_size() for t in tensors))
 
 
 def _planned(

@@ -116,32 +116,34 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
     if unknown:
         rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
         raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
-    _check_numbers(request)
+    check_numbers(request.damping, request.weight_decay, request.temperature)
     if not request.models:
         raise SettingError("model must be a network or a list of them; got an empty list.")
 
 
-def _check_numbers(request: Request) -> None:
-    numbers = [("weight_decay", request.weight_decay)]
-    if not isinstance(request.damping, str):
-        numbers.append(("damping", request.damping))
-    elif request.damping != "auto":
-        raise SettingError(f"damping must be 'auto' or a number; got {request.damping!r}.")
+def check_numbers(damping: float | str, weight_decay: float, temperature: float | str) -> None:
+    """Check the numbers of a loss, its penalty and its curvature.
+
+    Args:
+        damping: "auto" or a number.
+        weight_decay: of the training.
+        temperature: of the loss, "auto" or a number.
+
+    Raises:
+        SettingError: one is out of range.
+    """
+    numbers = [("weight_decay", weight_decay)]
+    if not isinstance(damping, str):
+        numbers.append(("damping", damping))
+    elif damping != "auto":
+        raise SettingError(f"damping must be 'auto' or a number; got {damping!r}.")
     for name, value in numbers:
         if not 0 <= value < float("inf"):
             raise SettingError(f"{name} must be at least 0 and finite; got {value}.")
-    check_temperature(request.temperature)
+    _check_temperature(temperature)
 
 
-def check_temperature(temperature: float | str) -> None:
-    """Check that it is "auto" or a positive number.
-
-    Args:
-        temperature: of the loss.
-
-    Raises:
-        SettingError: it is neither.
-    """
+def _check_temperature(temperature: float | str) -> None:
     if temperature != "auto" and (
         isinstance(temperature, str) or not 0 < temperature < float("inf")
     ):
