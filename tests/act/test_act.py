@@ -21,7 +21,8 @@ from datassay.models.build import build_model
 from datassay.score.compare.baselines import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
-from datassay.train.training import Recipe, train_networks, with_loss
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks, with_loss
 from helpers.linearizations import linearization, random_jacobians
 
 

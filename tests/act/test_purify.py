@@ -11,7 +11,7 @@ from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import linear, mlp
 from datassay.train.fitter import best_temperature, fitter
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 
 def foreign(samples):

@@ -12,7 +12,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.train.history import PredictionHistory
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 G = np.random.default_rng(0)
 

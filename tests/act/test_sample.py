@@ -10,7 +10,7 @@ from datassay.act.sample.taylor import taylor_sample
 from datassay.data.synthetic.functions import function_problem, runge
 from datassay.errors import DataError, DatassayError, SettingError
 from datassay.models.networks import mlp
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 UNIT = np.array([[0.0, 1.0]])
 

@@ -21,7 +21,7 @@ from datassay.errors import SettingError
 from datassay.score.neighbors.local_variance import local_variance
 from datassay.train.head_training import HeadRecipe
 from datassay.train.history import PredictionHistory
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 RECIPE = Recipe(steps=60, lr=0.05, batch_size=16)
 

@@ -17,7 +17,8 @@ from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 from helpers.collecting import classes, network, regression
 from helpers.jacobians import oracle
 

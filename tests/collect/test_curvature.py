@@ -18,7 +18,8 @@ from datassay.collect.curvature.hessian import (
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import cnn, lenet5, mlp
-from datassay.train.training import Recipe, sample_losses
+from datassay.train.recipe import Recipe
+from datassay.train.training import sample_losses
 
 CURVATURE = sys.modules[loss_at.__module__]  # `datassay.collect` is the function
 # (classes, outputs, loss); 0 classes is a regression.

@@ -10,8 +10,9 @@ from datassay.collect.jacobian.inputs import network_inputs, takes_integers
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.train.recipe import Recipe
 from datassay.train.retrain import retrain
-from datassay.train.training import Recipe, train_networks
+from datassay.train.training import train_networks
 
 WORDS, LENGTH, N = 11, 4, 30
 

@@ -19,7 +19,7 @@ from datassay.data.load import load
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SIZES = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])
 

@@ -13,7 +13,7 @@ from datassay.lab.looking.image_training import accuracy, outputs, trained
 from datassay.lab.looking.texture_shape import SHAPES, texture_shape, texture_shape_plots
 from datassay.lab.looking.wavelets_trees import haar_basis, wavelets_trees, wavelets_trees_plots
 from datassay.models.networks import linear
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SMALL_MAP = {"canvas": 14, "n_train": 800, "steps": 150}
 SMALL_MASK = {"steps": 150}

@@ -24,7 +24,7 @@ from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
 from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 from helpers.blocks import divided, evil_images, purified
 from helpers.browser import NEEDED, resize, started
 from helpers.explanations import explained as explained_findings

@@ -14,8 +14,9 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import mlp
 from datassay.score.influence.methods import influence
+from datassay.train.recipe import Recipe
 from datassay.train.retrain import retrain
-from datassay.train.training import Recipe, train_networks
+from datassay.train.training import train_networks
 
 CURVATURE = sys.modules[loss_at.__module__]  # `datassay.collect` is the function
 DECAY = 0.02

@@ -10,7 +10,8 @@ from datassay.data.samples import SampleSet
 from datassay.models.networks import Affine, cnn, linear, mlp
 from datassay.train import training
 from datassay.train.dense_training import dense_stack
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 N = 40
 

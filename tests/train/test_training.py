@@ -8,7 +8,8 @@ from torch import nn
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import mlp
-from datassay.train.training import Recipe, sample_losses, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import sample_losses, train_networks
 
 
 def samples(k=3, n=40, y=None, seed=0):

@@ -15,7 +15,8 @@ from datassay.data.samples import SampleSet
 from datassay.lab.fits import spread_counts
 from datassay.models.networks import Affine
 from datassay.progress import Progress, silent
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks
 
 SCALINGS = ("ntk", "mean field")
 OUTPUT_WEIGHTS = ("normal", "cauchy")

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from datassay.train.head_training import TrainedHeads as TrainedHeads
     from datassay.train.head_training import train_heads as train_heads
     from datassay.train.history import PredictionHistory as PredictionHistory
+    from datassay.train.recipe import Recipe as Recipe
     from datassay.train.retrain import Retrained as Retrained
     from datassay.train.retrain import networks_at_a_time as networks_at_a_time
     from datassay.train.retrain import retrain as retrain
-    from datassay.train.training import Recipe as Recipe
     from datassay.train.training import TrainedNetworks as TrainedNetworks
     from datassay.train.training import sample_losses as sample_losses
     from datassay.train.training import train_networks as train_networks

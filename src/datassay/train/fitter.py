@@ -22,7 +22,8 @@ from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks
 
 # Share of the kept samples on which a network's temperature is fitted.
 CALIBRATION = 0.1

@@ -27,8 +27,9 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.train.recipe import Recipe
 from datassay.train.settings import Descent
-from datassay.train.training import Recipe, TrainedNetworks, train_networks, with_loss
+from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 # Networks train side by side while their activations for all samples take less than this, which
 # stays near the processor; a network that fills it alone gains nothing from company.

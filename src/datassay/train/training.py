@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -25,33 +25,9 @@ from datassay.results import result
 from datassay.train.batches import Batch, batches, weighted
 from datassay.train.dense_training import DenseGradients, DenseStack, dense_stack
 from datassay.train.function_space import FunctionSpace
+from datassay.train.recipe import Recipe
 
 AT_ONCE = "run for many networks at once"
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How the networks are trained.
-
-    Attributes:
-        optimizer: "adam" or "sgd".
-        lr: its step size, of the loss averaged over a batch.
-        steps: parameter updates, the same for every subset size.
-        batch_size: samples an update; None is full-batch.
-        loss: "cross_entropy" (one output: binary), "mse" (½ squared error, summed over outputs),
-            "bce" (several labels a sample, each 0 or 1: their cross-entropies summed), or "auto":
-            by the task.
-        weight_decay: λ of (λ/2)‖w − w₀‖² beside the averaged loss: towards the starting weights.
-        precision: "float32" or "float64", of inputs and weights while they train.
-    """
-
-    optimizer: str = "adam"
-    lr: float = 1e-3
-    steps: int = 300
-    batch_size: int | None = 64
-    loss: str = "auto"
-    weight_decay: float = 0.0
-    precision: str = "float32"
 
 
 @result

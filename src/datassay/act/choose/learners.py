@@ -29,8 +29,9 @@ from datassay.models.estimators import fitted, named_estimator
 from datassay.models.reference import is_reference
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
+from datassay.train.recipe import Recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
-from datassay.train.training import Recipe, train_networks
+from datassay.train.training import train_networks
 
 # Most memory for weights, gradients and Adam's moments of networks that train together.
 NETWORK_BYTES = 2**28

@@ -32,7 +32,7 @@ from datassay.score.influence_moments import influence_variance
 from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 ORDERS_AND_RIVALS = ("auto", *ORDERS, "loss", "random")
 STEP = "purify"

@@ -27,7 +27,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
-from datassay.train.training import Recipe, TrainedNetworks, train_networks, with_loss
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 RANDOM = "random"
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)

@@ -14,7 +14,8 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks
 
 Design = tuple[Float[np.ndarray, "_ d"], Float[np.ndarray, "_ q"]]
 # Networks answer on so many points at once.

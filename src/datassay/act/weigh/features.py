@@ -17,7 +17,8 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 # Rows of at most so many columns are compared as they are.
 FEW_COLUMNS = 50

@@ -19,7 +19,8 @@ from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.train.head_training import HeadRecipe
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks
 
 UNIFORM = "no weights"
 LEVEL = 0.95

@@ -16,7 +16,8 @@ from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance
 from datassay.train.history import PredictionHistory
-from datassay.train.training import Recipe, TrainedNetworks, sample_losses
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, sample_losses
 
 METHODS: Mapping[str, str] = {
     "local_variance": "local variance",

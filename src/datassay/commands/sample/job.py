@@ -26,7 +26,7 @@ from datassay.models.build import build_model
 from datassay.models.reference import imported_reference
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 RULE = "the function must be runge, tanh, bateman, bateman:M or package.module:function"
 NETWORK = "mlp:width=32,depth=2"

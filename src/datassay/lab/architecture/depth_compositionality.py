@@ -17,7 +17,8 @@ from datassay.lab.wide_network import regression
 from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
 MOST_DEPTH = 6

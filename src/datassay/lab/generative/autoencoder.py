@@ -20,7 +20,8 @@ from datassay.lab.generative.latent_map import latent_map
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 HIDDEN = 128
 SHOWN = 6

@@ -16,7 +16,7 @@ from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score.compare.projection_quality import rank_correlation
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 INPUTS = ("coordinate", "waves")
 LEARNED = 0.5  # share of a sine's amplitude

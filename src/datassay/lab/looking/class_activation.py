@@ -17,7 +17,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.looking.image_training import trained
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 DIGIT = 8  # pixels
 CELL = 2  # pixels a side that one place of the map covers

@@ -17,7 +17,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.looking.image_training import accuracy, trained
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, part_of, silent
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 6

@@ -17,7 +17,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.looking.image_training import accuracy, trained
 from datassay.models.networks import mlp
 from datassay.progress import Progress, part_of, silent
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SIDE = 8  # of the digits, pixels
 TRAINED, MASKED = 900, 400  # digits that fit the network, and the mask; the others test

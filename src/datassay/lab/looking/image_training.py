@@ -13,7 +13,8 @@ from datassay.data.samples import SampleSet
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.train.fitter import taken_network
-from datassay.train.training import Recipe, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import train_networks
 
 
 def trained(

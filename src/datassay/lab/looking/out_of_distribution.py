@@ -17,7 +17,8 @@ from datassay.lab.looking.intrinsic_dimension import IntrinsicDimension, intrins
 from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
-from datassay.train.training import Recipe, TrainedNetworks, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, train_networks
 
 ACTIVATIONS = ("relu", "tanh")
 FAR = 100.0  # data radii at which confidence is judged

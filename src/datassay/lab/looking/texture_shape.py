@@ -14,7 +14,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.looking.image_training import accuracy, outputs, trained
 from datassay.progress import Progress, part_of, silent
 from datassay.report.style import BLUE, VERMILION
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SIDE = 24  # of the images, pixels
 SHAPES = ("disc", "square", "triangle", "cross")

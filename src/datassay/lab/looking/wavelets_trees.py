@@ -15,7 +15,7 @@ from datassay.lab.experiment import Agreement, Experiment, Plot
 from datassay.lab.looking.image_training import accuracy, trained
 from datassay.models.networks import mlp
 from datassay.progress import Progress, silent
-from datassay.train.training import Recipe
+from datassay.train.recipe import Recipe
 
 SIDE = 8  # of the digits, pixels
 TRAINED = 1200  # digits that fit trees and network; the others test

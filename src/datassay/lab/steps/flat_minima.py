@@ -20,7 +20,8 @@ from datassay.models.networks import mlp
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.score.compare.projection_quality import rank_correlation
-from datassay.train.training import Recipe, TrainedNetworks, sample_losses, train_networks
+from datassay.train.recipe import Recipe
+from datassay.train.training import TrainedNetworks, sample_losses, train_networks
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
