@@ -206,8 +206,9 @@ def test_several_targets_are_attributed_by_their_loss(here):
         ["--smoothing", "isotropic", "--sigma", 0.5],
         ["--smoothing", "fisher"],
         ["--smoothing", "sgd", "--batch-size", 8],
+        ["--smoothing", "kl", "--batch-size", 8],
     ],
-    ids=["isotropic", "fisher", "sgd"],
+    ids=["isotropic", "fisher", "sgd", "kl"],
 )
 def test_the_smoothing_decides_the_information(here, how):
     succeed("score", "iris", *SMALL, "--weight-decay", 0.1, "--out", "plain")
@@ -216,6 +217,7 @@ def test_the_smoothing_decides_the_information(here, how):
     information = np.array(smoothed["information"])
     assert smoothed["weight_change"] == plain["weight_change"]
     assert ("outside" in smoothed) == ("sgd" in how)
+    assert ("information_shape" in smoothed) == ("kl" in how)
     if "isotropic" in how:
         assert np.allclose(information, np.array(plain["weight_change"]) / (2 * 0.5**2))
     elif "fisher" in how:
@@ -409,7 +411,7 @@ BAD = {
     ),
     "stray batch size": (
         ["score", "good.npz", "--batch-size", "8"],
-        r"batch_size belongs to smoothing='sgd'; got 8",
+        r"batch_size belongs to smoothing='sgd' and 'kl'; got 8",
     ),
     "attribution": (
         ["score", "good.npz", "--attribution", "logit"],

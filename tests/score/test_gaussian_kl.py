@@ -89,6 +89,9 @@ def test_with_many_samples_the_shift_is_that_of_a_constant_covariance():
     np.testing.assert_allclose(small.shift, 10 * exact.shift, rtol=1e-7)  # ∝ b / η
     np.testing.assert_allclose(small.shape, exact.shape, rtol=1e-6)
     assert 0.1 < exact.shape.sum() / exact.shift.sum() < 0.5
+    same = sample_information(lin, smoothing="kl", **run)
+    np.testing.assert_array_equal(same.information, exact.information)
+    assert same.to_table().equals(exact.to_table())
 
 
 def test_a_sample_alone_in_its_direction_informs_without_limit():
@@ -102,6 +105,8 @@ def test_a_sample_alone_in_its_direction_informs_without_limit():
     assert np.isinf(
         information.information[:2]
     ).all()  # the other one is then interpolated: no noise
+    with pytest.raises(SettingError, match=r"without 2 of 20 it has none in some.*infinite: 0, 1"):
+        sample_information(lin, smoothing="kl", batch_size=4, dynamics="converged")
 
 
 def test_too_few_samples_are_refused():

@@ -76,9 +76,13 @@ def test_reading_off_leave_one_out_gives_the_same():
     [
         ({"smoothing": "fisherman"}, "smoothing must be one of 'functional', 'isotropic'"),
         ({"smoothing": "sgd"}, "batch_size must be given for smoothing='sgd'"),
+        ({"smoothing": "kl"}, "batch_size must be given for smoothing='kl'"),
         ({"smoothing": "sgd", "batch_size": 0}, "batch_size must be a whole number.*got 0"),
         ({"smoothing": "sgd", "batch_size": 4, "sigma": 2.0}, "sigma must be left at 1"),
-        ({"batch_size": 4}, "batch_size belongs to smoothing='sgd'; got 4 beside 'functional'"),
+        (
+            {"batch_size": 4},
+            "batch_size belongs to smoothing='sgd' and 'kl'; got 4 beside 'functional'",
+        ),
         ({"sigma": 0.0}, "sigma must be finite and positive; got 0.0"),
         ({"sigma": float("nan")}, "sigma must be finite and positive"),
     ],

@@ -13,6 +13,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
+from datassay.score.information.gaussian_kl import KlInformation, divergences
 from datassay.score.information.weights import (
     SteadyState,
     check_batch_size,
@@ -24,7 +25,8 @@ from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.settings import Smoothing
 
-SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd")
+SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "kl")
+OF_SGD = ("sgd", "kl")
 
 
 @result
@@ -34,10 +36,11 @@ class SampleInformation(Tabular):
     Attributes:
         information: [n], nats, never negative. Larger: the trained network depends more on it.
         ids: [n], the samples' ids.
-        smoothing: which measure: "functional", "isotropic", "fisher" or "sgd".
+        smoothing: which measure: "functional", "isotropic", "fisher", "sgd" or "kl".
         sigma: the standard deviation of the smoothing noise; output unit (functional, fisher) or
-            weight unit (isotropic). 1 for sgd, whose noise has its own scale.
+            weight unit (isotropic). 1 for sgd and kl, whose noise has its own scale.
         steady_state: for sgd: the noise, and the share of each change outside its range.
+        divergence: for kl: the parts of the shift and of the covariance's change.
     """
 
     information: Float[np.ndarray, " n"]
@@ -45,9 +48,12 @@ class SampleInformation(Tabular):
     smoothing: str
     sigma: float
     steady_state: SteadyState | None = None
+    divergence: KlInformation | None = None
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, information; for sgd also outside."""
+        """One row per sample: id, information; for sgd also outside, for kl shift and shape."""
+        if self.divergence is not None:
+            return self.divergence.to_table()
         columns = {"id": self.ids, "information": self.information}
         if self.steady_state is not None:
             columns["outside"] = self.steady_state.outside
@@ -68,18 +74,20 @@ def sample_information(
 
     functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²;  isotropic: ‖w − w₋ᵢ‖²/(2σ²);
     fisher: ½ Δᵀ F Δ/σ², F = (1/m) Σ_j J_jᵀJ_j;  sgd: ½ Δᵀ Σ⁺ Δ, H Σ + Σ H = n²(η/b) Λ
+    kl: KL(N(w, Σ) ‖ N(w₋ᵢ, Σ₋ᵢ)), Σ as for sgd, computed again without each sample
 
     Args:
         lin: the linearisation.
         smoothing: "functional" (information about the predictions on the m validation inputs, or
             on the training inputs where there are none), or about the weights: "isotropic",
-            "fisher" (equal to functional, computed through the weights) or "sgd" (beside the noise
-            that SGD leaves in them).
+            "fisher" (equal to functional, computed through the weights), "sgd" (beside the noise
+            that SGD leaves in them) or "kl" (the same, its noise computed again without each
+            sample: for few weights, see `kl_information`).
         sigma: σ of the smoothing noise, which sets the scale: it divides by σ². Output unit for
-            "functional" and "fisher", weight unit for "isotropic". Not for "sgd".
-        batch_size: b, only for "sgd": its information is proportional to b / η, η the run's step as
-            a sum loss (lr / n under reduction="mean"). lr="auto" chooses its own step: give the lr
-            of your training.
+            "functional" and "fisher", weight unit for "isotropic". Not for "sgd" and "kl".
+        batch_size: b, only for "sgd" and "kl": the information of "sgd" and the shift of "kl" are
+            proportional to b / η, η the run's step as a sum loss (lr / n under reduction="mean").
+            lr="auto" chooses its own step: give the lr of your training.
         loo: leave-one-out results to reuse; None computes them.
         run: lr, steps, weight_decay, reduction, dynamics and progress of `leave_one_out`; only
             without loo.
@@ -89,16 +97,18 @@ def sample_information(
         networks of one output each, and the k informations are summed.
 
     Raises:
-        SettingError: smoothing is unknown, sigma is not positive or given with "sgd", batch_size is
-            missing, below 1 or given with another smoothing, the run leaves SGD no noise, or run
-            settings are given with loo.
+        SettingError: smoothing is unknown, sigma is not positive or given with "sgd" or "kl",
+            batch_size is missing, below 1 or given with another smoothing, the run leaves SGD no
+            noise, a "kl" would be infinite, or run settings are given with loo.
 
     Cost: that of `leave_one_out`; n values more with loo. "fisher" and "sgd" repeat its removals,
-    and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs).
-    Source: S1 Prop. 3.2, eqs. 8 and 16 (whose printed norm lacks its square), §5 and Prop. 5.1 (eq.
-    14 with the factor n² that a sum loss needs). Exact for the linearised network; "sgd" in the
-    limit of small steps, with Λ and Σ held constant when a sample is removed. Joint outputs can
-    leave Σ nearly singular, n − 1 gradients for n k directions: then see steady_state.outside.
+    and "sgd" decomposes Σ, 10 p³ operations and p² values (k times with averaged outputs); "kl"
+    does so n times.
+    Source: S1 Prop. 3.2, eqs. 8 and 16 (whose printed norm lacks its square), §5, Prop. 5.1 (eq. 14
+    with the factor n² that a sum loss needs) and eq. 21. Exact for the linearised
+    network; "sgd" in the limit of small steps, with Λ and Σ held constant when a sample is removed,
+    which "kl" does not. Joint outputs can leave Σ nearly singular, n − 1 gradients for n k
+    directions: then see steady_state.outside.
     """
     check_smoothing(smoothing, sigma, batch_size)
     if loo is not None and run:
@@ -117,6 +127,12 @@ def sample_information(
             fisher_information(training, sigma, progress), lin.ids, smoothing, float(sigma)
         )
     assert batch_size is not None
+    if smoothing == "kl":
+        divergence = divergences(training, lin.ids, batch_size, progress)
+        _check_finite(divergence)
+        return SampleInformation(
+            divergence.information, lin.ids, smoothing, 1.0, divergence=divergence
+        )
     information, state = steady_state_information(training, batch_size, progress)
     return SampleInformation(information, lin.ids, smoothing, 1.0, state)
 
@@ -139,21 +155,33 @@ def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> Non
         raise SettingError(f"sigma must be finite and positive; got {sigma}.")
     if not 1e-150 < sigma < 1e150:
         raise SettingError(f"sigma must have a square between 1e-300 and 1e300; got {sigma:g}.")
-    if smoothing == "sgd" and batch_size is None:
+    if smoothing in OF_SGD and batch_size is None:
         raise SettingError(
-            "batch_size must be given for smoothing='sgd', as the noise of SGD is proportional "
-            "to lr / batch_size; got None."
+            f"batch_size must be given for smoothing={smoothing!r}, as the noise of SGD is "
+            "proportional to lr / batch_size; got None."
         )
-    if smoothing == "sgd" and sigma != 1.0:
+    if smoothing in OF_SGD and sigma != 1.0:
         raise SettingError(
-            f"sigma must be left at 1 for smoothing='sgd', whose noise has the scale of lr / "
-            f"batch_size; got {sigma}."
+            f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has the scale "
+            f"of lr / batch_size; got {sigma}."
         )
-    if smoothing == "sgd":
+    if smoothing in OF_SGD:
         check_batch_size(batch_size)
     elif batch_size is not None:
         raise SettingError(
-            f"batch_size belongs to smoothing='sgd'; got {batch_size} beside {smoothing!r}."
+            f"batch_size belongs to smoothing='sgd' and 'kl'; got {batch_size} beside "
+            f"{smoothing!r}."
+        )
+
+
+def _check_finite(divergence: KlInformation) -> None:
+    infinite = divergence.ids[~np.isfinite(divergence.information)]
+    if len(infinite):
+        raise SettingError(
+            f"smoothing='kl' must leave SGD noise in every direction without each sample; without "
+            f"{len(infinite)} of {len(divergence.ids)} it has none in some, and the divergence is "
+            f"infinite: {', '.join(map(str, infinite[:5]))}. Use smoothing='sgd', or leave out the "
+            "features that only these samples have."
         )
 
 

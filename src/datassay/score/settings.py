@@ -30,9 +30,9 @@ class Smoothing:
     """Which information a sample is said to hold.
 
     Attributes:
-        smoothing: "functional", "isotropic", "fisher" or "sgd".
+        smoothing: "functional", "isotropic", "fisher", "sgd" or "kl".
         sigma: of the smoothing noise.
-        batch_size: of SGD, for smoothing "sgd" only.
+        batch_size: of SGD, for smoothing "sgd" and "kl" only.
     """
 
     smoothing: str = "functional"

@@ -58,7 +58,7 @@ from datassay.score.influence.linear import SampleInfluence
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.sample_information import SampleInformation, sample_information
+from datassay.score.sample_information import OF_SGD, SampleInformation, sample_information
 from datassay.train.fitter import taken_network
 from datassay.train.training import TrainedNetworks
 
@@ -283,7 +283,7 @@ def _facts(
     }
     if settings.smoothing != "functional":
         noise = f"σ = {settings.sigma:g}"
-        noise = f"batches of {settings.batch_size}" if settings.smoothing == "sgd" else noise
+        noise = f"batches of {settings.batch_size}" if settings.smoothing in OF_SGD else noise
         facts["Information"] = f"{settings.smoothing} smoothing, {noise}"
     if settings.store is not None:
         facts["Store"] = shown(settings.store)

@@ -41,6 +41,10 @@ SCORES = {
         "information beside random subsets, their mean", "nats", "high: more informative"
     ),
     "average_information_error": Meaning("standard error of average_information", "nats"),
+    "information_shift": Meaning(
+        "the part of the information that the weights' change has", "nats"
+    ),
+    "information_shape": Meaning("the part that the change of SGD's noise has", "nats"),
     "outside": Meaning("share of the change that the noise of SGD does not reach", "share"),
     "duplicate_group": Meaning("samples of equal inputs share a number; null: none is equal"),
     "nearest_id": Meaning("id of the nearest other sample"),

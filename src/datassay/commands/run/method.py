@@ -7,6 +7,7 @@ from math import isfinite, isnan
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import OVERLOOKED
 from datassay.report.wording import number
+from datassay.score.sample_information import OF_SGD
 
 
 def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
@@ -133,9 +134,10 @@ def _information(findings: Findings) -> str:
         "isotropic": "the squared change of its weights",
         "fisher": f"the change of its weights, weighed by the Fisher matrix of the {inputs} inputs",
         "sgd": "the change of its weights beside the noise that SGD leaves in them",
+        "kl": "the divergence of its weights, noise of SGD included, from those without the sample",
     }[information.smoothing]
     scale = f", divided by 2σ² with σ = {number(information.sigma)}"
-    scale = "" if information.smoothing == "sgd" else scale
+    scale = "" if information.smoothing in OF_SGD else scale
     return (
         "How far the network trained with a sample is from the one trained without it, in nats "
         f"(natural-log units): {measure}{scale}. High "

@@ -67,11 +67,11 @@ class RunSettings(TrainingSettings):
     """What the main job can be told; every default is what `datassay run DATA` does."""
 
     smoothing: str = setting(
-        Smoothing.smoothing, "Which information: functional, isotropic, fisher or sgd."
+        Smoothing.smoothing, "Which information: functional, isotropic, fisher, sgd or kl."
     )
     sigma: float = setting(Smoothing.sigma, "Of the smoothing noise: divides information by σ².")
     batch_size: int | None = setting(
-        Smoothing.batch_size, "Of the SGD asked about; for --smoothing sgd only."
+        Smoothing.batch_size, "Of the SGD asked about; for --smoothing sgd and kl only."
     )
     attribution: str = setting(
         "auto",

@@ -22,7 +22,8 @@ def score_table(findings: Findings) -> pa.Table:
         `outlier_score` (a modified z-score minus 3.5) and `is_outlier` tell of the inputs alone;
         `loss` and `margin` are there where networks were trained, `true_label` where it is known,
         `source` where the samples have one, `is_adversarial` where some were made so, and
-        `outside`, the share of a change that SGD's noise does not reach, with its smoothing.
+        `outside`, the share of a change that SGD's noise does not reach, with smoothing "sgd", and
+        `information_shift` and `information_shape`, the parts of a divergence, with "kl".
         Unit and sign of each column stand in the metadata of its field.
     """
     samples, issues = findings.samples, findings.issues
@@ -45,8 +46,7 @@ def score_table(findings: Findings) -> pa.Table:
     if findings.influence is not None:
         moments = findings.influence.to_table()
         columns |= {name: moments[name] for name in moments.column_names if name != "id"}
-    if findings.information.steady_state is not None:
-        columns["outside"] = pa.array(findings.information.steady_state.outside)
+    columns |= _of_sgd(findings)
     if findings.data_issues is not None:
         checked = findings.data_issues.to_table()
         columns |= {name: checked[name] for name in checked.column_names if name != "id"}
@@ -60,6 +60,18 @@ def score_table(findings: Findings) -> pa.Table:
     if samples.true_y is not None:
         columns["true_label"] = labels(samples, samples.true_y)
     return with_meanings(pa.table(columns), SCORES)
+
+
+def _of_sgd(findings: Findings) -> dict[str, pa.Array]:
+    """What the smoothings of SGD's noise tell besides."""
+    information = findings.information
+    columns = {}
+    if information.steady_state is not None:
+        columns["outside"] = pa.array(information.steady_state.outside)
+    if information.divergence is not None:
+        columns["information_shift"] = pa.array(information.divergence.shift)
+        columns["information_shape"] = pa.array(information.divergence.shape)
+    return columns
 
 
 def attribution_table(findings: Findings) -> pa.Table:

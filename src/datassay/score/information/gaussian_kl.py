@@ -122,6 +122,29 @@ def kl_information(
     """
     check_batch_size(batch_size)
     training = training_run(lin, **run)  # pyright: ignore[reportArgumentType]
+    return divergences(training, lin.ids, batch_size, progress)
+
+
+def divergences(
+    training: TrainingRun, ids: np.ndarray, batch_size: int, progress: Progress = silent
+) -> KlInformation:
+    """`kl_information` of a checked training run.
+
+    Args:
+        training: the run.
+        ids: [n].
+        batch_size: b.
+        progress: called with (step, samples done, samples in all).
+
+    Returns:
+        Nats.
+
+    Raises:
+        SettingError: SGD's noise on all samples does not reach every direction of the weights.
+        ModelError: the kernel is 0.
+
+    Cost, Source: those of `kl_information`.
+    """
     check_not_null(training.basis)
     moves = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
@@ -129,7 +152,7 @@ def kl_information(
     if full is None or any(_worst(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
         raise SettingError(
             f"SGD's noise must reach every direction of the weights, or the divergence is "
-            f"infinite; {len(lin)} samples do not reach {rows.shape[2]} directions. Use "
+            f"infinite; {len(ids)} samples do not reach {rows.shape[2]} directions. Use "
             "smoothing='sgd' of sample_information, more samples or fewer features."
         )
     parts = _parts(training, rows, full, batch_size, progress)
@@ -137,7 +160,7 @@ def kl_information(
         information=parts.sum(1),
         shift=parts[:, 0],
         shape=parts[:, 1],
-        ids=lin.ids,
+        ids=ids,
         batch_size=batch_size,
         step=training.run.step,
     )

@@ -207,6 +207,7 @@ def _score_steps(
     return [
         decompose,
         *_removal_steps(form, n, m, (rate, fast), settings),
+        *([_divergence_step(form, n, rate)] if settings.smoothing == "kl" else []),
         _label_step(form, n, rate, fast, classes),
         PlanStep(
             "influence",
@@ -250,6 +251,12 @@ def _removal_steps(
     )
     effects = outputs if attributes else None
     return [leave, *_attribution_step(n, m, columns * b, effects, settings.top, rate)]
+
+
+def _divergence_step(form: Form, n: int, rate: float) -> PlanStep:
+    p, b = form.eigenproblem, form.n_rows // n  # as `kl_information` counts
+    flops = n * (2.0 * n * b * p**2 + (10 + 30 * form.n_outputs // b) * p**3)
+    return PlanStep("divergence", f"{n} noises of SGD", 8.0 * n * p, flops, flops / rate)
 
 
 def _label_step(form: Form, n: int, rate: float, fast: float, classes: int) -> PlanStep:
