@@ -129,7 +129,8 @@ STEPS_OF = {
     "PolynomialSettings": ("polynomial",),
     "CurveSettings": ("complexity",),
     "TeacherSettings": ("complexity",),
-    "BenchSettings": ("data",),
+    "ClaimSettings": ("data",),
+    "TrustSettings": ("data",),
     "LabSettings": ("data",),
     "ExplainSettings": (),  # which damping is meant, "score" does not say
     "IndexSettings": (),  # likewise

@@ -9,8 +9,10 @@ from datassay.face import face
 if TYPE_CHECKING:
     from datassay.commands.app import app as app
     from datassay.commands.app import main as main
-    from datassay.commands.bench.cases import brute_weights as brute_weights
-    from datassay.commands.bench.cases import cross_validated_margin as cross_validated_margin
+    from datassay.commands.bench.claims.cases import brute_weights as brute_weights
+    from datassay.commands.bench.claims.cases import (
+        cross_validated_margin as cross_validated_margin,
+    )
     from datassay.commands.run.command import write_results as write_results
     from datassay.commands.run.findings import LOWEST_FIRST as LOWEST_FIRST
     from datassay.commands.run.findings import SUSPECTS_FIRST as SUSPECTS_FIRST

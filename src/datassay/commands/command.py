@@ -26,7 +26,8 @@ from datassay.commands.inputs import (
 )
 from datassay.commands.shell import err_console, out_console
 from datassay.data.settings import HELD_OUT
-from datassay.errors import redacted
+from datassay.errors import SettingError, redacted
+from datassay.setting import default_of, settings_of
 
 if TYPE_CHECKING:
     from datassay.report.page import Page
@@ -185,6 +186,26 @@ def read(cls: type, given: Mapping[str, Any]) -> Any:
     names = {f.name for f in fields(cls)}
     own = {"command": command_line()} if "command" in names else {}
     return cls(**{name: value for name, value in given.items() if name in names}, **own)
+
+
+def refuse_others(given: Mapping[str, Any], cls: type, mode: tuple[type, ...], why: str) -> None:
+    """Refuse options of a class that the mode does not have, where they differ from the default.
+
+    Args:
+        given: field name → value, of all groups.
+        cls: whose options another mode of the command has.
+        mode: the groups of the mode that was chosen.
+        why: what the message says after the option's name.
+
+    Raises:
+        SettingError: one is given.
+    """
+    known = {name for group in mode for name in settings_of(group)}
+    for name, spec in settings_of(cls).items():
+        default = default_of(cls, name)
+        if name not in known and given.get(name, default) != default:
+            shown = spec.name or name.replace("_", "-")
+            raise SettingError(f"{shown} {why}; got {given[name]}. See --help.")
 
 
 def command_line() -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from datassay.score.compare.consensus import Consensus as Consensus
     from datassay.score.compare.consensus import RunScores as RunScores
     from datassay.score.compare.consensus import consensus as consensus
+    from datassay.score.compare.halves import RetrainedHalves as RetrainedHalves
+    from datassay.score.compare.halves import retrained_halves as retrained_halves
     from datassay.score.compare.projection_quality import N_FEATURES as N_FEATURES
     from datassay.score.compare.projection_quality import SCORES as SCORES
     from datassay.score.compare.projection_quality import projection_quality as projection_quality
@@ -28,10 +30,14 @@ if TYPE_CHECKING:
     from datassay.score.compare.robustness import Predictor as Predictor
     from datassay.score.compare.robustness import Robustness as Robustness
     from datassay.score.compare.robustness import robustness as robustness
+    from datassay.score.compare.scores import Scores as Scores
+    from datassay.score.compare.scores import standard_scores as standard_scores
     from datassay.score.compare.stability import RunSmoothness as RunSmoothness
     from datassay.score.compare.stability import Stability as Stability
     from datassay.score.compare.stability import run_smoothness as run_smoothness
     from datassay.score.compare.stability import stability as stability
+    from datassay.score.compare.trust import TrustCheck as TrustCheck
+    from datassay.score.compare.trust import trust_check as trust_check
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index
     from datassay.score.index.opening import open_index as open_index

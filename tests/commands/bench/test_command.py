@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from datassay.commands.bench import cases as bench_cases
-from datassay.commands.bench.cases import CASES, in_turns
-from datassay.commands.bench.findings import Measured
+from datassay.commands.bench.claims import cases as bench_cases
+from datassay.commands.bench.claims.cases import CASES, in_turns
+from datassay.commands.bench.claims.findings import Measured
 from helpers.command_line import assert_one_error_line, columns, invoke, succeed
 
 FIGURES = {
@@ -68,7 +68,17 @@ def test_the_quickest_turn_counts_and_the_calls_alternate():
 
 
 def test_files_and_table(tmp_path):
-    result = succeed("bench", "polynomial", "retraining", "--seed", 2, "--out", tmp_path / "b")
+    result = succeed(
+        "bench",
+        "--case",
+        "polynomial",
+        "--case",
+        "retraining",
+        "--seed",
+        2,
+        "--out",
+        tmp_path / "b",
+    )
     table = columns(tmp_path / "b" / "bench.parquet")
     assert table["case"] == ["polynomial", "retraining"]
     assert table["rival_value"][0] == pytest.approx(0.98, abs=0.02)
@@ -83,7 +93,7 @@ def test_files_and_table(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["nope"], "a case must be one of leave-one-out, .*; got 'nope'"),
+        (["--case", "nope"], "a case must be one of leave-one-out, .*; got 'nope'"),
         (["--seed", -1], "seed must be an integer"),
     ],
 )

@@ -36,6 +36,7 @@ PLAIN = {
     "sample": ["runge", "--n-new", "5", "--compare", "1"],
     "polynomial": ["data.csv"],
     "complexity": ["data.csv", "--model", "linear", "--repeats", "2"],
+    "bench": ["data.csv", "--model", "linear", "--steps", "5", "--halves", "20"],
     "lab": ["weight-decay"],
     "report": ["first", "second"],
     "export": ["first", "--to", "datalab"],
@@ -51,7 +52,7 @@ def case(draw: random.Random, folder: Path) -> Case:
     from datassay.commands.app import commands
     from datassay.setting import settings_of
 
-    of = draw.choice([c for c in commands() if c.name != "bench"])
+    of = draw.choice(commands())
     write_csv(folder / "data.csv", table(draw))
     for seed, name in enumerate(("first", "second")):
         write_run(folder / name, noise=0.2, seed=seed)

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from datassay.commands.command import Command
+from datassay.commands.command import Command, refuse_others
 from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
 from datassay.commands.inputs import DataInputs
-from datassay.errors import SettingError
-from datassay.setting import default_of, settings_of
 
 HOME = "datassay.commands.complexity"
 
@@ -21,23 +19,16 @@ class Complexity(Command):
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Choose by the options, and refuse those of the other mode."""
         if "inputs" in given or "width" in given:
-            _refuse(given, DataInputs, TeacherSettings, "does not go with --inputs or --width")
+            refuse_others(
+                given, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"
+            )
             why = "needs DATA, which --inputs and --width do not go with"
-            _refuse(given, CurveSettings, TeacherSettings, why)
+            refuse_others(given, CurveSettings, (TeacherSettings,), why)
             TEACHERS.start(given, out)
         else:
             why = "needs --inputs or --width, which no data go with"
-            _refuse(given, TeacherSettings, CurveSettings, why)
+            refuse_others(given, TeacherSettings, (CurveSettings,), why)
             CURVE.start(given, out)
-
-
-def _refuse(given: Mapping[str, Any], cls: type, mode: type, why: str) -> None:
-    """Refuse options of a class that the mode does not have, where they differ from the default."""
-    for name in settings_of(cls):
-        default = default_of(cls, name)
-        if name not in settings_of(mode) and given.get(name, default) != default:
-            shown = name.replace("_", "-")
-            raise SettingError(f"{shown} {why}; got {given[name]}. See complexity --help.")
 
 
 COMMAND = Complexity(

@@ -101,11 +101,15 @@ class RunSmoothness:
     agreement: float
 
     @property
+    def means(self) -> dict[str, float]:
+        """Root mean squares over queries: parting, single, half."""
+        values = {"parting": self.parting, "single": self.single, "half": self.half}
+        return {name: float(np.sqrt(np.square(v).mean())) for name, v in values.items()}
+
+    @property
     def warning(self) -> str:
         """What the user should know, of root mean squares over queries; empty where runs agree."""
-        apart, one, many = (
-            float(np.sqrt(np.square(v).mean())) for v in (self.parting, self.single, self.half)
-        )
+        apart, one, many = self.means.values()
         told = f"two runs that differ by rounding part by {apart:.2g} in the outcome, "
         if apart > many:
             return (

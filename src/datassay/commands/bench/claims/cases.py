@@ -25,7 +25,7 @@ from datassay.act.remove.rivals import auroc
 from datassay.act.weigh.weights import sample_weights
 from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
-from datassay.commands.bench.findings import Measured
+from datassay.commands.bench.claims.findings import Measured
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.data.samples import SampleSet

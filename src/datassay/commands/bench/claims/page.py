@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datassay.commands.bench.files import FILES
-from datassay.commands.bench.findings import BenchFindings, Measured
+from datassay.commands.bench.claims.files import FILES
+from datassay.commands.bench.claims.findings import BenchFindings, Measured
 from datassay.report.page import Page, Row, Section, Table, Text
 from datassay.report.wording import count, number
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from datassay.commands.bench.findings import BenchFindings
+from datassay.commands.bench.claims.findings import BenchFindings
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
 

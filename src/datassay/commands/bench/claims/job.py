@@ -6,9 +6,9 @@ from importlib.metadata import version
 
 import torch
 
-from datassay.commands.bench.cases import CASES
-from datassay.commands.bench.findings import BenchFindings
-from datassay.commands.bench.settings import BenchSettings
+from datassay.commands.bench.claims.cases import CASES
+from datassay.commands.bench.claims.findings import BenchFindings
+from datassay.commands.bench.settings import ClaimSettings
 from datassay.data.settings import check_seed
 from datassay.errors import SettingError
 from datassay.machine import machine_name, matrix_rate
@@ -17,15 +17,15 @@ from datassay.progress import Progress, silent
 LIBRARIES = ("datassay", "torch", "numpy", "scipy", "scikit-learn")
 
 
-def run(settings: BenchSettings, progress: Progress = silent) -> BenchFindings:
+def run(settings: ClaimSettings, progress: Progress = silent) -> BenchFindings:
     """Measure cases one after the other."""
     check_seed(settings.seed)
-    unknown = [name for name in settings.cases if name not in CASES]
+    unknown = [name for name in settings.case if name not in CASES]
     if unknown:
         raise SettingError(
             f"a case must be one of {', '.join(CASES)}; got {', '.join(map(repr, unknown))}."
         )
-    chosen, cases = list(dict.fromkeys(settings.cases or CASES)), {}
+    chosen, cases = list(dict.fromkeys(settings.case or CASES)), {}
     for done, name in enumerate(chosen):
         progress("measure", done, len(chosen))
         cases[name] = CASES[name](settings.seed)

@@ -1,0 +1,1 @@
+"""`datassay bench` without data: the library's claims."""

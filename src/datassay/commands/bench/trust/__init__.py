@@ -1,0 +1,1 @@
+"""`datassay bench DATA`: whether scores predict retraining."""

@@ -1,0 +1,162 @@
+"""The job of `datassay bench DATA`: score, retrain on halves, compare."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from torch import nn
+
+from datassay.commands.bench.settings import TrustSettings
+from datassay.commands.bench.trust.findings import TrustFindings
+from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.data.samples import SampleSet
+from datassay.data.settings import check_seed
+from datassay.errors import SettingError
+from datassay.models.build import build_model
+from datassay.models.estimators import named_estimator
+from datassay.models.names import full_name
+from datassay.models.reference import is_reference
+from datassay.progress import Progress, silent
+from datassay.report.wording import count, number, percent
+from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
+from datassay.score.compare.scores import standard_scores
+from datassay.score.compare.trust import DISTRUST, PREDICTIONS, TrustCheck, trust_check
+
+# Halves and updates of the two short studies that a plan times.
+SHORT, TIMED = 4, (5, 30)
+MOST_HALVES, MOST_STEPS = 10_000, 1_000_000
+
+
+def run(
+    train: SampleSet, val: SampleSet, settings: TrustSettings, progress: Progress = silent
+) -> TrustFindings:
+    """Everything `datassay bench DATA` computes, without writing anything."""
+    started = time.perf_counter()
+    check_settings(settings)
+    settings = replace(settings, model=full_name(settings.model, train))
+    make, queries = network_of(train, settings), some_of(val, settings)
+    scores = standard_scores(
+        make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
+    )
+    halves = retrained_halves(
+        make, train, queries, recipe=settings.recipe, halves=settings.halves,
+        seconds=60 * settings.minutes, seed=settings.seed, store=settings.store, progress=progress,
+    )  # fmt: skip
+    check = trust_check(halves, scores, seed=settings.seed)
+    findings = TrustFindings(train, queries, settings.model, check, scores.fit, halves.seconds)
+    facts = _facts(findings, settings) | closing_facts(started, settings.seed, settings.command)
+    return replace(findings, facts=facts, warnings=_warnings(check))
+
+
+def check_settings(settings: TrustSettings) -> None:
+    """Refuse, before anything is loaded, what cannot be."""
+    check_seed(settings.seed)
+    if not 0 < settings.minutes <= 1e6:
+        raise SettingError(f"minutes must be positive; got {settings.minutes:g}.")
+    if settings.halves is not None and not FEWEST <= settings.halves <= MOST_HALVES:
+        raise SettingError(
+            f"halves must be at least {FEWEST}, so that intervals mean something, and at most "
+            f"{MOST_HALVES:,}; got {settings.halves}."
+        )
+    if not 1 <= settings.steps <= MOST_STEPS:
+        raise SettingError(f"steps must be 1 to {MOST_STEPS:,}; got {settings.steps}.")
+    if settings.n_queries < 2:
+        raise SettingError(f"queries must be at least 2; got {settings.n_queries}.")
+
+
+def network_of(train: SampleSet, settings: TrustSettings) -> Callable[[int], nn.Module]:
+    """From a seed to the user's network at the weights it starts from.
+
+    Args:
+        train: the samples that it is built for.
+        settings: name it.
+
+    Returns:
+        The function.
+
+    Raises:
+        SettingError: the model is a scikit-learn estimator.
+    """
+    if is_reference(settings.model) and named_estimator(settings.model) is not None:
+        raise SettingError(
+            f"model must be a network here, as scores of predictions need gradients; "
+            f"{settings.model} is a scikit-learn estimator. datassay run DATA --model "
+            f"{settings.model} retrains it on what is kept and shows what its scores are worth."
+        )
+    return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
+
+
+def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
+    """The queries: held-out samples, drawn where there are more than are asked about."""
+    if len(val) <= settings.n_queries:
+        return val
+    drawn = np.random.default_rng(settings.seed).permutation(len(val))[: settings.n_queries]
+    return val.subset(np.sort(drawn))
+
+
+def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> list[str]:
+    """What `run` would train, by the time of some updates."""
+    settings = replace(settings, model=full_name(settings.model, train))
+    make, queries, recipe = network_of(train, settings), some_of(val, settings), settings.recipe
+    took = [
+        retrained_halves(
+            make, train, queries, recipe=replace(recipe, steps=steps), halves=SHORT
+        ).seconds
+        for steps in (1, *TIMED)  # the first call also starts the libraries
+    ]
+    update = max(0.0, took[2] - took[1]) / (TIMED[1] - TIMED[0])
+    each = (took[1] + update * (recipe.steps - TIMED[0])) / SHORT
+    fit = int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
+    halves = settings.halves or fit
+    return [
+        f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two networks each, and four "
+        f"networks on all: {count(2 * halves + 4, 'training')}.",
+        f"About {each:.2g} s a half, {each * halves:.0f} s in all; at least {FEWEST} halves are "
+        "trained. Scores come on top. Nothing was run.",
+    ]
+
+
+def _facts(findings: TrustFindings, settings: TrustSettings) -> dict[str, str]:
+    train, check, recipe = findings.samples, findings.check, settings.recipe
+    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
+    fit = percent(round(findings.fit, 3)) + " of the queries right"
+    start = "drawn anew" if settings.weights is None else str(settings.weights.name)
+    return {
+        **data_facts(train, findings.queries),
+        **model_facts(settings.model, f"{settings.model}, first weights {start}"),
+        "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
+        f"{batch}, weight decay {recipe.weight_decay:g}",
+        "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
+        "Retraining": f"{check.n_halves} random halves, two networks each, in "
+        f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
+    }
+
+
+def _warnings(check: TrustCheck) -> tuple[str, ...]:
+    """What the user should know before using any score."""
+    told = []
+    if check.smoothness is not None and check.smoothness.warning:
+        told.append(check.smoothness.warning)
+    refused = [
+        name
+        for name, question, verdict, trivial in zip(
+            check.score, check.question, check.verdict, check.trivial, strict=True
+        )
+        if verdict == DISTRUST and question == PREDICTIONS and not trivial
+    ]
+    if refused:
+        told.append(
+            f"do not trust {' and '.join(refused)} to say which samples caused a prediction: on "
+            "these data they hardly predict what retraining shows."
+        )
+    beaten = [
+        name
+        for name, high, trivial in zip(check.score, check.ahead_high, check.trivial, strict=True)
+        if not trivial and high < 0
+    ]
+    if beaten:
+        told.append(f"{', '.join(beaten)}: a free score predicts retraining better.")
+    return tuple(told)

@@ -1,0 +1,261 @@
+"""Networks trained on random halves of the samples: what scores of samples must predict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from datassay.collect.collection import check_sets
+from datassay.collect.store.results import ResultStore
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, result
+from datassay.score.linear.outcome import outcome
+from datassay.train.recipe import Recipe
+from datassay.train.retrain import fingerprint, networks_at_a_time
+from datassay.train.training import TrainedNetworks, sample_losses, train_networks, with_loss
+
+# Networks a half: two tell what seeds do; beyond that more halves tell more.
+TWO = 2
+FEWEST, MOST = 20, 200
+# Networks side by side: more would not be faster, and report less often.
+MOST_TOGETHER = 20
+# First weights of the networks on halves; networks on all samples have the seeds before it.
+FIRST_SEED = 1000
+# Networks · samples that pass at once.
+PASSED = 2**16
+STEP = "train on halves of the samples"
+
+
+@result
+class RetrainedHalves(Tabular):
+    """What two networks, trained on each of h random halves, say of queries and samples.
+
+    Attributes:
+        halves: [h, n // 2], positions of the samples, ascending.
+        outcome: [h, 2, m], of each query: its margin, output or loss.
+        loss: [h, 2, n], of each training sample, in the half or not.
+        measure: of the queries: "margin" (log odds) of classes, "output" of one target, else
+            "loss".
+        ids: [n], of the training samples.
+        seconds: that training took, without what a store held.
+    """
+
+    halves: Int[np.ndarray, "h kept"]
+    outcome: Float[np.ndarray, "h 2 m"]
+    loss: Float[np.ndarray, "h 2 n"]
+    measure: str
+    ids: np.ndarray
+    seconds: float = 0.0
+
+    @property
+    def member(self) -> Bool[np.ndarray, "h n"]:
+        """Whether each sample is in each half."""
+        found = np.zeros((len(self.halves), len(self.ids)), bool)
+        np.put_along_axis(found, self.halves, True, axis=1)
+        return found
+
+    def part(self, rows: slice) -> RetrainedHalves:
+        """The same of some of the halves."""
+        halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
+        return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)
+
+    def to_table(self) -> pa.Table:
+        """One row per sample: id, and its mean loss in networks trained with and without it."""
+        member, loss = self.member, self.loss.mean(1)
+        return pa.table({
+            "id": self.ids,
+            "loss_with": _mean_where(loss, member),
+            "loss_without": _mean_where(loss, ~member),
+        })
+
+
+def _mean_where(
+    values: Float[np.ndarray, "h n"], where: Bool[np.ndarray, "h n"]
+) -> Float[np.ndarray, " n"]:
+    return (values * where).sum(0) / np.maximum(where.sum(0), 1)
+
+
+@checks_arguments
+def retrained_halves(
+    network: Callable[[int], nn.Module],
+    train: SampleSet,
+    val: SampleSet,
+    *,
+    recipe: Recipe | None = None,
+    halves: int | None = None,
+    seconds: float = 180.0,
+    seed: int = 0,
+    store: str | None = None,
+    progress: Progress = silent,
+) -> RetrainedHalves:
+    """Train two networks on each of many random halves of the samples.
+
+    Args:
+        network: from a seed to a network at the weights that it starts from.
+        train: n samples.
+        val: m queries, with targets.
+        recipe: how the networks are trained; None: Adam, 300 updates of 64 samples.
+        halves: how many; None: as many as `seconds` allow, from 20 to 200.
+        seconds: of training, where `halves` is None.
+        seed: of the halves, first weights and batches.
+        store: folder that keeps finished networks' results, so that a second call goes on.
+        progress: called with (step, halves done, halves in all).
+
+    Returns:
+        Outcomes of the queries and losses of the samples. The first halves of a longer study are
+        those of a shorter one, with the same networks.
+
+    Raises:
+        DataError: too few samples, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, the model cannot run for many networks, or a
+            training diverged.
+        SettingError: halves is below 4, seconds is not positive, or the store belongs to another
+            study.
+
+    Cost: 2 h trainings, side by side where the networks are small; 2 h (n + m) values.
+    Source: Ilyas et al. (2022) and Park et al. (2023): random halves. Two networks a half are ours.
+    """
+    check_sets(train, val)
+    if halves is not None and halves < 4:
+        raise SettingError(f"halves must be at least 4; got {halves}.")
+    if not seconds > 0:
+        raise SettingError(f"seconds must be positive; got {seconds:g}.")
+    recipe = with_loss(recipe or Recipe(), train)
+    model = network(seed)
+    at_once = _at_once(model, train, recipe)
+    kept = ResultStore(store, fingerprint(model, train, val, recipe) | {"seed": seed})
+    started, found, drawn = time.perf_counter(), [], []
+    for rows, total in _parts(max(1, at_once // TWO), halves, seconds):
+        drawn += [_half(len(train), seed, h) for h in range(rows.start, rows.stop)]
+        half = torch.as_tensor(np.stack(drawn[rows.start :]))
+
+        def trained(rows=rows, half=half) -> dict[str, np.ndarray]:
+            numbers = range(TWO * rows.start, TWO * rows.stop)
+            models = [network(seed + FIRST_SEED + number) for number in numbers]
+            order = TWO * (FIRST_SEED * (seed + 1) + rows.start)
+            return _trained(models, train, val, half, recipe, order, at_once)
+
+        found.append(kept.kept(f"halves-{rows.start}-{rows.stop}", trained))
+        progress(STEP, rows.stop, max(rows.stop, total()))
+    whole = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    took = time.perf_counter() - started
+    return RetrainedHalves(np.stack(drawn), **whole, measure=measure_of(train), ids=train.ids,
+                           seconds=took)  # fmt: skip
+
+
+def _at_once(model: nn.Module, train: SampleSet, recipe: Recipe) -> int:
+    """How many networks train side by side: fewer of large ones, one with convolutions."""
+    batch = min(len(train), recipe.batch_size or len(train))
+    return min(MOST_TOGETHER, networks_at_a_time(model, train.subset(np.arange(batch))))
+
+
+def measure_of(train: SampleSet) -> str:
+    """What is asked of a query.
+
+    Args:
+        train: whose task.
+
+    Returns:
+        "margin" of classes, "output" of one target, else "loss".
+    """
+    if train.is_classification:
+        return "margin"
+    return "output" if train.y[:1].size == 1 else "loss"
+
+
+def outcomes(networks: TrainedNetworks, samples: SampleSet, recipe: Recipe) -> Tensor:
+    """What is asked of each sample, under every network.
+
+    Args:
+        networks: S of them.
+        samples: m of them.
+        recipe: whose loss.
+
+    Returns:
+        [S, m].
+    """
+    measure, found = measure_of(samples), []
+    for outputs, part in _passed(networks, samples):
+        if measure == "loss":
+            found.append(sample_losses(outputs, part, recipe).double())
+            continue
+        targets = torch.as_tensor(part.y).reshape(len(part), -1)
+        if part.is_classification:
+            targets = torch.as_tensor(part.y).long()
+            k = outputs.shape[2]
+            targets = targets[:, None] if k == 1 else nn.functional.one_hot(targets, k)
+        asked = outcome(
+            measure,
+            recipe.loss,
+            outputs[0],
+            targets.double(),
+            is_classification=part.is_classification,
+        )
+        found.append(asked(outputs))
+    return torch.cat(found, 1)
+
+
+def _passed(networks: TrainedNetworks, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+    size = max(1, PASSED // len(next(iter(networks.state.values()))))
+    for start in range(0, len(samples), size):
+        part = samples.subset(np.arange(start, min(start + size, len(samples))))
+        yield networks.outputs(part.x).double(), part
+
+
+def _parts(
+    size: int, halves: int | None, seconds: float
+) -> Iterator[tuple[slice, Callable[[], int]]]:
+    """The halves that train together, until there are enough; and how many there will be."""
+    started, stop, most = time.perf_counter(), 0, MOST if halves is None else halves
+
+    def expected() -> int:
+        taken = time.perf_counter() - started
+        by_time = int(stop * seconds / max(taken, 1e-9))
+        return most if halves is not None else min(most, max(FEWEST, by_time))
+
+    while stop < most and (
+        halves is not None or stop < FEWEST or time.perf_counter() - started < seconds
+    ):
+        rows = slice(stop, min(stop + size, most))
+        stop = rows.stop
+        yield rows, expected
+
+
+def _half(n: int, seed: int, number: int) -> Int[np.ndarray, " kept"]:
+    return np.sort(np.random.default_rng((seed, number)).permutation(n)[: n // 2])
+
+
+def _trained(
+    models: list[nn.Module],
+    train: SampleSet,
+    val: SampleSet,
+    halves: Int[Tensor, "p kept"],
+    recipe: Recipe,
+    seed: int,
+    at_once: int,
+) -> dict[str, np.ndarray]:
+    """Outcomes and losses of two networks on each of p halves."""
+    subsets = halves.repeat_interleave(TWO, 0)
+    found: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
+    for start in range(0, len(models), at_once):
+        rows = slice(start, start + at_once)
+        networks = train_networks(models[rows], train, subsets[rows], recipe, seed=seed + start)
+        losses = [sample_losses(f, part, recipe) for f, part in _passed(networks, train)]
+        found["loss"].append(torch.cat(losses, 1))
+        found["outcome"].append(outcomes(networks, val, recipe))
+    whole = {name: torch.cat(parts).unflatten(0, (-1, TWO)) for name, parts in found.items()}
+    if not all(bool(values.isfinite().all()) for values in whole.values()):
+        raise ModelError(
+            f"networks trained on halves must stay finite; some diverged with lr {recipe.lr:g}. "
+            "Take a smaller one."
+        )
+    return {name: values.float().numpy() for name, values in whole.items()}

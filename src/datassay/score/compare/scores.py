@@ -1,0 +1,232 @@
+"""The scores of one training run that retraining can judge: ours, and what costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from datassay.collect.collection import check_sets, collect
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import ModelError, SettingError
+from datassay.models.seeded import seeded
+from datassay.progress import Progress, silent
+from datassay.score.attribution import Attribution, removal_scores
+from datassay.score.compare.baselines import baselines
+from datassay.score.compare.halves import measure_of
+from datassay.score.compare.stability import RunSmoothness, run_smoothness
+from datassay.score.influence.methods import influence
+from datassay.score.label_issues import label_issues
+from datassay.score.sample_information import sample_information
+from datassay.train.fitter import taken_network
+from datassay.train.head import split_head
+from datassay.train.recipe import Recipe
+from datassay.train.training import sample_losses, train_networks, with_loss
+
+# Networks on all samples, whose effects are averaged; relative rounding of the twin's weights.
+NETWORKS, ROUNDING = 3, 1e-6
+Named = dict[str, np.ndarray]
+LOSS, SIMILAR, FINAL, MARGIN = "loss alone", "similar and alike", "final loss", "smallest margin"
+STEP = "score with trained and linearised networks"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of n samples, each from all of them.
+
+    Attributes:
+        effects: name → [n, m], what each sample's presence adds to each query's outcome.
+        samples: name → [n], higher where a sample's presence should lower its own loss more.
+        trivial: the names that cost nothing: what the others have to beat.
+        smoothness: how far rounding takes two runs apart; None: not measured.
+        fit: share of the queries that the trained networks get right, or their R².
+    """
+
+    effects: Mapping[str, Float[np.ndarray, "n m"]]
+    samples: Mapping[str, Float[np.ndarray, " n"]]
+    trivial: tuple[str, ...] = ()
+    smoothness: RunSmoothness | None = None
+    fit: float = float("nan")
+
+
+@checks_arguments
+def standard_scores(
+    network: Callable[[int], nn.Module],
+    train: SampleSet,
+    val: SampleSet,
+    *,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Scores:
+    """What `influence`, `attribution` and the scores of a run say, and the trivial rules beside.
+
+    Args:
+        network: from a seed to a network at the weights that it starts from.
+        train: n samples.
+        val: m queries, with targets.
+        recipe: how the networks are trained; None: Adam, 300 updates of 64 samples.
+        seed: of first weights, batches and projections.
+        progress: called with (step, parts done, parts in all).
+
+    Returns:
+        Effects on the queries at the trained weights of one network and of three, and of the
+        network linearised where it starts; each sample's own scores of the same; final loss, margin
+        and likeness. "similar and alike": cosine of the last layer's features, positive for the
+        same label, negative for others.
+
+    Raises:
+        DataError: too few samples, or train and val do not belong together.
+        ModelError: outputs do not fit the targets, or a network cannot be differentiated.
+        SettingError: the recipe does not suit the samples, or n m is above 2^25.
+
+    Cost: four trainings, `influence` four times and one linearisation; n m values an effect.
+    """
+    check_sets(train, val)
+    recipe = with_loss(recipe or Recipe(), train)
+    steps = NETWORKS + 2
+    models, outputs = [], []
+    for place in range(NETWORKS):
+        progress(STEP, place, steps)
+        networks = _trained(network(seed + place), train, recipe, seed + place)
+        models.append(taken_network(network(seed + place), networks))
+        outputs.append(networks.outputs(train.x)[0])
+    progress(STEP, NETWORKS, steps)
+    start = _rounded(network(seed), seed)
+    twin = taken_network(start, _trained(start, train, recipe, seed))
+    found = [_influence(model, train, val, recipe, seed) for model in [*models, twin]]
+    progress(STEP, NETWORKS + 1, steps)
+    effects, samples = _of_trained(found[:NETWORKS])
+    linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed)
+    trivial_effects, trivial_samples = _trivial(models[0], torch.stack(outputs), train, val, recipe)
+    progress(STEP, steps, steps)
+    return Scores(
+        effects | linear_effects | trivial_effects,
+        samples | linear_samples | trivial_samples,
+        (*trivial_effects, *trivial_samples),
+        run_smoothness(found[0], found[-1]),
+        _fit(models, val),
+    )
+
+
+def _trained(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
+    return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
+
+
+def _rounded(model: nn.Module, seed: int) -> nn.Module:
+    """The same network, every weight times 1 + 1e-6 z."""
+    model = deepcopy(model)
+    with torch.no_grad(), seeded(seed):
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
+    return model
+
+
+def _influence(
+    model: nn.Module, train: SampleSet, val: SampleSet, recipe: Recipe, seed: int
+) -> Attribution:
+    return influence(
+        model, train, val, loss=recipe.loss, measure=measure_of(train), seed=seed,
+        weight_decay=recipe.weight_decay,
+    )  # fmt: skip
+
+
+def _of_trained(found: list[Attribution]) -> tuple[Named, Named]:
+    """Effects and own scores at trained weights, of the first network and the mean of all."""
+    effect = np.stack([_whole(one.effect) for one in found])
+    own = np.stack([_whole(one.self_influence) for one in found])
+    more = f", {len(found)} networks"
+    effects = {"influence": effect[0], f"influence{more}": effect.mean(0)}
+    return effects, {"self-influence": own[0], f"self-influence{more}": own.mean(0)}
+
+
+def _whole(values: np.ndarray | None) -> np.ndarray:
+    if values is None:
+        raise SettingError(
+            "train and val must be small enough to hold every effect, n m values up to 2^25. Ask "
+            "about fewer queries."
+        )
+    return values
+
+
+def _of_linearised(
+    model: nn.Module, train: SampleSet, val: SampleSet, seed: int
+) -> tuple[Named, Named]:
+    """Closed forms at the weights that training starts from."""
+    lin = collect(model, train, val, seed=seed)
+    removed = removal_scores(lin, measure=measure_of(train))
+    assert removed.attribution is not None
+    loo = removed.leave_one_out
+    targets = lin.targets.double().reshape(loo.outputs.shape).numpy()
+    left, kept = (np.square(f - targets).sum(1) for f in (loo.held_out, loo.outputs))
+    samples = {
+        "left-out loss": (left - kept) / 2,
+        "information": sample_information(lin, loo=loo).information,
+    }
+    if train.is_classification:
+        samples["label issue score"] = label_issues(lin).score
+    return {"attribution at the start": _whole(removed.attribution.effect)}, samples
+
+
+def _trivial(
+    model: nn.Module, outputs: torch.Tensor, train: SampleSet, val: SampleSet, recipe: Recipe
+) -> tuple[Named, Named]:
+    losses = sample_losses(outputs, train, recipe).double().numpy()
+    known = baselines(
+        outputs.numpy(), losses, train.y, train.ids, is_classification=train.is_classification
+    )
+    effects = {
+        LOSS: np.repeat(_pull(known.loss, outputs, train)[:, None], len(val), 1),
+        SIMILAR: _likeness(model, train, val),
+    }
+    return effects, {FINAL: known.loss, MARGIN: -known.margin}
+
+
+def _pull(loss: np.ndarray, outputs: torch.Tensor, train: SampleSet) -> np.ndarray:
+    """A guess at a sample's effect on any query: high losses lower margins; a residual pulls."""
+    measure = measure_of(train)
+    if measure == "output":
+        return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
+    return loss if measure == "loss" else -loss
+
+
+def _likeness(model: nn.Module, train: SampleSet, val: SampleSet) -> np.ndarray:
+    """Cosine of features, times how alike the labels are: [n, m]."""
+    try:
+        head = split_head(model, train)
+        x, queries = (head.features(s).double().numpy() for s in (train, val))
+    except ModelError:  # no last dense layer
+        x, queries = (np.asarray(s.x, float).reshape(len(s), -1) for s in (train, val))
+    middle = x.mean(0)
+    x, queries = (
+        (v - middle) / np.maximum(np.linalg.norm(v - middle, axis=1), 1e-12)[:, None]
+        for v in (x, queries)
+    )
+    cosine = x @ queries.T
+    measure = measure_of(train)
+    if measure == "margin":
+        same = train.y[:, None] == val.y[None]
+        return np.where(same, 1.0, -1 / (train.n_classes - 1)) * cosine
+    if measure == "output":
+        return (train.y - train.y.mean()).reshape(-1, 1) * cosine
+    return -cosine
+
+
+def _fit(models: list[nn.Module], val: SampleSet) -> float:
+    """Accuracy of the networks' mean outputs, or R²."""
+    with torch.no_grad():
+        x = torch.as_tensor(val.x)
+        outputs = torch.stack([m(x.to(next(m.parameters()).dtype)) for m in models]).mean(0)
+    outputs = outputs.double().numpy()
+    if val.is_classification:
+        said = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
+        return float((said == val.y).mean())
+    y = val.y.reshape(outputs.shape)
+    return float((1 - np.square(outputs - y).sum(0) / np.square(y - y.mean(0)).sum(0)).mean())

@@ -1,0 +1,293 @@
+"""Whether scores predict what retraining shows, with intervals and a verdict each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float
+from scipy.stats import rankdata
+
+from datassay.errors import SettingError
+from datassay.results import Tabular, result
+from datassay.score.compare.halves import RetrainedHalves
+from datassay.score.compare.projection_quality import rank_correlation
+from datassay.score.compare.scores import Scores
+from datassay.score.compare.stability import RunSmoothness
+
+PREDICTIONS, SAMPLES = "a prediction", "a sample"
+TRUST, CARE, DISTRUST = "trust", "with care", "do not trust"
+# Of the ceiling: a score is trusted from the first share on, not below the second. Chosen in
+# bench/trust.py on the cases of CHOSEN_ON.
+ENOUGH, LITTLE = 0.5, 0.25
+# A ceiling below this leaves nothing to predict.
+LOWEST_CEILING = 0.2
+# Noise is corrected for down to this reliability: below, correlations are told too small.
+LEAST_RELIABLE = 0.01
+RESAMPLES, SPLITS, Z_95 = 300, 20, 1.959964
+Draws = Float[np.ndarray, " draws"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@result
+class TrustCheck(Tabular):
+    """How well each of s scores predicts retraining.
+
+    Attributes:
+        question: [s], "a prediction": how a query's outcome changes from half to half; "a sample":
+            how much each sample's presence lowers its own loss.
+        score: [s], names.
+        correlation: [s], Spearman's, in [-1, 1]. Of a prediction: between the sum of a half's
+            effects and the outcome of ONE network trained on it, over halves, mean over queries.
+            Of a sample: between the score and the measured fall, over samples, corrected for the
+            noise of the study.
+        low: [s], of its 95 % interval.
+        high: [s].
+        trivial: [s], whether the score costs nothing.
+        ahead: [s], difference to the best trivial score of the same question.
+        ahead_low: [s], of its 95 % interval.
+        ahead_high: [s].
+        ceiling: correlation that a perfect prediction of the mean over seeds would have; of a
+            prediction. Of a sample it is 1.
+        reliability: of the measured falls, in [0, 1]: their correlation with another such study's.
+        n_halves: h.
+        n_queries: m.
+        smoothness: how far rounding takes two runs apart; None: not measured.
+    """
+
+    question: tuple[str, ...]
+    score: tuple[str, ...]
+    correlation: Float[np.ndarray, " s"]
+    low: Float[np.ndarray, " s"]
+    high: Float[np.ndarray, " s"]
+    trivial: Bool[np.ndarray, " s"]
+    ahead: Float[np.ndarray, " s"]
+    ahead_low: Float[np.ndarray, " s"]
+    ahead_high: Float[np.ndarray, " s"]
+    ceiling: Estimate
+    reliability: Estimate
+    n_halves: int
+    n_queries: int
+    smoothness: RunSmoothness | None = None
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """[s], "trust", "with care" or "do not trust", by the rule of `verdict_of`."""
+        rows = zip(self.question, self.correlation, self.low, self.high, strict=True)
+        return tuple(
+            verdict_of(Estimate(*found), self._ceiling(question)) for question, *found in rows
+        )
+
+    def _ceiling(self, question: str) -> Estimate:
+        return self.ceiling if question == PREDICTIONS else Estimate(1.0, 1.0, 1.0)
+
+    def to_table(self) -> pa.Table:
+        """One row per score: question, score, correlation, low, high, ceiling, verdict, ..."""
+        return pa.table({
+            "question": self.question,
+            "score": self.score,
+            "correlation": self.correlation,
+            "low": self.low,
+            "high": self.high,
+            "ceiling": [self._ceiling(question).value for question in self.question],
+            "trivial": self.trivial,
+            "ahead": self.ahead,
+            "ahead_low": self.ahead_low,
+            "ahead_high": self.ahead_high,
+            "verdict": self.verdict,
+        })
+
+
+def verdict_of(found: Estimate, ceiling: Estimate) -> str:
+    """Whether to trust a score.
+
+    Args:
+        found: its correlation.
+        ceiling: of such correlations.
+
+    Returns:
+        "do not trust" where the ceiling is below 0.2 or the interval reaches below a quarter of
+        it; "trust" where the interval is above half of the ceiling; else "with care".
+    """
+    if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.value:
+        return DISTRUST
+    return TRUST if found.low >= ENOUGH * ceiling.value else CARE
+
+
+def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:
+    """Compare scores with networks retrained on halves of the samples.
+
+    Args:
+        halves: what retraining gave.
+        scores: of the same samples and queries, higher means the same thing as there; any names.
+        seed: of the intervals.
+
+    Returns:
+        Correlations, intervals and the ceiling.
+
+    Raises:
+        SettingError: a score has another shape, or there is none.
+
+    Cost: 300 passes of halves, queries and samples a score.
+    Source: the linear datamodelling score of Park et al. (2023), with one network a half; the fall
+    of a sample's loss is the memorisation of Feldman and Zhang (2020), with the loss in place of
+    the chance to be right. Corrections for noise: Spearman (1904), Brown (1910). Intervals are
+    ours: 1.96 standard deviations over halves and queries, or halves and samples, drawn again.
+    """
+    _check(halves, scores)
+    rng = np.random.default_rng(seed)
+    of_queries, agreed = _on_queries(halves, scores.effects, rng)
+    of_samples, reliability = _on_samples(halves, scores.samples, rng)
+    rows = [
+        *_rows(PREDICTIONS, of_queries, scores.trivial),
+        *_rows(SAMPLES, of_samples, scores.trivial),
+    ]
+    question, score, *columns = map(list, zip(*rows, strict=True))
+    names = ("correlation", "low", "high", "trivial", "ahead", "ahead_low", "ahead_high")
+    return TrustCheck(
+        question=tuple(question),
+        score=tuple(score),
+        **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
+        ceiling=Estimate(*np.sqrt(np.maximum(0.0, astuple(_estimate(agreed)))).tolist()),
+        reliability=_estimate(reliability, bottom=0.0),
+        n_halves=len(halves.halves),
+        n_queries=halves.outcome.shape[2],
+        smoothness=scores.smoothness,
+    )
+
+
+def _check(halves: RetrainedHalves, scores: Scores) -> None:
+    n, m = len(halves.ids), halves.outcome.shape[2]
+    if not (scores.effects or scores.samples):
+        raise SettingError("scores must hold at least one score; got none.")
+    for expected, group in (((n, m), scores.effects), ((n,), scores.samples)):
+        for name, values in group.items():
+            if np.shape(values) != expected or not np.isfinite(values).all():
+                raise SettingError(
+                    f"a score must be finite and {list(expected)}, as what was retrained; got "
+                    f"{list(np.shape(values))} of {name!r}."
+                )
+
+
+def _on_queries(
+    halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> tuple[dict[str, Draws], Draws]:
+    """Each score's correlation, and that of two networks of a half: estimate, then draws."""
+    h, _, m = halves.outcome.shape
+    member = halves.member.astype(float)
+    truth = _ranks(halves.outcome)
+    sums = {name: _ranks(member @ effect) for name, effect in effects.items()}
+    found: dict[str, list[float]] = {name: [] for name in effects}
+    agreed = []
+    for draw in range(1 + RESAMPLES):
+        rows, queries = np.arange(h), np.arange(m)
+        if draw:
+            rows, queries = rng.integers(h, size=h), rng.integers(m, size=m)
+        real = _standard(truth[rows][..., queries])  # [h, 2, m]
+        for name, ranks in sums.items():
+            ours = _standard(ranks[rows][:, queries])
+            found[name].append(float((ours[:, None] * real).mean()))
+        agreed.append(float((real[:, 0] * real[:, 1]).mean()))
+    return {name: np.array(values) for name, values in found.items()}, np.array(agreed)
+
+
+def _on_samples(
+    halves: RetrainedHalves, samples: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> tuple[dict[str, Draws], Draws]:
+    """Each score's correlation with the falls, corrected for their noise, and their reliability."""
+    h, n = halves.loss.shape[0], halves.loss.shape[2]
+    member, loss = halves.member.astype(float), halves.loss.mean(1, dtype=float)
+    splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
+    shared = float(np.mean([_reliability(ranks) for ranks in splits]))
+    ranks = {name: rankdata(values) for name, values in samples.items()}
+    found = {name: [_corrected(own, splits[0][2], shared)] for name, own in ranks.items()}
+    reliability = [shared]
+    for _ in range(RESAMPLES):
+        falls = _fall_ranks(loss, member, _split(h, rng, again=True))
+        rows = rng.integers(n, size=n)
+        falls = falls[:, rows]
+        reliability.append(_reliability(falls))
+        for name, own in ranks.items():
+            found[name].append(_corrected(own[rows], falls[2], reliability[-1]))
+    return {name: np.array(values) for name, values in found.items()}, np.array(reliability)
+
+
+def _split(h: int, rng: np.random.Generator, *, again: bool) -> Float[np.ndarray, "2 h"]:
+    """How often each half counts in two groups that share none; drawn again within each group."""
+    counts = np.zeros((2, h))
+    order = rng.permutation(h)
+    for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
+        drawn = rng.choice(rows, len(rows)) if again else rows
+        counts[group] = np.bincount(drawn, minlength=h)
+    return counts
+
+
+def _fall_ranks(
+    loss: Float[np.ndarray, "h n"],
+    member: Float[np.ndarray, "h n"],
+    counts: Float[np.ndarray, "2 h"],
+) -> Float[np.ndarray, "3 n"]:
+    """Ranks of each sample's mean loss without it minus with it: of two groups, and of both."""
+    counts = np.vstack([counts, counts.sum(0)])
+    n_with, n_without = counts @ member, counts @ (1 - member)
+    with_it = counts @ (loss * member) / np.maximum(n_with, 1)
+    without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
+    fall = np.where((n_with > 0) & (n_without > 0), without - with_it, 0.0)
+    return rankdata(fall, axis=1)
+
+
+def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
+    """Of the falls of both groups together, from how far the two agree."""
+    agreed = max(0.0, float(np.nan_to_num(rank_correlation(falls[0], falls[1]))))
+    return 2 * agreed / (1 + agreed)
+
+
+def _corrected(
+    own: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
+) -> float:
+    seen = float(np.nan_to_num(rank_correlation(own, fall)))
+    return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
+
+
+def _ranks(values: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
+    return rankdata(values, axis=0)
+
+
+def _standard(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
+    """Mean 0 and variance 1 along the first axis; 0 where all are equal."""
+    ranks = ranks - ranks.mean(0)
+    spread = ranks.std(0)
+    return ranks / np.where(spread > 0, spread, 1.0)
+
+
+def _estimate(draws: Draws, *, bottom: float = -1.0) -> Estimate:
+    half = Z_95 * draws[1:].std(ddof=1)
+    value = float(draws[0])
+    return Estimate(value, float(max(bottom, value - half)), float(min(1.0, value + half)))
+
+
+def _rows(
+    question: str, draws: Mapping[str, Draws], trivial: tuple[str, ...]
+) -> list[tuple[object, ...]]:
+    """One row a score, in the order of TrustCheck's fields."""
+    plain = [name for name in draws if name in trivial]
+    best = max(plain, key=lambda name: draws[name][0], default=None)
+    rows = []
+    for name, values in draws.items():
+        one, ahead = _estimate(values), (np.nan, np.nan, np.nan)
+        if best is not None and name not in trivial:
+            difference = values - draws[best]
+            half = Z_95 * difference[1:].std(ddof=1)
+            ahead = (difference[0], difference[0] - half, difference[0] + half)
+        rows.append((question, name, one.value, one.low, one.high, name in trivial, *ahead))
+    return rows
