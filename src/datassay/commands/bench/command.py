@@ -40,7 +40,8 @@ class _Trust(Command):
         job.check_settings(settings)
         if not given["plan"]:
             return super().start(given, out)
-        out_console.print(*job.plan_lines(*self.sets(given), settings), sep="\n")
+        train, val = self.sets(given)
+        out_console.print(*job.plan_lines(train, val, settings), sep="\n")
 
 
 COMMAND = _Bench(
