@@ -22,6 +22,7 @@ RIDGE = 1e-8
 # Grid points left out at the border, where differences are one-sided.
 BORDER = 8
 MOST_SAMPLES = 20_000
+FIELDS = "uvw"  # as the dictionary calls them
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -39,6 +40,9 @@ class KnownLaw:
         published: mean error in percent, without and with noise.
         published_spread: its ± in percent.
         potential: known function of x, used as one more field, or None.
+        letters: what the fields are called in the law that is shown. Those beyond the laws' are
+            known, as velocities or a potential: no law of theirs is sought, and their derivatives
+            are no terms.
         products: whether the dictionary has products of fields and derivatives.
     """
 
@@ -51,6 +55,7 @@ class KnownLaw:
     published: tuple[float, float]
     published_spread: tuple[float, float]
     potential: Callable[[np.ndarray], np.ndarray] | None = None
+    letters: str = "uv"
     products: bool = True
 
 
@@ -240,18 +245,17 @@ def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> Disc
         kept = {name: float(value) for name, value in pairs if value}
         errors += [100 * abs(kept.get(name, 0) / value - 1) for name, value in truth.items()]
         right = right and set(kept) == set(truth)
-        third = "V" if law.potential else "w"
-        written = {readable(name, third): value for name, value in kept.items()}
-        lines.append(law_text(f"{'uv'[place]}_t", written))
+        written = {readable(name, law.letters): value for name, value in kept.items()}
+        lines.append(law_text(f"{law.letters[place]}_t", written))
     return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
 
 
-def readable(name: str, third: str = "w") -> str:
+def readable(name: str, letters: str = "uvw") -> str:
     """A term in mathematical notation: "u^2u_11" → "u² u_xx".
 
     Args:
-        name: PySINDy's name of the term.
-        third: name of the third field.
+        name: PySINDy's name of the term, its fields u, v and w.
+        letters: what these are called.
 
     Returns:
         The term.
@@ -261,7 +265,7 @@ def readable(name: str, third: str = "w") -> str:
     name = re.sub(r"\^(\d)", lambda match: match[1].translate(SUPERSCRIPTS), name)
     name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
     name = re.sub(r"_(\d+)", lambda match: "_" + match[1].translate({49: "x", 50: "y"}), name)
-    return name.replace("w", third)
+    return name.translate(dict(zip(map(ord, FIELDS), letters, strict=False)))
 
 
 def law_text(left: str, terms: Mapping[str, float]) -> str:
@@ -289,10 +293,10 @@ def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
 
 def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarray) -> Dictionary:
     n_fields = len(law.truth)
-    fields = list("uvw")[: n_fields + (law.potential is not None)]
+    fields = list(FIELDS)[: len(law.letters)]
     names = library.get_feature_names(fields)
-    # Derivatives of a known potential are known functions: no part of the field's law.
-    kept = [place for place, name in enumerate(names) if "w_" not in name]
+    known = [f"{field}_" for field in fields[n_fields:]]
+    kept = [place for place, name in enumerate(names) if not any(k in name for k in known)]
     return Dictionary(
         tuple(names[place] for place in kept), terms[:, kept], target[:, :n_fields]
     )  # fmt: skip
