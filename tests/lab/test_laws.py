@@ -87,8 +87,6 @@ def _laplacian(result):
     return np.fft.ifft2(-squares * np.fft.fft2(result.values, axes=(0, 1)), axes=(0, 1)).real
 
 
-@pytest.mark.real_data
-@pytest.mark.skipif(DATA is None, reason="DATASSAY_DATA is not set")
 def test_the_flow_is_that_of_its_vorticity_and_loses_its_enstrophy_to_viscosity():
     result = simulation.navier_stokes(n=32)
     vorticity, u, v = np.moveaxis(result.values, -1, 0)
@@ -106,6 +104,8 @@ def test_the_flow_is_that_of_its_vorticity_and_loses_its_enstrophy_to_viscosity(
     np.testing.assert_allclose(np.gradient(size, t)[5:-5], -2 * lost[5:-5], rtol=0.01)
 
 
+@pytest.mark.real_data
+@pytest.mark.skipif(DATA is None, reason="DATASSAY_DATA is not set")
 def test_our_simulations_are_those_of_the_paper():
     from scipy.io import loadmat
 
