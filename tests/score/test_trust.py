@@ -69,6 +69,22 @@ def test_the_ceiling_is_what_the_truth_reaches(checked):
     assert value(check, "true").value == pytest.approx(check.ceiling.value, abs=0.06)
 
 
+def test_queries_whose_outcome_never_changes_ask_nothing(checked):
+    study, scores, check = checked
+    still = study.outcome.copy()
+    still[..., 0] = 7
+    fewer = RetrainedHalves(
+        study.halves, study.outcome[..., 1:], study.loss, study.measure, study.ids
+    )
+    named = {name: effect[:, 1:] for name, effect in scores.effects.items()}
+    without = trust_check(fewer, Scores(named, scores.samples, scores.trivial))
+    with_it = RetrainedHalves(study.halves, still, study.loss, study.measure, study.ids)
+    found = trust_check(with_it, scores)
+    np.testing.assert_allclose(found.correlation, without.correlation)
+    assert found.ceiling.value == pytest.approx(without.ceiling.value)
+    assert check.ceiling.value != found.ceiling.value
+
+
 def test_of_a_sample_it_does_not_depend_on_the_noise_of_the_study():
     for noise in (0.3, 2.0):
         study, effect, fall = linear_world(80, noise=noise)

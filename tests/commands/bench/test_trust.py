@@ -66,9 +66,22 @@ def test_a_run_that_cannot_be_predicted_is_not_trusted(tmp_path):
     assert "do not trust influence" in " ".join(result.stdout.split())
 
 
+def test_an_estimator_is_fitted_in_the_networks_place(tmp_path):
+    model = "sklearn.naive_bayes:GaussianNB"
+    result = succeed("bench", "wine", "--model", model, "--halves", 20, "--out", tmp_path)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert "GaussianNB, fitted anew" in summary["facts"]["Model"]
+    scores = {row["score"]: row for row in summary["scores"]}
+    assert "influence" not in scores and {"label issue score", "final loss"} <= scores.keys()
+    # Its fits to a half differ by nothing: naive Bayes draws no random numbers.
+    assert summary["ceiling"]["value"] == pytest.approx(1)
+    assert summary["smoothness"] is None
+    assert "default network" in " ".join(result.stdout.split()) or summary["facts"]["Scores"]
+
+
 def test_a_plan_runs_nothing(tmp_path):
     result = succeed("bench", "wine", *SHORT, "--plan", "--out", tmp_path / "out")
-    assert "44 trainings" in " ".join(result.stdout.split()) and "Nothing was run" in result.stdout
+    assert "40 fits" in " ".join(result.stdout.split()) and "Nothing was run" in result.stdout
     assert not (tmp_path / "out").exists()
 
 
@@ -84,7 +97,8 @@ def test_a_plan_runs_nothing(tmp_path):
         (["wine", "--queries", 1], "queries must be at least 2"),
         (["wine", "--batch-size", "x"], "batch-size must be 'none' or a whole number"),
         (["wine", "--optimizer", "lbfgs"], "optimizer must be 'adam' or 'sgd'"),
-        (["wine", "--model", "sklearn.svm:SVC"], "SVC is a scikit-learn estimator"),
+        (["wine", "--model", "sklearn.svm:SVC", "--lr", 0.1], "lr is of networks; sklearn.svm:SVC"),
+        (["wine", "--model", "sklearn.svm:SVR"], "model must be a classifier"),
         (["wine", "--val-fraction", 0], "val-fraction must be above 0 for bench"),
     ],
 )

@@ -45,6 +45,11 @@ def notes(findings: ExplainFindings) -> tuple[tuple[str, str], ...]:
         *_index(findings),
         ("Total", "The sum of a sample's effects over all queries."),
         (
+            "Trust",
+            "How well effects predict what retraining shows depends on data, network and training: "
+            "datassay bench DATA --model MODEL, with the recipe of the training, measures it.",
+        ),
+        (
             "Trained on",
             "The samples of DATA count as those that the network was trained on, each once in the "
             "mean loss. Augmentation, dropout and class weights are not told to this command; "

@@ -9,6 +9,12 @@ from datassay.commands.run.labels import OVERLOOKED
 from datassay.report.wording import number
 from datassay.score.sample_information import OF_SGD
 
+TRUST = (
+    "How well information and effects predict what retraining shows depends on data, network and "
+    "training. datassay bench DATA --model MODEL measures it on the same samples in minutes, with "
+    "intervals, beside loss alone and the best that any score could do."
+)
+
 
 def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
     """Terms and what they mean in this run, as plain text."""
@@ -34,6 +40,7 @@ def notes(findings: Findings) -> tuple[tuple[str, str], ...]:
         ("Effect on a prediction", _effect(findings)),
         *_influence(findings),
         *_average(findings),
+        ("Trust", TRUST),
         ("Validation samples", _validation(findings)),
         (
             "Redundant",

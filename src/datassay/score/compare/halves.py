@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.store.results import ResultStore
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.errors import ModelError, SettingError
+from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
-from datassay.score.linear.outcome import outcome
+from datassay.score.compare.fits import fits_of, measure_of
 from datassay.train.recipe import Recipe
-from datassay.train.retrain import fingerprint, networks_at_a_time
-from datassay.train.training import TrainedNetworks, sample_losses, train_networks, with_loss
 
-# Networks a half: two tell what seeds do; beyond that more halves tell more.
-TWO = 2
 FEWEST, MOST = 20, 200
 # Networks side by side: more would not be faster, and report less often.
 MOST_TOGETHER = 20
-# First weights of the networks on halves; networks on all samples have the seeds before it.
-FIRST_SEED = 1000
-# Networks · samples that pass at once.
-PASSED = 2**16
 STEP = "train on halves of the samples"
 
 
@@ -63,7 +55,7 @@ class RetrainedHalves(Tabular):
         np.put_along_axis(found, self.halves, True, axis=1)
         return found
 
-    def part(self, rows: slice) -> RetrainedHalves:
+    def part(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
         """The same of some of the halves."""
         halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
         return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)
@@ -86,7 +78,7 @@ def _mean_where(
 
 @checks_arguments
 def retrained_halves(
-    network: Callable[[int], nn.Module],
+    network: Any,
     train: SampleSet,
     val: SampleSet,
     *,
@@ -100,7 +92,8 @@ def retrained_halves(
     """Train two networks on each of many random halves of the samples.
 
     Args:
-        network: from a seed to a network at the weights that it starts from.
+        network: from a seed to a network at the weights that it starts from; or a scikit-learn
+            estimator, fitted anew each time.
         train: n samples.
         val: m queries, with targets.
         recipe: how the networks are trained; None: Adam, 300 updates of 64 samples.
@@ -116,8 +109,8 @@ def retrained_halves(
 
     Raises:
         DataError: too few samples, or train and val do not belong together.
-        ModelError: outputs do not fit the targets, the model cannot run for many networks, or a
-            training diverged.
+        ModelError: outputs do not fit the targets, the model cannot run for many networks, an
+            estimator is for another task, or a training diverged.
         SettingError: halves is below 4, seconds is not positive, or the store belongs to another
             study.
 
@@ -129,86 +122,18 @@ def retrained_halves(
         raise SettingError(f"halves must be at least 4; got {halves}.")
     if not seconds > 0:
         raise SettingError(f"seconds must be positive; got {seconds:g}.")
-    recipe = with_loss(recipe or Recipe(), train)
-    model = network(seed)
-    at_once = _at_once(model, train, recipe)
-    kept = ResultStore(store, fingerprint(model, train, val, recipe) | {"seed": seed})
+    fits = fits_of(network, train, val, recipe, seed)
+    kept = ResultStore(store, fits.identity | {"seed": seed})
     started, found, drawn = time.perf_counter(), [], []
-    for rows, total in _parts(max(1, at_once // TWO), halves, seconds):
+    for rows, total in _parts(fits.size, halves, seconds):
         drawn += [_half(len(train), seed, h) for h in range(rows.start, rows.stop)]
-        half = torch.as_tensor(np.stack(drawn[rows.start :]))
-
-        def trained(rows=rows, half=half) -> dict[str, np.ndarray]:
-            numbers = range(TWO * rows.start, TWO * rows.stop)
-            models = [network(seed + FIRST_SEED + number) for number in numbers]
-            order = TWO * (FIRST_SEED * (seed + 1) + rows.start)
-            return _trained(models, train, val, half, recipe, order, at_once)
-
-        found.append(kept.kept(f"halves-{rows.start}-{rows.stop}", trained))
+        fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
+        found.append(kept.kept(f"halves-{rows.start}-{rows.stop}", fit))
         progress(STEP, rows.stop, max(rows.stop, total()))
     whole = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
     took = time.perf_counter() - started
     return RetrainedHalves(np.stack(drawn), **whole, measure=measure_of(train), ids=train.ids,
                            seconds=took)  # fmt: skip
-
-
-def _at_once(model: nn.Module, train: SampleSet, recipe: Recipe) -> int:
-    """How many networks train side by side: fewer of large ones, one with convolutions."""
-    batch = min(len(train), recipe.batch_size or len(train))
-    return min(MOST_TOGETHER, networks_at_a_time(model, train.subset(np.arange(batch))))
-
-
-def measure_of(train: SampleSet) -> str:
-    """What is asked of a query.
-
-    Args:
-        train: whose task.
-
-    Returns:
-        "margin" of classes, "output" of one target, else "loss".
-    """
-    if train.is_classification:
-        return "margin"
-    return "output" if train.y[:1].size == 1 else "loss"
-
-
-def outcomes(networks: TrainedNetworks, samples: SampleSet, recipe: Recipe) -> Tensor:
-    """What is asked of each sample, under every network.
-
-    Args:
-        networks: S of them.
-        samples: m of them.
-        recipe: whose loss.
-
-    Returns:
-        [S, m].
-    """
-    measure, found = measure_of(samples), []
-    for outputs, part in _passed(networks, samples):
-        if measure == "loss":
-            found.append(sample_losses(outputs, part, recipe).double())
-            continue
-        targets = torch.as_tensor(part.y).reshape(len(part), -1)
-        if part.is_classification:
-            targets = torch.as_tensor(part.y).long()
-            k = outputs.shape[2]
-            targets = targets[:, None] if k == 1 else nn.functional.one_hot(targets, k)
-        asked = outcome(
-            measure,
-            recipe.loss,
-            outputs[0],
-            targets.double(),
-            is_classification=part.is_classification,
-        )
-        found.append(asked(outputs))
-    return torch.cat(found, 1)
-
-
-def _passed(networks: TrainedNetworks, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
-    size = max(1, PASSED // len(next(iter(networks.state.values()))))
-    for start in range(0, len(samples), size):
-        part = samples.subset(np.arange(start, min(start + size, len(samples))))
-        yield networks.outputs(part.x).double(), part
 
 
 def _parts(
@@ -232,30 +157,3 @@ def _parts(
 
 def _half(n: int, seed: int, number: int) -> Int[np.ndarray, " kept"]:
     return np.sort(np.random.default_rng((seed, number)).permutation(n)[: n // 2])
-
-
-def _trained(
-    models: list[nn.Module],
-    train: SampleSet,
-    val: SampleSet,
-    halves: Int[Tensor, "p kept"],
-    recipe: Recipe,
-    seed: int,
-    at_once: int,
-) -> dict[str, np.ndarray]:
-    """Outcomes and losses of two networks on each of p halves."""
-    subsets = halves.repeat_interleave(TWO, 0)
-    found: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
-    for start in range(0, len(models), at_once):
-        rows = slice(start, start + at_once)
-        networks = train_networks(models[rows], train, subsets[rows], recipe, seed=seed + start)
-        losses = [sample_losses(f, part, recipe) for f, part in _passed(networks, train)]
-        found["loss"].append(torch.cat(losses, 1))
-        found["outcome"].append(outcomes(networks, val, recipe))
-    whole = {name: torch.cat(parts).unflatten(0, (-1, TWO)) for name, parts in found.items()}
-    if not all(bool(values.isfinite().all()) for values in whole.values()):
-        raise ModelError(
-            f"networks trained on halves must stay finite; some diverged with lr {recipe.lr:g}. "
-            "Take a smaller one."
-        )
-    return {name: values.float().numpy() for name, values in whole.items()}

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import nn
+from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets, collect
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
+from datassay.models.build import build_model
+from datassay.models.estimators import fitted, is_estimator
+from datassay.models.names import AUTO, full_name
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
 from datassay.score.attribution import Attribution, removal_scores
 from datassay.score.compare.baselines import baselines
-from datassay.score.compare.halves import measure_of
+from datassay.score.compare.fits import estimator_outputs, measure_of, rows_of
 from datassay.score.compare.stability import RunSmoothness, run_smoothness
 from datassay.score.influence.methods import influence
 from datassay.score.label_issues import label_issues
@@ -43,7 +47,7 @@ class Scores:
     Attributes:
         effects: name → [n, m], what each sample's presence adds to each query's outcome.
         samples: name → [n], higher where a sample's presence should lower its own loss more.
-        trivial: the names that cost nothing: what the others have to beat.
+        trivial: names of those that are free: what the others have to beat.
         smoothness: how far rounding takes two runs apart; None: not measured.
         fit: share of the queries that the trained networks get right, or their R².
     """
@@ -57,7 +61,7 @@ class Scores:
 
 @checks_arguments
 def standard_scores(
-    network: Callable[[int], nn.Module],
+    network: Any,
     train: SampleSet,
     val: SampleSet,
     *,
@@ -65,21 +69,23 @@ def standard_scores(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Scores:
-    """What `influence`, `attribution` and the scores of a run say, and the trivial rules beside.
+    """What `influence`, `attribution` and the scores of a run say, and the free rules beside.
 
     Args:
-        network: from a seed to a network at the weights that it starts from.
+        network: from a seed to a network at the weights that it starts from; or a scikit-learn
+            estimator, beside which `datassay run` linearises the default network.
         train: n samples.
         val: m queries, with targets.
-        recipe: how the networks are trained; None: Adam, 300 updates of 64 samples.
-        seed: of first weights, batches and projections.
+        recipe: how networks are trained; None: Adam, 300 updates of 64 samples.
+        seed: of first weights, batches, projections and random states.
         progress: called with (step, parts done, parts in all).
 
     Returns:
         Effects on the queries at the trained weights of one network and of three, and of the
         network linearised where it starts; each sample's own scores of the same; final loss, margin
         and likeness. "similar and alike": cosine of the last layer's features, positive for the
-        same label, negative for others.
+        same label, negative for others. Of an estimator nothing is at trained weights, and likeness
+        is that of standardised inputs.
 
     Raises:
         DataError: too few samples, or train and val do not belong together.
@@ -89,6 +95,8 @@ def standard_scores(
     Cost: four trainings, `influence` four times and one linearisation; n m values an effect.
     """
     check_sets(train, val)
+    if is_estimator(network):
+        return _of_estimator(network, train, val, seed, progress)
     recipe = with_loss(recipe or Recipe(), train)
     steps = NETWORKS + 2
     models, outputs = [], []
@@ -104,15 +112,36 @@ def standard_scores(
     progress(STEP, NETWORKS + 1, steps)
     effects, samples = _of_trained(found[:NETWORKS])
     linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed)
-    trivial_effects, trivial_samples = _trivial(models[0], torch.stack(outputs), train, val, recipe)
+    free = _free(torch.stack(outputs), _features(models[0], train, val), train, val, recipe)
     progress(STEP, steps, steps)
     return Scores(
-        effects | linear_effects | trivial_effects,
-        samples | linear_samples | trivial_samples,
-        (*trivial_effects, *trivial_samples),
+        effects | linear_effects | free[0],
+        samples | linear_samples | free[1],
+        (*free[0], *free[1]),
         run_smoothness(found[0], found[-1]),
-        _fit(models, val),
+        _fit(_mean_outputs(models, val), val),
     )
+
+
+def _of_estimator(
+    estimator: Any, train: SampleSet, val: SampleSet, seed: int, progress: Progress
+) -> Scores:
+    """As a run has it: labels judged by the estimator, all else by the default network."""
+    progress(STEP, 0, 2)
+    network = build_model(full_name(AUTO, train), train, seed=seed)
+    effects, samples = _of_linearised(network, train, val, seed)
+    if "label issue score" in samples:
+        samples["label issue score"] = label_issues(train, model=estimator, seed=seed).score
+    progress(STEP, 1, 2)
+    model = fitted(estimator, rows_of(train), train.y, seed)
+    outputs = estimator_outputs(model, train)[None]
+    spread = np.maximum(rows_of(train).std(0), 1e-12)
+    features = (rows_of(train) / spread, rows_of(val) / spread)
+    free = _free(outputs, features, train, val, with_loss(Recipe(), train))
+    progress(STEP, 2, 2)
+    names = (*free[0], *free[1])
+    fit = _fit(estimator_outputs(model, val).numpy(), val)
+    return Scores(effects | free[0], samples | free[1], names, None, fit)
 
 
 def _trained(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
@@ -175,21 +204,26 @@ def _of_linearised(
     return {"attribution at the start": _whole(removed.attribution.effect)}, samples
 
 
-def _trivial(
-    model: nn.Module, outputs: torch.Tensor, train: SampleSet, val: SampleSet, recipe: Recipe
+def _free(
+    outputs: Float[Tensor, "s n k"],
+    features: tuple[np.ndarray, np.ndarray],
+    train: SampleSet,
+    val: SampleSet,
+    recipe: Recipe,
 ) -> tuple[Named, Named]:
+    """What costs nothing beside trained models: on queries, and of samples."""
     losses = sample_losses(outputs, train, recipe).double().numpy()
     known = baselines(
         outputs.numpy(), losses, train.y, train.ids, is_classification=train.is_classification
     )
     effects = {
         LOSS: np.repeat(_pull(known.loss, outputs, train)[:, None], len(val), 1),
-        SIMILAR: _likeness(model, train, val),
+        SIMILAR: _likeness(*features, train, val),
     }
     return effects, {FINAL: known.loss, MARGIN: -known.margin}
 
 
-def _pull(loss: np.ndarray, outputs: torch.Tensor, train: SampleSet) -> np.ndarray:
+def _pull(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
     """A guess at a sample's effect on any query: high losses lower margins; a residual pulls."""
     measure = measure_of(train)
     if measure == "output":
@@ -197,19 +231,25 @@ def _pull(loss: np.ndarray, outputs: torch.Tensor, train: SampleSet) -> np.ndarr
     return loss if measure == "loss" else -loss
 
 
-def _likeness(model: nn.Module, train: SampleSet, val: SampleSet) -> np.ndarray:
-    """Cosine of features, times how alike the labels are: [n, m]."""
+def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs of the last dense layer; the samples' own where there is none."""
     try:
         head = split_head(model, train)
-        x, queries = (head.features(s).double().numpy() for s in (train, val))
-    except ModelError:  # no last dense layer
-        x, queries = (np.asarray(s.x, float).reshape(len(s), -1) for s in (train, val))
-    middle = x.mean(0)
-    x, queries = (
+    except ModelError:
+        return rows_of(train), rows_of(val)
+    return head.features(train).double().numpy(), head.features(val).double().numpy()
+
+
+def _likeness(
+    features: np.ndarray, queries: np.ndarray, train: SampleSet, val: SampleSet
+) -> np.ndarray:
+    """Cosine of features, times how alike the labels are: [n, m]."""
+    middle = features.mean(0)
+    x, at = (
         (v - middle) / np.maximum(np.linalg.norm(v - middle, axis=1), 1e-12)[:, None]
-        for v in (x, queries)
+        for v in (features, queries)
     )
-    cosine = x @ queries.T
+    cosine = x @ at.T
     measure = measure_of(train)
     if measure == "margin":
         same = train.y[:, None] == val.y[None]
@@ -219,12 +259,15 @@ def _likeness(model: nn.Module, train: SampleSet, val: SampleSet) -> np.ndarray:
     return -cosine
 
 
-def _fit(models: list[nn.Module], val: SampleSet) -> float:
-    """Accuracy of the networks' mean outputs, or R²."""
+def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
     with torch.no_grad():
         x = torch.as_tensor(val.x)
-        outputs = torch.stack([m(x.to(next(m.parameters()).dtype)) for m in models]).mean(0)
-    outputs = outputs.double().numpy()
+        outputs = [model(x.to(next(model.parameters()).dtype)) for model in models]
+    return torch.stack(outputs).mean(0).double().numpy()
+
+
+def _fit(outputs: np.ndarray, val: SampleSet) -> float:
+    """Accuracy, or R²."""
     if val.is_classification:
         said = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
         return float((said == val.y).mean())

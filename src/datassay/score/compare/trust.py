@@ -145,9 +145,9 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     ours: 1.96 standard deviations over halves and queries, or halves and samples, drawn again.
     """
     _check(halves, scores)
-    rng = np.random.default_rng(seed)
-    of_queries, agreed = _on_queries(halves, scores.effects, rng)
-    of_samples, reliability = _on_samples(halves, scores.samples, rng)
+    streams = [np.random.default_rng((seed, question)) for question in range(2)]
+    of_queries, agreed = _on_queries(halves, scores.effects, streams[0])
+    of_samples, reliability = _on_samples(halves, scores.samples, streams[1])
     rows = [
         *_rows(PREDICTIONS, of_queries, scores.trivial),
         *_rows(SAMPLES, of_samples, scores.trivial),
@@ -194,10 +194,11 @@ def _on_queries(
         if draw:
             rows, queries = rng.integers(h, size=h), rng.integers(m, size=m)
         real = _standard(truth[rows][..., queries])  # [h, 2, m]
+        moves = real.any(0)  # [2, m]: queries that always have one outcome ask nothing
         for name, ranks in sums.items():
             ours = _standard(ranks[rows][:, queries])
-            found[name].append(float((ours[:, None] * real).mean()))
-        agreed.append(float((real[:, 0] * real[:, 1]).mean()))
+            found[name].append(float((ours[:, None] * real).sum() / max(1, h * moves.sum())))
+        agreed.append(float((real[:, 0] * real[:, 1]).sum() / max(1, h * moves.all(0).sum())))
     return {name: np.array(values) for name, values in found.items()}, np.array(agreed)
 
 

@@ -88,7 +88,7 @@ def held_out_of(
     for kept, held in _folds(x, y, seed, is_classification=samples.is_classification):
         one = fitted(model, x[kept], y[kept], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
-            said[order[held]] = _said(one, x[held], width, samples.is_classification)
+            said[order[held]] = said_of(one, x[held], width, samples.is_classification)
         done += len(held)
         progress("fit another judge", done, len(x))
     if not np.isfinite(said).all():
@@ -117,7 +117,19 @@ def _folds(
         return list(kind(FOLDS, shuffle=True, random_state=seed).split(x, y))
 
 
-def _said(one: Any, x: np.ndarray, width: int, is_classification: bool) -> np.ndarray:
+def said_of(one: Any, x: np.ndarray, width: int, is_classification: bool) -> np.ndarray:
+    """What a fitted estimator says of each sample.
+
+    Args:
+        one: the estimator.
+        x: [n, d].
+        width: classes or targets.
+        is_classification: whether there are classes.
+
+    Returns:
+        [n, width]: class probabilities, values of the decision function where it has none, or
+        predictions.
+    """
     if not is_classification:
         return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
     is_probable = hasattr(one, "predict_proba")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from torch import nn
 
 from datassay.commands.bench.settings import TrustSettings
 from datassay.commands.bench.trust.findings import TrustFindings
@@ -16,7 +15,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed
 from datassay.errors import SettingError
 from datassay.models.build import build_model
-from datassay.models.estimators import named_estimator
+from datassay.models.estimators import checked_estimator, is_estimator, named_estimator
 from datassay.models.names import full_name
 from datassay.models.reference import is_reference
 from datassay.progress import Progress, silent
@@ -24,6 +23,7 @@ from datassay.report.wording import count, number, percent
 from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
 from datassay.score.compare.scores import standard_scores
 from datassay.score.compare.trust import DISTRUST, PREDICTIONS, TrustCheck, trust_check
+from datassay.setting import default_of
 
 # Halves and updates of the two short studies that a plan times.
 SHORT, TIMED = 4, (5, 30)
@@ -37,7 +37,7 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
-    make, queries = network_of(train, settings), some_of(val, settings)
+    make, queries = model_of(train, settings), some_of(val, settings)
     scores = standard_scores(
         make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
     )
@@ -47,7 +47,8 @@ def run(
     )  # fmt: skip
     check = trust_check(halves, scores, seed=settings.seed)
     findings = TrustFindings(train, queries, settings.model, check, scores.fit, halves.seconds)
-    facts = _facts(findings, settings) | closing_facts(started, settings.seed, settings.command)
+    trained = _estimator_facts(make, settings) if is_estimator(make) else _network_facts(settings)
+    facts = _facts(findings) | trained | closing_facts(started, settings.seed, settings.command)
     return replace(findings, facts=facts, warnings=_warnings(check))
 
 
@@ -67,26 +68,29 @@ def check_settings(settings: TrustSettings) -> None:
         raise SettingError(f"queries must be at least 2; got {settings.n_queries}.")
 
 
-def network_of(train: SampleSet, settings: TrustSettings) -> Callable[[int], nn.Module]:
-    """From a seed to the user's network at the weights it starts from.
+def model_of(train: SampleSet, settings: TrustSettings) -> Any:
+    """From a seed to the user's network at the weights it starts from; or their estimator.
 
     Args:
         train: the samples that it is built for.
         settings: name it.
 
     Returns:
-        The function.
+        What `retrained_halves` takes.
 
     Raises:
-        SettingError: the model is a scikit-learn estimator.
+        SettingError: an estimator is given what only networks have.
     """
-    if is_reference(settings.model) and named_estimator(settings.model) is not None:
-        raise SettingError(
-            f"model must be a network here, as scores of predictions need gradients; "
-            f"{settings.model} is a scikit-learn estimator. datassay run DATA --model "
-            f"{settings.model} retrains it on what is kept and shows what its scores are worth."
-        )
-    return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
+    own = named_estimator(settings.model) if is_reference(settings.model) else None
+    if own is None:
+        return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
+    for name in ("weights", "optimizer", "lr", "steps", "batch_size", "weight_decay"):
+        if getattr(settings, name) != default_of(TrustSettings, name):
+            raise SettingError(
+                f"{name.replace('_', '-')} is of networks; {settings.model} is a scikit-learn "
+                "estimator. Leave it out."
+            )
+    return checked_estimator(own, is_classification=train.is_classification)
 
 
 def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
@@ -98,9 +102,9 @@ def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
 
 
 def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> list[str]:
-    """What `run` would train, by the time of some updates."""
+    """What `run` would train, by the time of some updates, or of some fits."""
     settings = replace(settings, model=full_name(settings.model, train))
-    make, queries, recipe = network_of(train, settings), some_of(val, settings), settings.recipe
+    make, queries, recipe = model_of(train, settings), some_of(val, settings), settings.recipe
     took = [
         retrained_halves(
             make, train, queries, recipe=replace(recipe, steps=steps), halves=SHORT
@@ -108,30 +112,42 @@ def plan_lines(train: SampleSet, val: SampleSet, settings: TrustSettings) -> lis
         for steps in (1, *TIMED)  # the first call also starts the libraries
     ]
     update = max(0.0, took[2] - took[1]) / (TIMED[1] - TIMED[0])
-    each = (took[1] + update * (recipe.steps - TIMED[0])) / SHORT
-    fit = int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
-    halves = settings.halves or fit
+    more = 0 if is_estimator(make) else recipe.steps - TIMED[0]
+    each = (took[1] + update * more) / SHORT
+    halves = settings.halves or int(np.clip(60 * settings.minutes / each, FEWEST, MOST))
     return [
-        f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two networks each, and four "
-        f"networks on all: {count(2 * halves + 4, 'training')}.",
+        f"{count(halves, 'half', 'halves')} of {len(train):,} samples, two fits each: "
+        f"{count(2 * halves, 'fit')} beside those on all samples.",
         f"About {each:.2g} s a half, {each * halves:.0f} s in all; at least {FEWEST} halves are "
-        "trained. Scores come on top. Nothing was run.",
+        "fitted. Scores come on top. Nothing was run.",
     ]
 
 
-def _facts(findings: TrustFindings, settings: TrustSettings) -> dict[str, str]:
-    train, check, recipe = findings.samples, findings.check, settings.recipe
-    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
+def _facts(findings: TrustFindings) -> dict[str, str]:
+    train, check = findings.samples, findings.check
     fit = percent(round(findings.fit, 3)) + " of the queries right"
-    start = "drawn anew" if settings.weights is None else str(settings.weights.name)
     return {
         **data_facts(train, findings.queries),
-        **model_facts(settings.model, f"{settings.model}, first weights {start}"),
+        "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
+        "Retraining": f"{check.n_halves} random halves, two fits each, in "
+        f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
+    }
+
+
+def _network_facts(settings: TrustSettings) -> dict[str, str]:
+    recipe = settings.recipe
+    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
+    start = "drawn anew" if settings.weights is None else f"those of {settings.weights.name}"
+    return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
         f"{batch}, weight decay {recipe.weight_decay:g}",
-        "Fit": fit if train.is_classification else f"R² {number(findings.fit)} on the queries",
-        "Retraining": f"{check.n_halves} random halves, two networks each, in "
-        f"{findings.seconds:.0f} s; --halves {check.n_halves} repeats them",
+    }
+
+
+def _estimator_facts(estimator: Any, settings: TrustSettings) -> dict[str, str]:
+    return model_facts(settings.model, f"{type(estimator).__name__}, fitted anew") | {
+        "Scores": "labels are judged by your model; effects, information and left-out loss are of "
+        "the default network, linearised, as in datassay run"
     }
 
 
