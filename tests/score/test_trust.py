@@ -1,5 +1,7 @@
 """A trust check: the definition by scipy, a known truth, coverage, verdicts, refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -7,7 +9,13 @@ from scipy.stats import spearmanr
 import datassay as da
 from datassay.errors import SettingError
 from datassay.models import build_model
-from datassay.score import RetrainedHalves, Scores, standard_scores, trust_check
+from datassay.score import (
+    RetrainedHalves,
+    RunSmoothness,
+    Scores,
+    standard_scores,
+    trust_check,
+)
 from datassay.score.compare.trust import Estimate, verdict_of
 from datassay.train import Recipe
 
@@ -85,6 +93,19 @@ def test_queries_whose_outcome_never_changes_ask_nothing(checked):
     assert check.ceiling.value != found.ceiling.value
 
 
+def test_effects_of_halves_beside_rounding_are_the_measured_ones(checked):
+    study, scores, _ = checked
+    nothing = np.zeros(12)
+    smooth = RunSmoothness(parting=nothing + 1e9, single=nothing, half=nothing, agreement=1.0)
+    found = trust_check(study, replace(scores, smoothness=smooth)).smoothness
+    effect = scores.effects["true"]
+    np.testing.assert_allclose(
+        found.half, np.sqrt(np.square(effect - effect.mean(0)).sum(0)) / 2, rtol=0.5
+    )
+    assert found.half.mean() == pytest.approx(np.sqrt(60) * found.single.mean() / 2)
+    assert "no attribution can" in found.warning
+
+
 def test_of_a_sample_it_does_not_depend_on_the_noise_of_the_study():
     for noise in (0.3, 2.0):
         study, effect, fall = linear_world(80, noise=noise)
@@ -139,7 +160,11 @@ def test_what_is_free_is_what_others_must_beat(checked):
     ],
 )
 def test_the_verdict_follows_its_rule(low, ceiling, verdict):
-    assert verdict_of(Estimate(low + 0.1, low, 1.0), Estimate(ceiling, 0, 1)) == verdict
+    assert verdict_of(Estimate(low + 0.1, low, 1.0), Estimate(ceiling, 0, ceiling)) == verdict
+
+
+def test_a_ceiling_that_is_hardly_known_counts_as_its_high_end():
+    assert verdict_of(Estimate(0.2, 0.1, 0.3), Estimate(0.3, 0.1, 0.5)) == "do not trust"
 
 
 def test_scores_of_nothing_are_not_trusted(checked):

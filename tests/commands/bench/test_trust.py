@@ -63,7 +63,7 @@ def test_a_run_that_cannot_be_predicted_is_not_trusted(tmp_path):
     table = columns(tmp_path / "bench.parquet")
     verdicts = dict(zip(table["score"], table["verdict"], strict=True))
     assert verdicts["influence"] == "do not trust"
-    assert "do not trust influence" in " ".join(result.stdout.split())
+    assert "do not trust “influence”" in " ".join(result.stdout.split())
 
 
 def test_an_estimator_is_fitted_in_the_networks_place(tmp_path):

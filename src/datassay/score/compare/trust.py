@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +62,8 @@ class TrustCheck(Tabular):
         reliability: of the measured falls, in [0, 1]: their correlation with another such study's.
         n_halves: h.
         n_queries: m.
-        smoothness: how far rounding takes two runs apart; None: not measured.
+        smoothness: how far rounding takes two runs apart, beside the effects of halves as they were
+            measured, and of samples that make these up; None: not measured.
     """
 
     question: tuple[str, ...]
@@ -116,12 +117,12 @@ def verdict_of(found: Estimate, ceiling: Estimate) -> str:
         ceiling: of such correlations.
 
     Returns:
-        "do not trust" where the ceiling is below 0.2 or the interval reaches below a quarter of
-        it; "trust" where the interval is above half of the ceiling; else "with care".
+        By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
+        trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     """
-    if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.value:
+    if ceiling.value < LOWEST_CEILING or found.low < LITTLE * ceiling.high:
         return DISTRUST
-    return TRUST if found.low >= ENOUGH * ceiling.value else CARE
+    return TRUST if found.low >= ENOUGH * ceiling.high else CARE
 
 
 def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:
@@ -162,7 +163,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         reliability=_estimate(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
-        smoothness=scores.smoothness,
+        smoothness=scores.smoothness and _measured(scores.smoothness, halves),
     )
 
 
@@ -177,6 +178,15 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
                     f"a score must be finite and {list(expected)}, as what was retrained; got "
                     f"{list(np.shape(values))} of {name!r}."
                 )
+
+
+def _measured(smoothness: RunSmoothness, halves: RetrainedHalves) -> RunSmoothness:
+    """The same with the effects of halves, and of samples, as retraining has them."""
+    outcome = halves.outcome.astype(float)
+    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
+    # Seeds are independent, so what two networks of a half share is the half's.
+    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
+    return replace(smoothness, half=half, single=2 * half / np.sqrt(len(halves.ids)))
 
 
 def _on_queries(

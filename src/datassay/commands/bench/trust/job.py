@@ -165,8 +165,8 @@ def _warnings(check: TrustCheck) -> tuple[str, ...]:
     ]
     if refused:
         told.append(
-            f"do not trust {' and '.join(refused)} to say which samples caused a prediction: on "
-            "these data they hardly predict what retraining shows."
+            f"do not trust {_listed(refused)} to say which samples caused a prediction: what "
+            "retraining shows on these data is hardly predicted."
         )
     beaten = [
         name
@@ -174,5 +174,10 @@ def _warnings(check: TrustCheck) -> tuple[str, ...]:
         if not trivial and high < 0
     ]
     if beaten:
-        told.append(f"{', '.join(beaten)}: a free score predicts retraining better.")
+        told.append(f"{_listed(beaten)}: a free score predicts retraining better.")
     return tuple(told)
+
+
+def _listed(names: list[str]) -> str:
+    """Names that may hold commas, in quotes where there are several."""
+    return names[0] if len(names) == 1 else ", ".join(f"“{name}”" for name in names)

@@ -32,10 +32,10 @@ SCORES = (
     "for the same label. final loss, smallest margin: of the three networks."
 )
 RULE = (
-    f"Do not trust: the ceiling is below {LOWEST_CEILING:g}, or the 95 % interval reaches below "
-    f"{LITTLE:g} of it. Trust: the interval is above {ENOUGH:g} of the ceiling. With care: between "
-    "the two. Of samples the ceiling is 1. The shares were chosen on other data than the check "
-    "was judged by."
+    "By the least share of the ceiling that both 95 % intervals allow, the low end of the score's "
+    f"over the high end of the ceiling's: trust from {ENOUGH:g} on, do not trust below "
+    f"{LITTLE:g}, or where the ceiling is below {LOWEST_CEILING:g}; else with care. Of samples the "
+    "ceiling is 1. The shares were chosen on other data than the check was judged by."
 )
 SMOOTHNESS = (
     "One network was trained twice from the same seed, the second time with every first weight "
