@@ -1,17 +1,21 @@
-"""Purification with deep networks on wrongly labelled Fashion-MNIST, which S4 only announces.
+"""Purification with networks on wrongly labelled images, which S4 only announces.
 
-5000 training samples. Influence and loss rank step by step, each stopped by the held-out rule; the
-rivals remove as many as influence did: random, loss once (no refits), confident learning (cleanlab
-on 5-fold probabilities of the same network). Judged by five networks trained anew on what is kept,
-1500 updates, on the clean test set.
+    python papers/s4_deep.py choose           what ranks best, on MNIST
+    python papers/s4_deep.py [case ...]       Fashion-MNIST, seeds 0 to 2: cases are those of CASES
+    python papers/s4_deep.py influence [case ...]     influence by its rule, the slow one, seed 0
 
-    python papers/s4_deep.py [case ...]       cases: those of CASES; needs datassay[bench]
+3000 training samples. "choose" asks which order puts wrong labels first. The cases then judge what
+is removed by two networks trained anew on the rest, 1000 updates, on the clean test set: by
+`purify`'s own order for networks, the suspects of `label_issues`; by loss, each refit stopped by
+the held-out rule; and, as many as those suspects, by rankings that need trained networks. Intervals
+are of the mean over seeds, those of differences paired.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -19,114 +23,230 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import s4_tasks
 import torch
-from cleanlab.rank import get_label_quality_scores
 from record import record
 from s1_label_errors import network_probabilities
+from scipy.stats import t as student
+from sklearn.metrics import average_precision_score
 from torch import nn
 
-from datassay.act import purify, train_all, validation_score
-from datassay.collect import collect, output_losses
+from datassay.act import purify, validation_score
+from datassay.collect import collect
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.score import label_issues
+from datassay.score import influence, label_issues
 from datassay.train import Recipe, train_networks
 
-RANKING = Recipe(steps=400)
-JUDGING = Recipe(steps=1500)
-SEEDS = 5
-# name → network, size, share of wrong labels, kind of noise
+N, SEEDS, CHOOSING = 3000, 3, 100
+RANKING, JUDGING = Recipe(steps=400), Recipe(steps=1000)
+N_RANKING, N_JUDGING = 5, 2
+OURS, LOSS = "label_issues", "loss by its rule"
+# name → network, share of wrong labels, kind of noise
 CASES = {
-    "mlp 30% uniform": ("mlp:width=256", 5000, 0.3, "uniform"),
-    "mlp 20% uniform": ("mlp:width=256", 5000, 0.2, "uniform"),
-    "mlp 30% pair": ("mlp:width=256", 5000, 0.3, "pair"),
-    "mlp pure": ("mlp:width=256", 5000, 0.0, "uniform"),
-    "lenet5 30% uniform": ("lenet5", 5000, 0.3, "uniform"),
+    "mlp 30% pair": ("mlp:width=256", 0.3, "pair"),
+    "mlp 20% uniform": ("mlp:width=256", 0.2, "uniform"),
+    "lenet5 30% uniform": ("lenet5", 0.3, "uniform"),
+    "mlp 30% uniform": ("mlp:width=256", 0.3, "uniform"),
+    "mlp pure": ("mlp:width=256", 0.0, "uniform"),
+}
+Ranking = Callable[[str, SampleSet, int], np.ndarray]
+
+
+def networks(network: str, train: SampleSet, seed: int, count: int) -> list[nn.Module]:
+    """Networks at starting weights of their own."""
+    return [build_model(network, train, seed=1000 * seed + s) for s in range(count)]
+
+
+def losses(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """Final loss, the mean over five networks."""
+    everyone = torch.arange(len(train)).expand(N_RANKING, -1)
+    models = networks(network, train, seed, N_RANKING)
+    trained = train_networks(models, train, everyone, RANKING, seed=seed)
+    y = torch.as_tensor(train.y)
+    outputs = trained.outputs(torch.as_tensor(train.x).float()).double()
+    each = [nn.functional.cross_entropy(f, y, reduction="none") for f in outputs]
+    return torch.stack(each).mean(0).numpy()
+
+
+def margins(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """Pleiss et al. (2020): the label's margin over the training, negated, of five networks."""
+    n, y = len(train), torch.as_tensor(train.y)
+    total, count = torch.zeros(n, dtype=torch.float64), torch.zeros(n)
+
+    def observe(at: torch.Tensor, outputs: torch.Tensor) -> None:
+        label = y[at][..., None]
+        other = outputs.scatter(2, label, -torch.inf).max(2).values
+        total.index_add_(
+            0, at.flatten(), (outputs.gather(2, label)[..., 0] - other).flatten().double()
+        )
+        count.index_add_(0, at.flatten(), torch.ones(at.numel()))
+
+    everyone = torch.arange(n).expand(N_RANKING, -1)
+    models = networks(network, train, seed, N_RANKING)
+    train_networks(models, train, everyone, RANKING, seed=seed, observe=observe)
+    return -(total / count.clamp_min(1)).numpy()
+
+
+def held_out(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """Confident learning's score: the label's probability from networks without it, negated."""
+    probabilities = network_probabilities(train, network, seed)
+    return -probabilities[np.arange(len(train)), train.y]
+
+
+def by_labels(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """The library's own, of the network before any training."""
+    return label_issues(collect(build_model(network, train, seed=seed), train)).score
+
+
+def by_both(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """The same with the cross-validated networks as second judge."""
+    lin = collect(build_model(network, train, seed=seed), train)
+    return label_issues(lin, pred_probs=network_probabilities(train, network, seed)).score
+
+
+def by_influence(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """Own influence at trained weights: how much a sample's presence lowers its own loss."""
+    model = build_model(network, train, seed=seed)
+    everyone = torch.arange(len(train))[None]
+    trained = train_networks([model], train, everyone, RANKING, seed=seed)
+    model.load_state_dict({name: w[0] for name, w in trained.state.items()})
+    found = influence(model, train, train.subset(np.arange(10)), measure="loss", curvature="ekfac")
+    assert found.self_influence is not None
+    return found.self_influence
+
+
+def by_held_out_influence(network: str, train: SampleSet, seed: int) -> np.ndarray:
+    """How much a sample's presence raises the loss of the fifth left out, wrong labels and all.
+
+    Of that fifth itself nothing is known: it takes the mean of the others.
+    """
+    order = np.random.default_rng(seed).permutation(len(train))
+    out, rest = np.split(order, [len(train) // 5])
+    model = build_model(network, train, seed=seed)
+    trained = train_networks([model], train, torch.as_tensor(rest)[None], RANKING, seed=seed)
+    model.load_state_dict({name: w[0] for name, w in trained.state.items()})
+    found = influence(
+        model, train.subset(rest), train.subset(out), measure="loss", curvature="ekfac"
+    )
+    score = np.full(len(train), found.total.mean())
+    score[rest] = found.total
+    return score
+
+
+RIVALS: dict[str, Ranking] = {
+    "loss of five": losses,
+    "area under the margin": margins,
+    "confident learning": held_out,
+}
+CHOICES: dict[str, Ranking] = RIVALS | {
+    OURS: by_labels,
+    "label_issues, two judges": by_both,
+    "self-influence": by_influence,
+    "influence on held-out loss": by_held_out_influence,
 }
 
 
-def judged(network: str, train: SampleSet, keep: np.ndarray, test: SampleSet) -> list[float]:
-    """Test accuracy of five networks trained on what is kept."""
-    models: list[nn.Module] = [build_model(network, train, seed=100 + s) for s in range(SEEDS)]
-    subsets = torch.as_tensor(np.sort(keep)).expand(SEEDS, -1)
-    return validation_score(train_networks(models, train, subsets, JUDGING, seed=1), test).tolist()
-
-
-def loss_once(network: str, train: SampleSet) -> np.ndarray:
-    """Losses of one trained network, the rival that costs one training."""
-    trained = train_all([build_model(network, train, seed=0)], train, RANKING)
-    outputs = trained.outputs(torch.as_tensor(train.x).float())[0].double()
-    targets = nn.functional.one_hot(torch.as_tensor(train.y), train.n_classes).double()
-    return output_losses(outputs, targets, "cross_entropy").numpy()
-
-
-def issue_scores(network: str, train: SampleSet) -> np.ndarray:
-    """The library's own label scores, from the linearised network: no training at all."""
-    return label_issues(collect(build_model(network, train, seed=0), train)).score
-
-
-def rival_scores(network: str, train: SampleSet, seed: int) -> dict[str, np.ndarray]:
-    """What each rival that ranks once would remove first has the highest score."""
-    return {
-        "random": np.random.default_rng(seed).random(len(train)),
-        "loss once": loss_once(network, train),
-        "confident learning": -get_label_quality_scores(
-            train.y, network_probabilities(train, network, seed)
-        ),
-        "label_issues": issue_scores(network, train),
-    }
-
-
-def run(name: str, seed: int) -> dict[str, object]:
-    network, n, noise, kind = CASES[name]
-    train, test = s4_tasks.idx_noisy("fashion_mnist", n, noise, kind, seed)
-    truth = train.y if train.true_y is None else train.true_y
-    wrong = truth != train.y
-    model = build_model(network, train, seed=seed)
-    figures: dict[str, object] = {"wrong": int(wrong.sum())}
-    kept, start = {}, time.perf_counter()
-    for order in ("fixed", "loss"):
-        found = purify(model, train, order=order, stop="held_out", recipe=RANKING, seed=seed)
-        kept[f"{'influence' if order == 'fixed' else order} by its rule"] = found.keep
-        figures[f"removed_{order}"] = len(found.removed)
-        figures[f"precision_{order}"] = wrong[found.removed].mean() if len(found.removed) else None
-        figures[f"seconds_{order}"] = time.perf_counter() - start
-        start = time.perf_counter()
-    number = int(figures["removed_fixed"])
-    if number:
-        same = purify(
-            model, train, order="loss", stop="none", max_fraction=number / n, recipe=RANKING,
-            seed=seed,
+def choose() -> None:
+    """Precision of each order among as many as are wrong; no network is judged."""
+    for case, (network, noise, kind) in CASES.items():
+        if not noise:
+            continue
+        train, _ = s4_tasks.idx_noisy("mnist", N, noise, kind, CHOOSING)
+        wrong = _wrong(train)
+        figures: dict[str, list[float]] = {}
+        for order, ranking in CHOICES.items():
+            score = ranking(network, train, CHOOSING)
+            first = np.argsort(-score, kind="stable")[: wrong.sum()]
+            found = average_precision_score(wrong, score)
+            figures[order] = [float(found), float(wrong[first].mean())]
+        record(
+            f"papers/s4_deep/choose {case}", n=N, seed=CHOOSING, data="mnist",
+            **{f"{order}: average precision, precision": v for order, v in figures.items()},
         )  # fmt: skip
-        kept["loss, as many"] = same.keep
-        figures["precision_loss, as many"] = wrong[same.removed].mean()
-        for rival, score in rival_scores(network, train, seed).items():
-            order = np.argsort(-score, kind="stable")
-            kept[rival] = order[number:]
-            figures[f"precision_{rival}"] = wrong[order[:number]].mean()
-    kept["all samples"] = np.arange(n)
-    kept["only right labels"] = np.flatnonzero(~wrong)
-    figures["accuracy"] = {
-        what: [np.mean(a), np.std(a, ddof=1)]
-        for what, a in ((k, judged(network, train, keep, test)) for k, keep in kept.items())
+
+
+def judged(network: str, train: SampleSet, keep: np.ndarray, test: SampleSet, seed: int) -> float:
+    """Mean test accuracy of networks trained on what is kept."""
+    models = networks(network, train, 50 + seed, N_JUDGING)
+    subsets = torch.as_tensor(np.sort(keep)).expand(N_JUDGING, -1)
+    return float(validation_score(train_networks(models, train, subsets, JUDGING), test).mean())
+
+
+def one(case: str, seed: int) -> tuple[dict[str, float], dict[str, list]]:
+    """Accuracy by what is kept; number removed and share of them that was wrong."""
+    network, noise, kind = CASES[case]
+    train, test = s4_tasks.idx_noisy("fashion_mnist", N, noise, kind, seed)
+    wrong, everyone = _wrong(train), np.arange(N)
+    model = build_model(network, train, seed=seed)
+    removed = {"all samples": everyone[:0], "only right labels": np.flatnonzero(wrong)}
+    removed[OURS] = label_issues(collect(model, train)).suspects
+    by_loss = purify(model, train, order="loss", stop="held_out", recipe=RANKING, seed=seed)
+    removed[LOSS] = by_loss.removed
+    for rival, ranking in RIVALS.items():
+        order = np.argsort(-ranking(network, train, seed), kind="stable")
+        removed[f"{rival}, as many"] = order[: len(removed[OURS])]
+    accuracy = {
+        what: judged(network, train, np.setdiff1d(everyone, gone), test, seed)
+        for what, gone in removed.items()
     }
-    return figures
+    told = {
+        what: [len(gone), float(wrong[gone].mean()) if len(gone) else None]
+        for what, gone in removed.items()
+    }
+    print(case, seed, accuracy, told, flush=True)
+    return accuracy, told
+
+
+def report(case: str) -> None:
+    """All seeds of a case, and by how much ours is ahead of each rival."""
+    start = time.perf_counter()
+    found = [one(case, seed) for seed in range(SEEDS)]
+    accuracy = {what: [a[what] for a, _ in found] for what in found[0][0]}
+    record(
+        f"papers/s4_deep/{case}", n=N, seeds=SEEDS, networks=N_JUDGING,
+        seconds=time.perf_counter() - start,
+        **{f"accuracy, {what}": interval(values) for what, values in accuracy.items()},
+        **{
+            f"{OURS} ahead of {what}": interval(np.subtract(accuracy[OURS], values))
+            for what, values in accuracy.items() if what != OURS
+        },
+        **{f"removed, precision: {what}": [t[what] for _, t in found] for what in accuracy},
+    )  # fmt: skip
+
+
+def with_influence(case: str) -> None:
+    """S4's own way, V of the last layer: what it removes, and what that is worth, at one seed."""
+    network, noise, kind = CASES[case]
+    train, test = s4_tasks.idx_noisy("fashion_mnist", N, noise, kind, 0)
+    model, start = build_model(network, train, seed=0), time.perf_counter()
+    found = purify(model, train, order="fixed", stop="held_out", recipe=RANKING)
+    precision = float(_wrong(train)[found.removed].mean()) if len(found.removed) else None
+    record(
+        f"papers/s4_deep/influence {case}", n=N, seeds=1, removed=len(found.removed),
+        precision=precision, seconds=time.perf_counter() - start,
+        accuracy=judged(network, train, found.keep, test, 0),
+    )  # fmt: skip
+
+
+def interval(values: object) -> list[float]:
+    """Mean and half the 95 % interval over seeds."""
+    v = np.asarray(values, float)
+    return [v.mean(), student.ppf(0.975, len(v) - 1) * v.std(ddof=1) / np.sqrt(len(v))]
+
+
+def _wrong(train: SampleSet) -> np.ndarray:
+    return np.zeros(N, bool) if train.true_y is None else train.true_y != train.y
 
 
 def main() -> None:
-    for name in sys.argv[1:] or CASES:
-        network, n, noise, kind = CASES[name]
-        start = time.perf_counter()
-        figures = run(name, 0)
-        record(
-            f"papers/s4_deep/{name}",
-            n=n,
-            network=network,
-            noise=noise,
-            kind=kind,
-            seeds=SEEDS,
-            **figures,
-            seconds=time.perf_counter() - start,
-        )
+    what, rest = sys.argv[1:2], sys.argv[2:]
+    if what == ["choose"]:
+        choose()
+    elif what == ["influence"]:
+        for case in rest or CASES:
+            with_influence(case)
+    else:
+        for case in sys.argv[1:] or CASES:
+            report(case)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import torch
 from torch import nn
 
 from datassay.act.purify.loop import purify
+from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError, SettingError
 from datassay.models.networks import linear, mlp
+from datassay.score.label_issues import label_issues
 from datassay.train.fitter import best_temperature, fitter
 from datassay.train.recipe import Recipe
 
@@ -167,12 +169,25 @@ def test_networks_are_trained_anew_each_step():
     samples, flipped, model = noisy_pair()
     before = {name: w.clone() for name, w in model.state_dict().items()}
     recipe = Recipe(lr=0.02, steps=120)
-    found = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.1, step=8)
-    again = purify(model, samples, recipe=recipe, stop="none", max_fraction=0.1, step=8)
+    how = {"order": "fixed", "stop": "none", "max_fraction": 0.1, "step": 8}
+    found = purify(model, samples, recipe=recipe, **how)
+    again = purify(model, samples, recipe=recipe, **how)
     assert np.isin(found.removed, flipped).mean() > 0.5  # of 0.17 in all
     assert list(found.removed) == list(again.removed)
     assert all((before[name] == w).all() for name, w in model.state_dict().items())
     assert any((before[name] != w).any() for name, w in found.model.state_dict().items())
+
+
+def test_networks_that_classify_lose_the_suspects_of_label_issues():
+    samples, flipped, model = noisy_pair()
+    found = purify(model, samples, recipe=Recipe(steps=20))
+    issues = label_issues(collect(model, samples))
+    assert (found.order, found.rule) == ("label_issues", "suspects")
+    assert list(found.removed) == list(issues.suspects)
+    assert np.isin(found.removed, flipped).mean() > 0.9
+    assert found.steps == len(found.trace.removed) - 1
+    few = purify(model, samples, recipe=Recipe(steps=20), max_fraction=0.05)
+    assert list(few.removed) == list(issues.suspects[:12])
 
 
 def test_a_networks_surprise_is_that_of_its_calibrated_outputs():
@@ -202,6 +217,7 @@ def test_temperature_undoes_what_logits_were_multiplied_by():
     [
         ({"order": "best"}, "order must be one of auto, fixed.*got 'best'"),
         ({"stop": "late"}, "stop must be one of auto, held_out.*got 'late'"),
+        ({"stop": "suspects"}, "stop='suspects' belongs to order='label_issues'.*'auto'"),
         ({"stop": "validation"}, "stop='validation' needs a validation set"),
         ({"max_fraction": 1.0}, r"max_fraction must lie in \(0, 1\); got 1.0"),
         ({"threshold": float("nan")}, "threshold must be a finite number of nats.*got nan"),

@@ -20,7 +20,7 @@ from datassay.act.purify.stopping import (
     inflection_stop,
     validation_stop,
 )
-from datassay.collect.collection import check_sets
+from datassay.collect.collection import check_sets, collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import output_losses, output_score
 from datassay.data.arguments import checks_arguments
@@ -29,12 +29,14 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import field_names
 from datassay.score.influence_moments import influence_variance
+from datassay.score.label_issues import LabelIssues, label_issues
 from datassay.score.removal_effects import ORDERS, check_pairs_remain, geometry_effects
 from datassay.score.variance.pair_influence import check_penalties, geometry_influence
 from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.recipe import Recipe
 
-ORDERS_AND_RIVALS = ("auto", *ORDERS, "loss", "random")
+BY_LABELS = "label_issues"
+ORDERS_AND_RIVALS = ("auto", *ORDERS, BY_LABELS, "loss", "random")
 STEP = "purify"
 
 
@@ -64,6 +66,8 @@ def purify(
     """Remove the samples that raise the variance of influence most, a few at a time.
 
     Each step fits the model to what is kept, ranks by δ(z) = V[Z] − V[Z∖z] and removes the largest.
+    Networks that classify are ranked once, by `label_issues`, and lose its suspects: no influence
+    that we know finds their wrong labels as well.
 
     Args:
         model: at its starting weights. Where all that trains is one dense layer, each fit goes to
@@ -74,12 +78,16 @@ def purify(
         loss: "cross_entropy", "mse", or "auto": by the task.
         ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
         damping: added to the Hessian for V.
-        order: of `removal_effects`, or the rivals "loss" (highest training loss) and "random".
-            "auto": "adjoint" where there are at least 4 samples a weight, where it follows true
-            removal and purifies best, else "fixed" (digits with more pixels than samples: AUROC of
-            wrong labels 0.94 against 0.58 for "adjoint" and 0.67 for true removal itself).
-        stop: "held_out" (no clean set needed), "validation", "inflection", "none" (at
-            max_fraction), or "auto": validation where val is given, else held_out.
+        order: of `removal_effects`, or "label_issues" (classes; of the network linearised at its
+            starting weights, once), or the rivals "loss" (highest training loss) and "random".
+            "auto": "label_issues" for networks that classify; of linear models "adjoint" where
+            there are at least 4 samples a weight, where it follows true removal and purifies best,
+            else "fixed" (digits with more pixels than samples: AUROC of wrong labels 0.94 against
+            0.58 for "adjoint" and 0.67 for true removal itself).
+        stop: "held_out" (no clean set needed), "validation", "inflection", "suspects" (all that
+            order "label_issues" finds more likely wrong than right), "none" (at max_fraction), or
+            "auto": validation where val is given and was not split off the same data; suspects by
+            that order; else held_out.
         threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
         step: samples removed a step; None is n/100, or n/40 where each is a training.
         max_fraction: of the samples, never more are removed.
@@ -100,7 +108,7 @@ def purify(
         DataError: fewer than 3 samples, fewer than 2 classes, or inputs that are all the same.
         ModelError: outputs do not fit the targets or are not finite.
 
-    Cost: a fit, `removal_effects` and an evaluation a step.
+    Cost: a fit, `removal_effects` and an evaluation a step; "label_issues" once.
     Source: S4 §4 (Figs 4, 6, 8), whose every step retrains or recomputes n times; the orders, the
     stopping rules and the protection of small classes are ours.
     """
@@ -115,20 +123,32 @@ def purify(
         projection=projection, seed=seed,
     )  # fmt: skip
     is_convex = isinstance(fit, ConvexFitter)
-    settings = _decided(settings, train, val is not None, is_convex)
-    job = _Job(train, val, test, settings, np.random.default_rng(seed))
+    has_val = val is not None and not val.split_off
+    settings = _decided(settings, train, has_val, is_convex)
+    issues = None
+    if settings.order == BY_LABELS:
+        lin = collect(model, train, projection=projection, seed=seed, progress=progress)
+        issues = label_issues(lin, progress=progress)
+    job = _Job(train, val, test, settings, np.random.default_rng(seed), issues)
     return _purified(job, fit, progress)
 
 
 def _decided(settings: Removal, train: SampleSet, has_val: bool, is_convex: bool) -> Removal:
-    """The settings with "auto" and None decided, but for the order, which needs the model."""
-    rule, threshold = settings.stop, settings.threshold
+    """The settings with "auto" and None decided, but for the order of a fit's influence."""
+    order, rule, threshold = settings.order, settings.stop, settings.threshold
+    if order == "auto" and train.is_classification and not is_convex:
+        order = BY_LABELS
     if rule == "auto":
-        rule = "validation" if has_val else "held_out"
+        without = "suspects" if order == BY_LABELS else "held_out"
+        rule = "validation" if has_val else without
+    if rule == "suspects" and order != BY_LABELS:
+        raise SettingError(
+            f"stop='suspects' belongs to order='label_issues'; got it beside {order!r}."
+        )
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
     step = settings.step or max(1, len(train) // (100 if is_convex else 40))
-    return replace(settings, stop=rule, threshold=threshold, step=step)
+    return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +158,7 @@ class _Job:
     test: SampleSet | None
     settings: Removal
     rng: np.random.Generator
+    issues: LabelIssues | None
 
 
 def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
@@ -148,7 +169,7 @@ def _purified(job: _Job, fit: Fitter, progress: Progress) -> Purification:
     points, batches, best = [], [], None
     surprise = float("nan")
     while True:
-        variance, ranking = _ranked(fitted.geometry.subset(keep), order, job)
+        variance, ranking = _ranked(fitted.geometry.subset(keep), order, keep.numpy(), job)
         points.append(_point(job, fitted, keep, variance, surprise))
         if settings.stop == "held_out":
             surprises = np.array([point["surprise"] for point in points[1:]])
@@ -188,7 +209,7 @@ def _order(geometry: OutputGeometry) -> str:
 
 
 def _ranked(
-    geometry: OutputGeometry, order: str, job: _Job
+    geometry: OutputGeometry, order: str, keep: Int[np.ndarray, " kept"], job: _Job
 ) -> tuple[float, Int[np.ndarray, " kept"]]:
     """V[X] of what is kept, and its positions among what is kept, the first to remove first."""
     ids, settings = np.arange(len(geometry)), job.settings
@@ -200,6 +221,8 @@ def _ranked(
     variance = influence_variance(
         geometry_influence(geometry, ids, settings.ridge, settings.damping)
     )
+    if job.issues is not None:
+        return variance, np.argsort(-job.issues.score[keep], kind="stable")
     if order == "random":
         return variance, job.rng.permutation(len(geometry))
     losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
@@ -222,7 +245,10 @@ def _batch(
     for c in np.unique(labels):
         own = labels == c
         place[own] = np.arange(own.sum())
-    return ranking[place < spare[labels]][:room]
+    allowed = place < spare[labels]
+    if settings.stop == "suspects" and job.issues is not None:
+        allowed &= job.issues.is_issue[keep.numpy()][ranking]
+    return ranking[allowed][:room]
 
 
 def _point(
@@ -290,6 +316,8 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
     ):
         if value not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    if settings.order == BY_LABELS and not train.is_classification:
+        raise SettingError("order='label_issues' needs classes; got numbers. Take order='auto'.")
     if settings.stop == "validation" and val is None:
         raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
     if settings.threshold is not None and not np.isfinite(settings.threshold):

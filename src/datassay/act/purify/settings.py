@@ -13,8 +13,8 @@ class Removal:
         loss: "cross_entropy", "mse" or "auto": by the task.
         ridge: of linear models, (ridge/2)‖θ‖² beside the mean loss.
         damping: added to the Hessian for V.
-        order: ranking: "auto", one of `removal_effects`, "loss" or "random".
-        stop: rule: "auto", "held_out", "validation", "inflection" or "none".
+        order: ranking: "auto", one of `removal_effects`, "label_issues", "loss" or "random".
+        stop: rule: "auto", "held_out", "validation", "inflection", "suspects" or "none".
         threshold: of "held_out", nats; None: log 2K for linear models, log 4K for others.
         step: samples removed a step; None: n/100, or n/40 where each is a training.
         max_fraction: of the samples, never more are removed.

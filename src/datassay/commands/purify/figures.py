@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 X_TITLE = "samples removed"
-OURS = {"loss": "by loss", "random": "at random"}
+OURS = {"loss": "by loss", "random": "at random", "label_issues": "by label issues"}
 Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
 
 

@@ -36,17 +36,19 @@ def run(
     model = linear_or_named(settings.model, train, settings.seed)
     majority, alone = _majority(train, val)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
-    arguments |= {"stop": _rule(settings.rule, val), "test": alone}
 
-    def purified(order: str, name: str) -> Purification:
+    def purified(order: str, stop: str, name: str) -> Purification:
         bar = _Bar(name, progress)
-        purification = remove(model, train, val, order=order, progress=bar, **arguments)
+        purification = remove(
+            model, train, val, test=alone, order=order, stop=stop, progress=bar, **arguments
+        )
         bar.fill(int(purification.trace.removed[-1]))
         return purification
 
-    ours = purified(settings.order, STEP)
+    ours = purified(settings.order, settings.rule, STEP)
     with_rival = settings.rival and ours.order != "loss"
-    rival = purified("loss", RIVAL_STEP) if with_rival else None
+    stop = "auto" if ours.rule == "suspects" else settings.rule
+    rival = purified("loss", stop, RIVAL_STEP) if with_rival else None
     predicted, chance = _predicted(ours.model, train)
     facts = _facts(train, val, settings, ours)
     return PurifyFindings(
@@ -76,15 +78,6 @@ class _Bar:
         """Show the bar full where removal stopped early."""
         if self._left:
             self._progress(self._name, done, done)
-
-
-def _rule(rule: str, val: SampleSet) -> str:
-    """The rule, "auto" decided."""
-    # Unlike the library, "auto" here does not take a validation part that was split off: it has the
-    # flaws of the training samples.
-    if rule != "auto":
-        return rule
-    return "held_out" if val.split_off else "validation"
 
 
 def _majority(train: SampleSet, val: SampleSet) -> tuple[str, SampleSet | None]:

@@ -23,6 +23,10 @@ RULE_WORDS = {
         "Removal goes on to its limit; the step is kept where the fall of log V slows down most, "
         "over windows of three steps (S4 notes that accuracy peaks near the inflection of V)."
     ),
+    "suspects": (
+        "All samples go whose label is more likely wrong than right by label_issues, which finds "
+        "the noise's own rates; no refit decides."
+    ),
     "none": "Removal goes on to its limit, max-fraction of the samples.",
 }
 ORDER_WORDS = {
@@ -92,14 +96,20 @@ def _order(findings: PurifyFindings) -> str:
     ours = findings.purification
     if ours.order in {"loss", "random"}:
         return f"The rival {ours.order!r} was asked for: no influence enters the order."
+    if ours.order == "label_issues":
+        return (
+            "Networks that classify are ranked once, by the odds that a label is wrong, from the "
+            "network linearised at its starting weights (label_issues). On noise of one class at a "
+            "time it finds far more wrong labels than influence or loss at trained weights do."
+        )
     edges = ours.trace.removed
     size = int(edges[1]) if len(edges) > 1 else max(1, len(findings.samples) // 100)
     return (
         f"δ(z) = V[Z] − V[Z∖z], the fall of V when z goes (S4 §4), {ORDER_WORDS[ours.order]}. "
         f"The {count(size, 'sample')} of largest δ are removed, the model is refitted, and so on. "
-        "--order auto takes adjoint with at least 4 samples a weight, else fixed, which then "
-        "purifies better. The orders and the stopping rules are ours; S4 recomputes V for every "
-        "sample and stops by eye."
+        "--order auto takes, of linear models, adjoint with at least 4 samples a weight, else "
+        "fixed, which then purifies better. The orders and the stopping rules are ours; S4 "
+        "recomputes V for every sample and stops by eye."
     )
 
 

@@ -21,10 +21,11 @@ class PurifySettings:
 
     model: str = setting(MODEL, BLOCK_MODEL_HELP)
     order: str = setting(
-        Removal.order, "Influence auto, adjoint, fixed, step, retrain; rivals loss, random."
+        Removal.order,
+        "Influence adjoint, fixed, step, retrain; label_issues; auto; rivals loss, random.",
     )
     rule: str = setting(
-        Removal.stop, "Rule: auto, held_out, validation, inflection or none.", name="stop"
+        Removal.stop, "Rule: auto, held_out, validation, inflection, suspects or none.", name="stop"
     )
     ridge: float = setting(Removal.ridge, RIDGE_HELP)
     damping: float = setting(Removal.damping, DAMPING_HELP)
