@@ -28,7 +28,7 @@ def record(bench: str, **figures: object) -> None:
     """
     line = {
         "bench": bench,
-        "commit": _commit(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
         "machine": machine_name(),
         "threads": torch.get_num_threads(),
@@ -46,7 +46,8 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The checked-out commit, and whether src differs from it."""
     git = ["git", "-C", str(RESULTS.parent)]
     head = subprocess.run(
         [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True

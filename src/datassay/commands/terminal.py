@@ -164,7 +164,7 @@ def block_table(
         table.add_column(name, justify="right")
     largest = np.argsort(-sizes, kind="stable")[:MOST_BLOCKS]
     for i in np.sort(largest).tolist():
-        cells = [column[i] for column in columns.values()]
+        cells = [column[int(i)] for column in columns.values()]
         table.add_row(plain_text(str(names[i])), f"{sizes[i]:,}", *cells)
     more = len(names) - len(largest)
     return [table, *[f"{count(more, 'smaller block')} beside these."] * (more > 0)]
