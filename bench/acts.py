@@ -20,7 +20,15 @@ from noise_cases import census, images, one_way, sample_set
 from record import record
 
 import datassay as da
-from datassay.act import Networks, compare_acts, fifths, predictions, proposals
+from datassay.act import (
+    Act,
+    ActTable,
+    Networks,
+    compare_acts,
+    fifths,
+    predictions,
+    proposals,
+)
 from datassay.data import SampleSet
 from datassay.score import data_issues
 
@@ -55,6 +63,25 @@ def measure(case: Case, seed: int) -> dict:
     """One table of acts beside the truth of each of its rows."""
     train, test = case.draw(seed)
     started = time.perf_counter()
+    table, acts = tabled(train, seed)
+    seconds = time.perf_counter() - started
+    kinds = {(row.kind, row.words) for row in table.acts}
+    tried = [a for a in acts if (a.kind, a.words) in kinds]
+    truth = gains(train, test, tried, table.metric, seed)
+    rows = [
+        {
+            "kind": row.kind, "words": row.words, "gain": row.gain, "low": row.low,
+            "high": row.high, "verdict": row.verdict, "screened": row.screened,
+            "truth": truth.get(_name(row)),
+        }
+        for row in table.acts
+    ]  # fmt: skip
+    return {"case": case.name, "seed": seed, "metric": table.metric, "score": table.score,
+            "true_score": truth["score"], "seconds": seconds, "rows": rows}  # fmt: skip
+
+
+def tabled(train: SampleSet, seed: int) -> tuple[ActTable, tuple[Act, ...]]:
+    """The table of acts of some samples, in fifths, and the acts on all of them."""
     model = da.build_model("mlp:width=256", train, seed=seed)
     lin = da.collect(model, train)
     information = da.sample_information(lin, loo=da.leave_one_out(lin)).information
@@ -79,24 +106,8 @@ def measure(case: Case, seed: int) -> dict:
         learner=learner,
         seed=seed,
     )
-    table = compare_acts(parts, budget=1e9, seed=seed)
-    seconds = time.perf_counter() - started
     acts, _ = proposals(train, whole, information, seed=seed)
-    fresh = _networks(train, FRESH, 500 + 1000 * seed)
-    kinds = {(row.kind, row.words) for row in table.acts}
-    truth = _truth(
-        fresh, train, test, [a for a in acts if (a.kind, a.words) in kinds], table.metric
-    )
-    rows = [
-        {
-            "kind": row.kind, "words": row.words, "gain": row.gain, "low": row.low,
-            "high": row.high, "verdict": row.verdict, "screened": row.screened,
-            "truth": truth.get(_name(row)),
-        }
-        for row in table.acts
-    ]  # fmt: skip
-    return {"case": case.name, "seed": seed, "metric": table.metric, "score": table.score,
-            "true_score": truth["score"], "seconds": seconds, "rows": rows}  # fmt: skip
+    return compare_acts(parts, budget=1e9, seed=seed), acts
 
 
 def _name(act) -> str:
@@ -109,20 +120,21 @@ def _networks(train: SampleSet, n: int, seed: int) -> Networks:
     return Networks(models, seed=seed)
 
 
-def _truth(learner, train: SampleSet, test: SampleSet, acts, metric: str) -> dict:
-    """Score of the samples as they are, and each act's gain, on the test samples."""
+def gains(train: SampleSet, test: SampleSet, acts, metric: str, seed: int) -> dict:
+    """Score of fresh networks on test samples, and each act's gain over it."""
+    learner = _networks(train, FRESH, 500 + 1000 * seed)
     plain = learner.outputs(train, test, np.tile(np.arange(len(train)), (learner.repeats, 1)))
-    if plain.shape[2] == 1:
-        plain = np.concatenate([-plain, plain], 2)
     base = _score(plain, test, metric)
-    gains = {
+    found = {
         _name(act): _score(predictions(learner, train, test, act), test, metric) - base
         for act in acts
     }
-    return gains | {"score": base}
+    return found | {"score": base}
 
 
 def _score(outputs: np.ndarray, test: SampleSet, metric: str) -> float:
+    if outputs.shape[2] == 1:
+        outputs = np.concatenate([-outputs, outputs], 2)
     right = outputs.argmax(2) == test.y
     if metric == "accuracy":
         return float(right.mean())

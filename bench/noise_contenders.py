@@ -235,10 +235,15 @@ def _votes(queries, points, y, classes: int) -> list[torch.Tensor]:
 def final_loss(cell: SampleSet, x: np.ndarray, seed: int) -> Verdict:
     """The loss of each sample once a head has been trained on all of them."""
     start = time.process_time()
-    y = torch.as_tensor(cell.y)
-    outputs = list(_training(x, y, cell.n_classes, seed, cell.kind))[-1]
-    loss = nn.functional.cross_entropy(outputs, y, reduction="none")
+    outputs = torch.as_tensor(trained_outputs(cell, x, seed))
+    loss = nn.functional.cross_entropy(outputs, torch.as_tensor(cell.y), reduction="none")
     return Verdict(loss.double().numpy(), None, None, time.process_time() - start)
+
+
+def trained_outputs(cell: SampleSet, x: np.ndarray, seed: int) -> np.ndarray:
+    """Outputs [n, k] of a head once it has been trained on all samples."""
+    epochs = _training(x, torch.as_tensor(cell.y), cell.n_classes, seed, cell.kind)
+    return list(epochs)[-1].numpy()
 
 
 def area_under_margin(cell: SampleSet, x: np.ndarray, seed: int) -> Verdict:

@@ -1,6 +1,6 @@
 """The tables of measured results in the README and in docs/measured.md, from results.jsonl.
 
-`python bench/table.py` writes them into both files; a test compares them with the recorded lines.
+`python -m bench table` writes them into both files; a test compares them with the recorded lines.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import suite
 import table_rows as rows_of
 from table_rows import Row
 
@@ -30,6 +31,9 @@ def sections() -> dict[str, list[Row]]:
     """Every measured line, by heading."""
     r = latest()
     return {
+        "The suite": [
+            row for size in ("quick", "full") for row in suite.rows(suite.kept(size), size)
+        ],
         "Leave-one-out": rows_of.leave_one_out(r),
         "Against networks that were really retrained": rows_of.retrained(r),
         "Label errors": rows_of.labels(r),
@@ -50,7 +54,19 @@ def short_table() -> str:
 
 def full_tables() -> str:
     """All tables, each below its heading, for docs/measured.md."""
-    return "\n\n".join(f"## {title}\n\n{_markdown(rows)}" for title, rows in sections().items())
+    found = sections()
+    parts = [f"## {title}\n\n{_markdown(rows)}" for title, rows in found.items()]
+    return "\n\n".join([parts[0], suite_tables(), *parts[1:]])
+
+
+def suite_tables() -> str:
+    """Every case of the suite, for docs/measured.md."""
+    parts = []
+    for size in ("quick", "full"):
+        if found := suite.kept(size):
+            parts += [f"### `python -m bench{' full' * (size == 'full')}`, case by case"]
+            parts += ["\n".join(suite.details(found))]
+    return "\n\n".join(parts)
 
 
 def _markdown(rows: list[Row]) -> str:
@@ -63,8 +79,13 @@ def shown(page: str) -> str:
     return page.partition(START)[2].partition(END)[0]
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Into README.md and docs/measured.md."""
     for name, tables in (("README.md", short_table()), ("docs/measured.md", full_tables())):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")
         path.write_text(page.replace(shown(page), tables), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

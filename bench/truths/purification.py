@@ -1,0 +1,132 @@
+"""Purification: what removing suspects gains a model that then learns from the rest.
+
+A contender says which samples stay. A logistic regression, its penalty chosen by cross-validation,
+learns from them; the gain is its accuracy on right-labelled test samples less that of learning from
+all. The bound keeps the right labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+
+import noise_contenders as asked
+import numpy as np
+import plain
+from cells import Case, Contender, Truth
+from sklearn.linear_model import LogisticRegressionCV
+from torch import nn
+
+import datassay as da
+from datassay.data import SampleSet, sd_mixture
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """Samples as given, which labels are wrong, and right-labelled test samples."""
+
+    given: SampleSet
+    wrong: np.ndarray
+    test: SampleSet
+
+
+def digits(fraction: float, seed: int) -> Spoilt:
+    """4 against 8, as in S4, of scikit-learn's digits."""
+    train, test = plain.drawn("digits", 240, seed, (4, 8))
+    return spoilt(train, test, fraction, seed)
+
+
+def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Spoilt:
+    noisy = da.add_label_noise(train, fraction, seed=seed)
+    return Spoilt(replace(noisy, true_y=None), noisy.y != noisy.true_y, test)
+
+
+def table(name: str, n: int, fraction: float, seed: int) -> Spoilt:
+    return spoilt(*plain.drawn(name, n, seed), fraction, seed)
+
+
+def letters(seed: int) -> Spoilt:
+    """S4's SD-2: three samples in ten obey another rule."""
+    mixed = sd_mixture((350, 150), seed=seed)
+    test = sd_mixture((1000,), seed=9000 + seed)
+    wrong = mixed.source != "function 1"
+    return Spoilt(replace(mixed, source=None, true_y=None), wrong, replace(test, source=None))
+
+
+def _x(samples: SampleSet) -> np.ndarray:
+    return samples.x.reshape(len(samples), -1).astype(np.float32)
+
+
+def everything(task: Spoilt, seed: int) -> np.ndarray:
+    return np.arange(len(task.given))
+
+
+def only_right(task: Spoilt, seed: int) -> np.ndarray:
+    return np.flatnonzero(~task.wrong)
+
+
+def purified(order: str, task: Spoilt, seed: int) -> np.ndarray:
+    """The library's loop on a linear model, stopped by its held-out rule."""
+    model = nn.Linear(_x(task.given).shape[1], task.given.n_classes)
+    flat = replace(task.given, x=_x(task.given), kind="row")
+    return da.purify(model, flat, order=order, seed=seed).keep
+
+
+def no_issues(task: Spoilt, seed: int) -> np.ndarray:
+    return np.flatnonzero(~asked.ours(task.given, seed).flagged)
+
+
+def confident(task: Spoilt, seed: int) -> np.ndarray:
+    """Without what cleanlab flags, by a logistic regression's five folds."""
+    found = asked.logistic(task.given, _x(task.given), seed)
+    verdict = asked.confident_learning(task.given.y, found)["self-confidence"]
+    return np.flatnonzero(~verdict.flagged)
+
+
+def misfits(task: Spoilt, seed: int) -> np.ndarray:
+    """Without what a logistic regression's five folds get wrong."""
+    found = asked.logistic(task.given, _x(task.given), seed)
+    return np.flatnonzero(found.values.argmax(1) == task.given.y)
+
+
+def fewer_at_random(task: Spoilt, seed: int) -> np.ndarray:
+    """A fifth less, at random."""
+    n = len(task.given)
+    return np.sort(np.random.default_rng((seed, 20)).permutation(n)[: round(0.8 * n)])
+
+
+def accuracy(task: Spoilt, keep: np.ndarray) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegressionCV(Cs=np.logspace(-3, 2, 6), cv=3, max_iter=500)
+        model.fit(_x(task.given)[keep], task.given.y[keep])
+    return float((model.predict(_x(task.test)) == task.test.y).mean())
+
+
+def judge(task: Spoilt, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"gain": accuracy(task, answer) - accuracy(task, everything(task, seed))}
+
+
+TRUTH = Truth(
+    measure="accuracy gained by learning without what is removed",
+    cases={
+        **{
+            f"digits 4 vs 8, {share:.0%}": Case(partial(digits, share), quick=True)
+            for share in (0.1, 0.2, 0.3, 0.4)
+        },
+        "synthetic, 30%": Case(partial(table, "synthetic", 500, 0.3), quick=True),
+        "letters, 30% of another rule": Case(letters, quick=True),
+    },
+    contenders={
+        "purify": Contender(partial(purified, "auto"), "ours"),
+        "without label issues": Contender(no_issues, "ours"),
+        "nothing removed": Contender(everything, "trivial"),
+        "a fifth less at random": Contender(fewer_at_random, "trivial"),
+        "purify by loss": Contender(partial(purified, "loss")),
+        "without cross-validated misfits": Contender(misfits),
+        "cleanlab": Contender(confident, needs="cleanlab"),
+        "right labels only": Contender(only_right, "bound"),
+    },
+    judge=judge,
+)

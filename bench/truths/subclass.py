@@ -1,0 +1,90 @@
+"""A hidden sub-class of 1 %: who ranks its samples high without knowing that it exists.
+
+Two classes are made of several; of one part hardly any samples are there. AUROC of a score against
+membership of that part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import plain
+from cells import Case, Contender, Truth
+from noise_cases import images, sample_set
+
+from datassay.act import auroc
+from datassay.data import SampleSet
+
+SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Samples, and which are of the part that nobody labelled."""
+
+    given: SampleSet
+    rare: np.ndarray
+
+
+def merged(samples: SampleSet, rare: int, upper: tuple[int, ...], n: int, seed: int) -> Hidden:
+    """N samples of two classes, those in `upper` and the others; `rare` has SHARE of them."""
+    rng = np.random.default_rng((seed, 15))
+    few = rng.permutation(np.flatnonzero(samples.y == rare))[: max(3, round(SHARE * n))]
+    many = rng.permutation(np.flatnonzero(samples.y != rare))[: n - len(few)]
+    rows = rng.permutation(np.concatenate([few, many]))
+    y = np.isin(samples.y[rows], upper).astype(int)
+    x = samples.x.reshape(len(samples), -1)[rows]
+    return Hidden(sample_set(x, y, samples.name or "merged"), samples.y[rows] == rare)
+
+
+def digits(rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
+    return merged(plain.drawn("digits", 1700, seed)[0], rare, upper, 800, seed)
+
+
+def blobs(seed: int) -> Hidden:
+    """Six clusters in eight columns, three a class; one of them rare."""
+    rng = np.random.default_rng((seed, 16))
+    y = rng.integers(0, 6, 4000)
+    x = rng.normal(0, 2, (6, 8))[y] + rng.normal(size=(4000, 8))
+    return merged(sample_set(x, y, "blobs"), 4, (1, 3, 4), 800, seed)
+
+
+def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
+    from pathlib import Path
+
+    drawn = images(name, 8000, Path(), seed)
+    x = drawn.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(drawn), -1)
+    return merged(sample_set(x, drawn.y, name), rare, upper, 3000, seed)
+
+
+def score(of, task: Hidden, seed: int) -> np.ndarray:
+    return of(task.given, seed)
+
+
+def judge(task: Hidden, answer: np.ndarray, seed: int) -> dict[str, float]:
+    return {"AUROC": auroc(task.rare, answer)}
+
+
+EVEN = (0, 2, 4, 6, 8)
+TRUTH = Truth(
+    measure="a hidden sub-class of 1 % ranked high: AUROC",
+    cases={
+        "digits, even or odd, few 8": Case(partial(digits, 8, EVEN), quick=True),
+        "digits, low or high, few 3": Case(partial(digits, 3, (5, 6, 7, 8, 9)), quick=True),
+        "blobs": Case(blobs, quick=True),
+        "MNIST, even or odd, few 4": Case(partial(pictures, "mnist", 4, EVEN)),
+        # Footwear and bags against clothes: few sandals.
+        "Fashion-MNIST, few sandals": Case(partial(pictures, "fashion_mnist", 5, (5, 7, 8, 9))),
+    },
+    contenders={
+        "information": Contender(partial(score, plain.information_score), "ours"),
+        "label issues": Contender(partial(score, plain.issue_score), "ours"),
+        **{name: Contender(partial(score, of), "trivial") for name, of in plain.TRIVIAL.items()},
+        "area under the margin": Contender(partial(score, plain.area_score)),
+        "isolation forest": Contender(partial(score, plain.forest_score)),
+        "local outlier factor": Contender(partial(score, plain.outlier_score)),
+    },
+    judge=judge,
+)
