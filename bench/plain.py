@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-from noise_cases import sample_set
+from noise_cases import images, sample_set
 from noise_contenders import area_under_margin, final_loss, neighbours, trained_outputs
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
 from sklearn.ensemble import IsolationForest
@@ -23,7 +25,8 @@ def drawn(
     """N training rows of a set, drawn by the seed, and up to TEST others.
 
     Args:
-        name: "digits", "wine", "breast_cancer", or "synthetic": 12 columns, 4 clusters, 3 classes.
+        name: "digits", "wine", "breast_cancer", "synthetic" (12 columns, 3 classes of 2 clusters), or
+            "mnist" and "fashion_mnist" (14 x 14 means, of DATASSAY_DATA).
         n: training samples.
         seed: of the draw; of "synthetic" of the samples too.
         classes: only these.
@@ -32,8 +35,12 @@ def drawn(
         x, y = make_classification(
             n + TEST, 12, n_informative=6, n_classes=3, n_clusters_per_class=2, random_state=seed
         )
-    else:
+    elif name in LOADERS:
         x, y = LOADERS[name](return_X_y=True)
+    else:
+        found = images(name, (n + TEST) * (5 if classes else 1), Path(), seed)
+        x = found.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)).reshape(len(found), -1)
+        y = found.y
     if classes:
         kept = np.isin(y, classes)
         x, y = x[kept], np.searchsorted(classes, y[kept])

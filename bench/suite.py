@@ -275,8 +275,8 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
         means = [np.mean([p.ours[1] for p in own]), np.mean([p.rival[1] for p in own])]
         rows_.append(
             Row(
-                f"{cells.truth_named(name).measure}; {len(own)} figures: ours first, level, behind",
-                f"{counts[0]}, {counts[1]}, {counts[2]} (mean {means[0]:.3f}; others {means[1]:.3f})",
+                f"{cells.truth_named(name).measure}; {len(own)} figures: first, level, behind",
+                f"{counts[0]}, {counts[1]}, {counts[2]} (means {means[0]:.3f}, {means[1]:.3f})",
                 command,
                 headline=size == "quick",
             )

@@ -143,7 +143,15 @@ def judge(cell: Halves, answer: np.ndarray, seed: int) -> dict[str, float]:
 
 TRUTH = Truth(
     measure="linear datamodelling score of one network's effects",
-    cases={name: Case(partial(made, *how), quick=True) for name, how in CASES.items()},
+    cases={
+        **{name: Case(partial(made, *how), quick=True) for name, how in CASES.items()},
+        **{
+            f"{name}, MLP(64), Adam": Case(
+                partial(made, name, 1000, "mlp:width=64", Recipe("adam", 3e-3, 500, 64))
+            )
+            for name in ("mnist", "fashion_mnist")
+        },
+    },
     contenders={
         "influence": Contender(partial(effects, ours), "ours"),
         "loss alone": Contender(partial(effects, loss_alone), "trivial"),

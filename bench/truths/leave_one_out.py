@@ -33,6 +33,10 @@ CASES = {
     "wine, MLP(32, 32)": ("wine", 130, "mlp:width=32,depth=2", ()),
     "synthetic, MLP(64)": ("synthetic", 200, "mlp:width=64", ()),
 }
+FULL = {
+    "mnist 4 vs 9, MLP(512)": ("mnist", 1000, "mlp:width=512", (4, 9)),
+    "fashion_mnist, MLP(64)": ("fashion_mnist", 600, "mlp:width=64", ()),
+}
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,10 @@ def judge(cell: Removals, answer: np.ndarray, seed: int) -> dict[str, float]:
 
 TRUTH = Truth(
     measure="correlation with what really leaving a sample out changes",
-    cases={name: Case(partial(made, *how), quick=True) for name, how in CASES.items()},
+    cases={
+        **{name: Case(partial(made, *how), quick=True) for name, how in CASES.items()},
+        **{name: Case(partial(made, *how)) for name, how in FULL.items()},
+    },
     contenders={
         "linearised, closed form": Contender(linearised, "ours"),
         "influence, whole curvature": Contender(at_trained_weights, "ours"),

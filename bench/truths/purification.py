@@ -37,6 +37,11 @@ def digits(fraction: float, seed: int) -> Spoilt:
     return spoilt(train, test, fraction, seed)
 
 
+def images(name: str, fraction: float, seed: int) -> Spoilt:
+    """Two classes of 14 x 14 images, 600 samples."""
+    return spoilt(*plain.drawn(name, 600, seed, (4, 8)), fraction, seed)
+
+
 def spoilt(train: SampleSet, test: SampleSet, fraction: float, seed: int) -> Spoilt:
     noisy = da.add_label_noise(train, fraction, seed=seed)
     return Spoilt(replace(noisy, true_y=None), noisy.y != noisy.true_y, test)
@@ -113,6 +118,11 @@ TRUTH = Truth(
     cases={
         **{
             f"digits 4 vs 8, {share:.0%}": Case(partial(digits, share), quick=True)
+            for share in (0.1, 0.2, 0.3, 0.4)
+        },
+        **{
+            f"{name} 4 vs 8, {share:.0%}": Case(partial(images, name, share))
+            for name in ("mnist", "fashion_mnist")
             for share in (0.1, 0.2, 0.3, 0.4)
         },
         "synthetic, 30%": Case(partial(table, "synthetic", 500, 0.3), quick=True),

@@ -107,7 +107,8 @@ TRUTH = Truth(
     cases={
         f"{name}, n = {n}": Case(partial(made, name, n), quick=True)
         for name, n in (("digits", 500), ("breast_cancer", 250), ("synthetic", 400))
-    },
+    }
+    | {f"{name}, n = 2000": Case(partial(made, name, 2000)) for name in ("mnist", "fashion_mnist")},
     contenders={
         "influence on the validation loss": Contender(partial(influence, "loss"), "ours"),
         "influence on the margin": Contender(partial(influence, "margin"), "ours"),
