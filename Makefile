@@ -1,5 +1,6 @@
 # demo:   set up .venv and run the main job on scikit-learn's digits; opens nothing, needs no data.
 # check:  set up .venv-dev and run what pre-commit and CI run: format, lint, types, documentation, tests.
+# bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
 # oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run the tests.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ TEST := -m pytest -n 2 --dist loadfile
 # Oldest versions meet neither a browser nor the large data sets: those test the same code again.
 OLDEST_TESTS := not browser and not real_data
 
-.PHONY: demo check oldest clean
+.PHONY: demo check bench oldest clean
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
@@ -23,6 +24,9 @@ check: .venv-dev/installed
 	.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python
 	NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --quiet --site-dir .site
 	.venv-dev/bin/python $(TEST)
+
+bench: .venv-dev/installed
+	.venv-dev/bin/python -m bench check
 
 oldest: .venv-oldest/installed
 	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)'

@@ -3,9 +3,9 @@
     python -m bench                                   # quick: minutes, no files needed
     python -m bench --truths labels selection         # some of it
     python -m bench full --work DIR --scripts         # real data; hours; goes on where it stopped
-    python -m bench check                             # quick again: fails where a figure has left
-                                                      # its recorded interval
-    python -m bench check --seed 1000                 # other seeds: intervals must meet
+    python -m bench check                             # ours, two seeds a cell: fails where a figure
+                                                      # has left its recorded interval
+    python -m bench check --seed 1000 --kind all      # all, other seeds: intervals must meet
     python -m bench table                             # README and docs from what is recorded
     python -m bench list                              # truths, cases, contenders
 
@@ -28,6 +28,8 @@ import suite
 import table
 from cells import TRUTHS
 
+FEW = 2  # seeds a cell that `check` asks
+
 
 def main() -> int:
     args = _parser().parse_args()
@@ -38,6 +40,10 @@ def main() -> int:
         print(*suite.listed(), sep="\n")
         return 0
     size = "full" if args.what == "full" else "quick"
+    if args.what == "check":
+        args.kind = args.kind or "ours"
+        args.repeats = args.repeats or (None if args.seed else FEW)
+    args.kind = "*" if args.kind in {None, "all"} else args.kind
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"  # workers inherit it; a contender has one thread
     if size == "full" and args.work is None:
@@ -67,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--truths", nargs="+", choices=TRUTHS, default=list(TRUTHS))
     parser.add_argument("--cases", default="*", help="a pattern of their names")
     parser.add_argument("--contenders", default="*", help="a pattern of their names")
+    parser.add_argument(
+        "--kind", choices=("ours", "trivial", "rival", "bound", "all"), help="only these"
+    )
+    parser.add_argument("--repeats", type=int, help="seeds a cell (default: as the truth has it)")
     parser.add_argument("--seed", type=int, default=0, help="the first of each cell's seeds")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, help="keeps lines; the same again goes on")

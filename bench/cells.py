@@ -107,16 +107,27 @@ def truth_named(name: str) -> Truth:
 
 
 def jobs(
-    truths: Sequence[str], size: str, base: int, cases: str = "*", contenders: str = "*"
+    truths: Sequence[str],
+    size: str,
+    base: int,
+    *,
+    cases: str = "*",
+    contenders: str = "*",
+    kind: str = "*",
+    repeats: int | None = None,
 ) -> list[Job]:
-    """What is to be asked; those of one truth side by side."""
+    """What is to be asked, those of one truth side by side; patterns, and seeds a cell."""
     found = []
     for name in truths:
         truth = truth_named(name)
-        who = tuple(c for c in truth.contenders if fnmatch(c, contenders))
+        who = tuple(
+            c
+            for c, contender in truth.contenders.items()
+            if fnmatch(c, contenders) and fnmatch(contender.kind, kind)
+        )
         chosen = [c for c, case in truth.cases.items() if case.quick == (size == "quick")]
         for case in (c for c in chosen if fnmatch(c, cases)):
-            found += [Job(name, case, base + r, who) for r in range(truth.repeats)]
+            found += [Job(name, case, base + r, who) for r in range(repeats or truth.repeats)]
     return found
 
 

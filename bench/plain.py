@@ -25,7 +25,7 @@ def drawn(
     """N training rows of a set, drawn by the seed, and up to TEST others.
 
     Args:
-        name: "digits", "wine", "breast_cancer", "synthetic" (12 columns, 3 classes of 2 clusters), or
+        name: "digits", "wine", "breast_cancer", "synthetic" (12 columns, 3 classes of 2 clusters),
             "mnist" and "fashion_mnist" (14 x 14 means, of DATASSAY_DATA).
         n: training samples.
         seed: of the draw; of "synthetic" of the samples too.

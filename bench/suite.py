@@ -50,7 +50,10 @@ class Cell:
 
 def run(size: str, args: argparse.Namespace) -> list[Cell]:
     """Ask everybody; lines in --work are not asked again."""
-    todo = cells.jobs(args.truths, size, args.seed, args.cases, args.contenders)
+    todo = cells.jobs(
+        args.truths, size, args.seed, cases=args.cases, contenders=args.contenders,
+        kind=args.kind, repeats=args.repeats,
+    )  # fmt: skip
     log = None if args.work is None else args.work / f"{size}.jsonl"
     done = _read(log)
     missing = [
@@ -232,32 +235,40 @@ def verdicts(found: Sequence[Cell]) -> Iterator[str]:
 
 
 def departed(found: Sequence[Cell], recorded: Sequence[Cell], seed: int) -> list[str]:
-    """Figures of ours outside their recorded interval; with other seeds, whose intervals part."""
-    before = {cell.key: cell for cell in recorded}
-    gone = [f"not recorded: {', '.join(c.key)}" for c in found if c.key not in before]
+    """What has left its recorded interval, and ours that gave no answer.
+
+    With the recorded seeds the mean must lie within half an interval of the recorded mean of the
+    same seeds; with others the two intervals must meet.
+    """
+    before, gone = {cell.key: cell for cell in recorded}, []
     for cell in found:
-        for figure, values in cell.figures.items():
-            old = before[cell.key].figures.get(figure) if cell.key in before else None
-            if old is None or not _finite(old):
-                continue
-            mean, low, high = _wide(cells.interval(old))
-            if not values:
-                continue
-            now = cells.interval(values) if seed else (float(np.mean(values)),) * 3
-            _, now_low, now_high = _wide(now) if seed else now
-            if now_high < low or now_low > high:
-                gone.append(
-                    f"left its interval: {', '.join(cell.key)}, {figure}: {np.mean(values):.4f}, "
-                    f"recorded {mean:.4f} [{low:.4f}, {high:.4f}]"
-                )
+        name = ", ".join(cell.key)
         if cell.missing and cell.kind == "ours":
-            gone.append(f"no answer: {', '.join(cell.key)}: {cell.missing}")
+            gone.append(f"no answer: {name}: {cell.missing}")
+        if cell.key not in before:
+            gone.append(f"not recorded: {name}")
+            continue
+        for figure, values in cell.figures.items():
+            old = before[cell.key].figures.get(figure, [])
+            if not (old and values and _finite(old) and _finite(values)):
+                continue
+            mean, half = _wide(old)
+            room = half
+            if seed:
+                room += _wide(values)[1]
+            else:
+                mean = float(np.mean(old[: len(values)]))
+            if abs(np.mean(values) - mean) > room:
+                gone.append(
+                    f"left its interval: {name}, {figure}: {np.mean(values):.4f}, "
+                    f"recorded {mean:.4f} ± {half:.4f}"
+                )
     return gone
 
 
-def _wide(one: tuple[float, float, float]) -> tuple[float, float, float]:
-    mean, low, high = one
-    return mean, min(low, mean - LEAST_HALF), max(high, mean + LEAST_HALF)
+def _wide(values: Sequence[float]) -> tuple[float, float]:
+    mean, _, high = cells.interval(values)
+    return mean, max(high - mean, LEAST_HALF)
 
 
 # The table. ---------------------------------------------------------------------------------

@@ -104,6 +104,9 @@ def test_a_figure_that_left_its_interval_is_named():
     assert suite.departed([made("a", "ours", [0.83, 0.82, 0.84])], recorded, 0) == []
     (gone,) = suite.departed([made("a", "ours", [0.60, 0.62, 0.61])], recorded, 0)
     assert "left its interval: labels, case, a, AUROC: 0.6100" in gone
+    # Fewer seeds are held against the same ones.
+    assert suite.departed([made("a", "ours", [0.80])], recorded, 0) == []
+    assert suite.departed([made("a", "ours", [0.87])], recorded, 0)
     # Other seeds: the intervals of both runs must meet, not the new mean lie in the old one.
     assert suite.departed([made("a", "ours", [0.70, 0.76, 0.82])], recorded, OTHER_SEED) == []
     assert suite.departed([made("a", "ours", [0.50, 0.51, 0.52])], recorded, OTHER_SEED)
