@@ -1,11 +1,18 @@
-"""A smaller training set: remove what informs least, once or step by step."""
+"""A smaller training set: which samples stay, by the rule that does best on held-out samples."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
+
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 
+from datassay.act.remove.rules import RULES, Candidates, quota_of, tried
+from datassay.act.remove.settings import Keeping
+from datassay.act.remove.unit_rows import unit_rows
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
@@ -18,6 +25,7 @@ from datassay.score.settings import Smoothing
 # Each class keeps at least this part of its proportional share. Information alone, and more so the
 # suspects, can empty a rare class: its samples are the hard ones.
 LEAST_SHARE = 0.9
+AUTO, INFORMATION = "auto", "information"
 
 
 @result
@@ -28,18 +36,33 @@ class KeepSet(Tabular):
         keep: [kept] positions in the training set, ascending.
         removed: [n − kept] positions, in the order of removal.
         kept_ids: [kept], the ids at `keep`.
-        iterative: whether scores were recomputed after each step.
+        iterative: whether the information was scored again after each step.
+        rule: what ordered the samples: one of `RULES`, or "information".
+        kept_order: [kept] positions, in the order in which they would go next.
+        tried: the rules that were compared; empty where the rule was given.
+        held_out: what each reached on samples that it did not see: accuracy in [0, 1] of a linear
+            classifier on what it kept, each sample weighted by the chance that its label is right;
+            R² of targets.
     """
 
     keep: Int[np.ndarray, " kept"]
     removed: Int[np.ndarray, " removed"]
     kept_ids: np.ndarray
     iterative: bool
+    rule: str = INFORMATION
+    kept_order: Int[np.ndarray, " kept"] = field(default_factory=lambda: np.empty(0, int))
+    tried: tuple[str, ...] = ()
+    held_out: Float[np.ndarray, " tried"] = field(default_factory=lambda: np.empty(0))
 
     @property
     def removed_first(self) -> Int[np.ndarray, " n"]:
-        """All positions in the order of removal, as `removal_curve` takes them."""
-        return np.concatenate([self.removed, self.keep])
+        """All positions in the order of removal, as `removal_curve` takes them.
+
+        The order was made for one fraction. The best set at another need not be a part of this one:
+        for several fractions call `summarize` for each.
+        """
+        kept = self.kept_order if len(self.kept_order) else self.keep
+        return np.concatenate([self.removed, kept])
 
     def to_table(self) -> pa.Table:
         """One row per kept sample: position, id."""
@@ -62,6 +85,23 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
     return np.concatenate([issues.suspects, lowest[~issues.is_issue[lowest]]])
 
 
+def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
+    """How many of each class are to stay at least.
+
+    Args:
+        classes: class indices.
+        target: how many of all samples are to be kept.
+
+    Returns:
+        [k], by class index: `LEAST_SHARE` of its proportional share, rounded up where that fits the
+        target, else down, with one at least where that fits.
+    """
+    counts = np.bincount(classes)
+    least = LEAST_SHARE * target / len(classes) * counts
+    rounded = (np.ceil(least), np.maximum(np.floor(least), counts > 0), np.floor(least))
+    return next(one for one in rounded if one.sum() <= target).astype(int)
+
+
 def spare(
     classes: Int[np.ndarray, " n"], target: int, removed: Int[np.ndarray, " removed"] | None = None
 ) -> Int[np.ndarray, " k"]:
@@ -73,14 +113,11 @@ def spare(
         removed: positions of those that are gone.
 
     Returns:
-        [k], by class index: what lies above `LEAST_SHARE` of its proportional share.
+        [k], by class index: what lies above `least_of_each`.
     """
-    counts = np.bincount(classes)
-    least = LEAST_SHARE * target / len(classes) * counts
-    tried = (np.ceil(least), np.maximum(np.floor(least), counts > 0), np.floor(least))
-    least = next(one for one in tried if one.sum() <= target)
-    gone = np.bincount(classes[[] if removed is None else removed], minlength=len(counts))
-    return counts - gone - least.astype(int)
+    gone = classes[[] if removed is None else removed]
+    least = least_of_each(classes, target)
+    return np.bincount(classes) - np.bincount(gone, minlength=len(least)) - least
 
 
 def _allowed(
@@ -98,14 +135,28 @@ def summarize(
     lin: Linearization,
     fraction: float,
     *,
-    iterative: bool = False,
+    rule: str = Keeping.rule,
+    iterative: bool = Keeping.iterative,
     step: float = 0.05,
     smoothing: str = Smoothing.smoothing,
     issues: LabelIssues | None = None,
+    seed: int = Keeping.seed,
     progress: Progress = silent,
     **run: float | int | str,
 ) -> KeepSet:
-    """Keep a fraction of the samples by removing those of lowest information.
+    """Choose which samples of a training set to keep.
+
+    Likely label errors go first, where `issues` names them. Of the others a rule says which stay:
+
+    - "fit": each sample is kept for what it adds to those kept before it: how far it lowers the
+      squared error and the variance, over all samples, of the linearised network's ridge fit.
+    - "boundary": the same with variance alone, counted where the fit so far is still wrong. Keeps
+      what is hard, and yet covers all of it.
+    - "margin": smallest lead of the given class in the fit without the sample.
+    - "random".
+    - "information": S1's: what informs most, by `sample_information`.
+    - "auto": of the first four the one whose keep-set, at this fraction, teaches a linear
+      classifier most about samples that the rule did not see.
 
     Of each class at least 90 % of its proportional share stays: `LEAST_SHARE` · fraction of its
     samples, one at least.
@@ -113,26 +164,35 @@ def summarize(
     Args:
         lin: the linearisation.
         fraction: of the samples to keep, in (0, 1].
-        iterative: remove `step` of what remains, score again, and so on, since the information of
-            a sample grows when another that says the same is gone.
+        rule: one of these.
+        iterative: by information only: remove `step` of what remains, score again, and so on, since
+            the information of a sample grows when another that says the same is gone.
         step: fraction of what remains that one step removes, in (0, 1).
         smoothing: of `sample_information`.
-        issues: label scores; suspects are then removed before anything else, since a wrong label is
-            informative and would otherwise be kept to the end, as far as their class can
-            spare them. None: by information alone.
-        progress: called with (step, samples removed, samples to remove).
-        run: lr, steps, weight_decay, reduction, dynamics of `leave_one_out`.
+        issues: label scores, as `label_issues(lin)` gives them; suspects are then removed before
+            anything else, as far as their class can spare them. None: nothing is suspected, and the
+            hard samples that a rule keeps hold the wrong labels.
+        seed: of pools, folds and the random order.
+        progress: called with (step, units done, units in all).
+        run: lr, steps, weight_decay, reduction, dynamics of `leave_one_out`; for "information".
 
     Returns:
-        The samples to keep, and the others in the order of removal.
+        The samples to keep, the others in the order of removal, and which rule ordered them.
 
     Raises:
-        SettingError: fraction or step is out of range, or fewer than 2 samples would remain.
+        SettingError: fraction, step or rule is out of range, iterative does not suit the rule, or
+            fewer than 2 samples would remain.
 
-    Cost: one `leave_one_out`; iterative: one a step, log(fraction)/log(1 − step) of them.
-    Source: S1 §6, "Data summarization" (Fig. 2c), which removes 5 % of what remains at a time;
-    removing suspects first and the bound on classes are ours.
+    Cost: with q = 256 directions at most, 70 q² operations a kept sample and rule ("fit",
+    "boundary"), which n enters only through 20 n q² log(kept); "auto" about four times as much. No
+    [n, n] array is made. "information": one `leave_one_out`; iterative: one a step,
+    log(fraction)/log(1 − step) of them.
+    Source: "information": S1 §6, "Data summarization" (Fig. 2c), which removes 5 % of what remains
+    at a time; the bound on classes and removing suspects first are ours. "fit" and "boundary" are
+    ours, after Cohn et al. (1996) and Mirzasoleiman et al. (2015): see `growth.grow`. Choosing by
+    held-out samples follows the search for β of Zheng et al. (2023).
     """
+    rule = _checked_rule(rule, iterative)
     if not 0 < fraction <= 1:
         raise SettingError(f"fraction must lie in (0, 1]; got {fraction}.")
     if not 0 < step < 1:
@@ -142,18 +202,88 @@ def summarize(
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
     classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
-    room = spare(classes, target)
     suspects = np.empty(0, int) if issues is None else issues.suspects
-    removed = suspects[_allowed(classes[suspects], room, n - target)]
-    keep = np.setdiff1d(np.arange(n), removed)
+    gone = suspects[_allowed(classes[suspects], spare(classes, target), n - target)]
+    if rule == INFORMATION:
+        size = step if iterative else None
+        scored = lambda part: sample_information(part, smoothing=smoothing, **run).information  # noqa: E731  # pyright: ignore[reportArgumentType]
+        order = _by_information(lin, classes, target, gone, size, scored, progress)
+        found = {}
+    else:
+        rule, order, found = _by_rule(lin, classes, target, gone, rule, issues, seed, progress)
+    removed, kept = order[: n - target], order[n - target :]
+    keep = np.sort(kept)
+    values = np.array(list(found.values()))
+    return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept, tuple(found), values)
+
+
+def _checked_rule(rule: str, iterative: bool) -> str:
+    if rule not in {AUTO, INFORMATION, *RULES}:
+        names = ", ".join(repr(name) for name in (AUTO, *RULES, INFORMATION))
+        raise SettingError(f"rule must be one of {names}; got {rule!r}.")
+    if iterative and rule not in {AUTO, INFORMATION}:
+        raise SettingError(
+            f"iterative must be False with rule {rule!r}, which takes account of what stays by "
+            "itself; got True. Take rule 'information'."
+        )
+    return INFORMATION if iterative else rule
+
+
+def _by_rule(
+    lin: Linearization,
+    classes: Int[np.ndarray, " n"],
+    target: int,
+    gone: Int[np.ndarray, " gone"],
+    rule: str,
+    issues: LabelIssues | None,
+    seed: int,
+    progress: Progress,
+) -> tuple[str, Int[np.ndarray, " n"], dict[str, float]]:
+    """The rule, all positions in the order of removal, and what the rules reached, if tried."""
+    stay = np.setdiff1d(np.arange(len(lin)), gone)
+    weight = np.ones(len(lin)) if issues is None else 1 - issues.probability
+    some = Candidates(
+        unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
+        lin.labels is not None,
+    )  # fmt: skip
+    least = least_of_each(classes, target)
+    quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
+    found: dict[str, float] = {}
+    if rule == AUTO:
+        found = tried(some, quota, seed, progress)
+        rule = max(found, key=lambda name: found[name])
+    order = RULES[rule](some, quota, seed, progress)
+    return rule, np.concatenate([gone, stay[order[::-1]]]), found
+
+
+def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
+    if lin.labels is not None:
+        k = max(len(lin.class_names), int(lin.labels.max()) + 1)
+        return torch.nn.functional.one_hot(torch.as_tensor(lin.labels), k).float() - 1 / k
+    centred = lin.targets.double() - lin.targets.double().mean(0)
+    spread = centred.square().mean(0).sqrt()
+    return (centred / torch.where(spread > 0, spread, 1.0)).float()
+
+
+def _by_information(
+    lin: Linearization,
+    classes: Int[np.ndarray, " n"],
+    target: int,
+    gone: Int[np.ndarray, " gone"],
+    step: float | None,
+    scored: Callable[[Linearization], Float[np.ndarray, " m"]],
+    progress: Progress,
+) -> Int[np.ndarray, " n"]:
+    """All positions in the order of removal; step None: scored once."""
+    removed = gone
+    keep = np.setdiff1d(np.arange(len(lin)), removed)
+    going = len(lin) - target
     while len(keep) > target:
-        size = max(1, round(step * len(keep))) if iterative else len(keep)
+        size = len(keep) if step is None else max(1, round(step * len(keep)))
         size = min(size, len(keep) - target)
-        part = lin if len(keep) == n else lin.subset(keep)
-        information = sample_information(part, smoothing=smoothing, **run).information  # pyright: ignore[reportArgumentType]
-        lowest = np.argsort(information, kind="stable")
-        lowest = lowest[_allowed(classes[keep[lowest]], spare(classes, target, removed), size)]
-        removed = np.concatenate([removed, keep[lowest]])
-        keep = np.delete(keep, lowest)
-        progress("remove what informs least", len(removed), n - target)
-    return KeepSet(keep, removed, lin.ids[keep], iterative)
+        lowest = np.argsort(scored(lin if not len(removed) else lin.subset(keep)), kind="stable")
+        some = lowest[_allowed(classes[keep[lowest]], spare(classes, target, removed), size)]
+        removed = np.concatenate([removed, keep[some]])
+        keep = keep[lowest[~np.isin(lowest, some)]]  # in the order in which they would go next
+        progress("remove what informs least", len(removed), going)
+    return np.concatenate([removed, keep])

@@ -1,0 +1,68 @@
+"""Samples as short rows of length 1: what the fit that chooses a keep-set works on."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.collect.linearization import Features, Linearization
+
+MOST_COLUMNS = 256
+# Samples from which the leading directions are read; all of them would cost n p².
+SEEN = {"features": 4096, "kernel": 1024}
+# Directions below this share of the largest eigenvalue are rounding.
+LEAST_SHARE = 1e-9
+PANEL = 4096
+
+
+def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
+    """The samples in the leading directions of the averaged kernel, scaled to length 1.
+
+    Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
+
+    Args:
+        lin: the linearisation.
+        seed: of the samples from which the directions are read.
+
+    Returns:
+        float32, at most 256 columns. Products of two rows are the cosine kernel, as far as these
+        directions hold it.
+
+    Cost: features: 4096 p² + p³ + 256 n p operations, read in panels. A kernel: 1024³ + 1024 n q.
+    Source: Williams and Seeger (2001) for the kernel.
+    """
+    lin = lin.averaged()
+    of_features = lin.features is not None
+    n = len(lin)
+    seen = np.random.default_rng((seed, 1)).permutation(n)
+    seen = np.sort(seen[: SEEN["features" if of_features else "kernel"]])
+    if of_features:
+        rows = _projected(lin.features, seen)
+    else:
+        assert lin.kernel is not None
+        some = torch.as_tensor(seen)
+        values, vectors = _leading(lin.kernel[some][:, some])
+        rows = (lin.kernel[:, some].double() @ (vectors / values.sqrt())).float()
+    return rows / rows.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def _projected(features: Features, seen: np.ndarray) -> Float[Tensor, "n q"]:
+    n, p = features.shape
+    parts = range(0, n, PANEL)
+    if p <= MOST_COLUMNS:
+        return torch.cat([features[a : a + PANEL].float() for a in parts])
+    gram = torch.zeros(p, p, dtype=torch.float64)
+    for a in parts:
+        here = seen[(seen >= a) & (seen < a + PANEL)] - a
+        part = features[a : min(a + PANEL, n)][torch.as_tensor(here)].double()
+        gram += part.T @ part
+    vectors = _leading(gram)[1].float()
+    return torch.cat([features[a : min(a + PANEL, n)].float() @ vectors for a in parts])
+
+
+def _leading(symmetric: Tensor) -> tuple[Float[Tensor, " q"], Float[Tensor, "p q"]]:
+    values, vectors = torch.linalg.eigh(symmetric.double())
+    wanted = values > LEAST_SHARE * values[-1]
+    return values[wanted][-MOST_COLUMNS:], vectors[:, wanted][:, -MOST_COLUMNS:]
