@@ -231,7 +231,7 @@ def half(name: str, work: Path) -> None:
         figures["all"] += [judged(train)]
         draw = np.random.default_rng(seed)
         figures["random"] += [judged(draw.permutation(train)[: len(train) // 2])]
-        for key, more in (("kept", ()), ("without_suspects", ("--drop-suspects",))):
+        for key, more in (("kept", ("--no-drop-suspects",)), ("without_suspects", ())):
             out = work / f"{name}.{key}"
             line = ("summarize", path, "--target", target, "--ids", "key", "--fraction", 0.5)
             ran = run(*line, "--out", out, *more)

@@ -22,6 +22,7 @@ FACES = ("data", "collect", "train", "score", "act", "polynomial", "complexity",
 STEPS = {
     **{name: name for name in ("data", "collect", "train", "score", "polynomial", "complexity")},
     **{f"act.{name}": f"act.{name}" for name in ("purify", "partition", "weigh", "sample")},
+    "act.remove.summarize": "act.remove",
     "estimators.purifier": "act.purify",
     "estimators.partitioned": "act.partition",
     "estimators.local_variance": "act.weigh",
@@ -134,7 +135,7 @@ STEPS_OF = {
     "LabSettings": ("data",),
     "ExplainSettings": (),  # which damping is meant, "score" does not say
     "IndexSettings": (),  # likewise
-    "KeepSettings": (),
+    "KeepSettings": ("act.remove",),
     "PlanInputs": (),
     "ExportSettings": (),
     "ReportSettings": (),

@@ -9,6 +9,7 @@ their class-balanced variants do; without that the hardest-first rankings lose m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -76,7 +77,7 @@ class Dynamics:
 def dynamics(train, network: str, seed: int) -> Dynamics:
     """Train `NETWORKS` networks on all samples and keep what they said."""
     n, k, size = len(train), train.n_classes, 64
-    models = [build_model(network, train, seed=1000 * (seed + 1) + s) for s in range(NETWORKS)]
+    models = [build_model(network, train, seed=100_000 + 1000 * seed + s) for s in range(NETWORKS)]
     per_epoch = n // size
     said = np.full((NETWORKS, EPOCHS, n, k), 1 / k, np.float32)
     step = 0
@@ -147,8 +148,8 @@ def coverage_centric(task, kept: int) -> Int[np.ndarray, " kept"]:
     others = np.setdiff1d(np.arange(n), held)
     betas = [b for b in BETAS if (1 - b) * len(others) >= kept]
     tried = [stratified(aum, others, b, kept, rng) for b in betas]
-    found = task.train_on(tried, networks=2, stream=1).outputs(task.train.x[held])
-    right = task.right(found, task.train.y[held]).reshape(len(betas), 2).mean(1)
+    networks = task.train_on(tried, 1, stream=2)
+    right = task.right(networks, task.train.x[held], task.train.y[held])
     return stratified(aum, np.arange(n), betas[int(right.argmax())], kept, rng)
 
 
@@ -169,16 +170,22 @@ def stratified(aum, some, beta: float, kept: int, rng) -> Int[np.ndarray, " kept
 
 def k_centre(task, kept: int) -> Int[np.ndarray, " kept"]:
     """Sener and Savarese (2018): greedily the sample farthest from all chosen ones."""
+    return np.sort(farthest_first(task)[:kept])
+
+
+@cache
+def farthest_first(task) -> Int[np.ndarray, " half"]:
+    """Half of the samples in that order: a smaller answer is the beginning of a larger one."""
     z = task.dynamics.embedding
     squared = np.square(z).sum(1)
     chosen = [int(np.random.default_rng((task.seed, 7)).integers(len(z)))]
     distance = np.full(len(z), np.inf)
-    for _ in range(kept - 1):
+    while len(chosen) < (len(z) + 1) // 2:
         new = chosen[-1]
         distance = np.minimum(distance, squared + squared[new] - 2 * z @ z[new])
-        distance[chosen] = -np.inf
+        distance[new] = -np.inf
         chosen.append(int(distance.argmax()))
-    return np.sort(chosen)
+    return np.array(chosen)
 
 
 def prototypes(task, kept: int) -> Int[np.ndarray, " kept"]:
@@ -186,7 +193,7 @@ def prototypes(task, kept: int) -> Int[np.ndarray, " kept"]:
     from sklearn.cluster import KMeans
 
     z = task.dynamics.embedding
-    fit = KMeans(task.train.n_classes, n_init=3, random_state=task.seed).fit(z)
+    fit = KMeans(task.train.n_classes, random_state=task.seed).fit(z)
     distance = np.linalg.norm(z - fit.cluster_centers_[fit.labels_], axis=1)
     sign = -1 if kept / len(z) >= TURN else 1
     return first_of_each(np.argsort(sign * distance, kind="stable"), task.train.y, kept)
@@ -195,7 +202,9 @@ def prototypes(task, kept: int) -> Int[np.ndarray, " kept"]:
 def class_distance(task) -> Float[np.ndarray, " n"]:
     """Distance to the mean of the given class in the embedding."""
     z, y = task.dynamics.embedding, task.train.y
-    means = np.stack([z[y == c].mean(0) if (y == c).any() else z[0] * 0 for c in range(y.max() + 1)])
+    means = np.stack([
+        z[y == c].mean(0) if (y == c).any() else z[0] * 0 for c in range(y.max() + 1)
+    ])
     return np.linalg.norm(z - means[y], axis=1)
 
 

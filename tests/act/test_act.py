@@ -33,10 +33,10 @@ def lin_of(n=40, seed=0):
 
 def test_summarize_once_keeps_the_most_informative():
     lin = lin_of()
-    found = summarize(lin, 0.25)
+    found = summarize(lin, 0.25, rule="information")
     information = sample_information(lin).information
     assert set(found.keep) == set(np.argsort(-information)[:10])
-    assert list(found.removed) == list(np.argsort(information, kind="stable")[:30])
+    assert list(found.removed_first) == list(np.argsort(information, kind="stable"))
     assert np.array_equal(found.kept_ids, lin.ids[found.keep])
     assert found.to_table().num_rows == 10
 
@@ -57,7 +57,7 @@ def test_one_of_two_twins_stays_when_scores_are_recomputed():
     phi, r, val = random_jacobians(20, 1, 1, 60, 10, seed=1)
     phi[1], r[1] = phi[0], r[0]
     lin = linearization(phi, r, val, dual=True)
-    once = summarize(lin, 0.9, dynamics="converged", weight_decay=1e-6)
+    once = summarize(lin, 0.9, rule="information", dynamics="converged", weight_decay=1e-6)
     step = summarize(lin, 0.9, iterative=True, dynamics="converged", weight_decay=1e-6)
     assert not {0, 1} & set(once.keep)
     assert len({0, 1} & set(step.keep)) == 1
@@ -75,6 +75,13 @@ def test_one_of_two_twins_stays_when_scores_are_recomputed():
 def test_summarize_refuses(fraction, step, message):
     with pytest.raises(SettingError, match=message):
         summarize(lin_of(), fraction, step=step)
+
+
+def test_summarize_refuses_rules_it_does_not_know():
+    with pytest.raises(SettingError, match=r"rule must be one of 'auto', 'fit', .*; got 'best'"):
+        summarize(lin_of(), 0.5, rule="best")
+    with pytest.raises(SettingError, match="iterative must be False with rule 'fit'"):
+        summarize(lin_of(), 0.5, rule="fit", iterative=True)
 
 
 def blobs(n, seed):
@@ -270,30 +277,35 @@ def suspected(suspect, ids):
     )
 
 
-def test_summarize_drops_suspects_before_anything_else():
+@pytest.mark.parametrize("rule", ["auto", "information"])
+def test_summarize_drops_suspects_before_anything_else(rule):
     lin = lin_of()
     suspect = np.isin(np.arange(40), np.argsort(-sample_information(lin).information)[:5])
     issues = suspected(suspect, lin.ids)
-    found = summarize(lin, 0.5, issues=issues)
+    found = summarize(lin, 0.5, rule=rule, issues=issues)
     assert list(found.removed[:5]) == list(np.argsort(-issues.score)[:5])
     assert len(found.keep) == 20 and not suspect[found.keep].any()
-    few = summarize(lin, 0.95, issues=issues)
+    few = summarize(lin, 0.95, rule=rule, issues=issues)
     assert list(few.removed) == list(np.argsort(-issues.score)[:2])
 
 
 @pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("iterative", [False, True])
-def test_no_class_loses_more_than_a_tenth_of_its_share(drop, iterative):
+@pytest.mark.parametrize(
+    ("rule", "iterative"),
+    [("information", False), ("information", True), ("fit", False), ("margin", False),
+     ("boundary", False), ("random", False)],
+)  # fmt: skip
+def test_no_class_loses_more_than_a_tenth_of_its_share(drop, rule, iterative):
     lin = lin_of(200)
     information = sample_information(lin).information
     labels = np.zeros(200, int)
     labels[np.argsort(information)[:20]] = 1  # the rare class informs least, and is suspected
     issues = suspected(labels == 1, lin.ids) if drop else None
-    found = summarize(
-        replace(lin, labels=labels, class_names=("a", "b")), 0.5, iterative=iterative, issues=issues
-    )
+    of_two = replace(lin, labels=labels, class_names=("a", "b"))
+    found = summarize(of_two, 0.5, rule=rule, iterative=iterative, issues=issues)
     assert len(found.keep) == 100
-    assert labels[found.keep].sum() == 9  # 0.9 * 0.5 * 20
+    # 0.9 * 0.5 * 20; rules that keep what adds most share the rest out in proportion.
+    assert labels[found.keep].sum() == (9 if drop or rule == "information" else 10)
     assert sorted(np.r_[found.keep, found.removed]) == list(range(200))
-    few = summarize(replace(lin, labels=labels, class_names=("a", "b")), 0.02, issues=issues)
+    few = summarize(of_two, 0.02, rule=rule, issues=issues)
     assert labels[few.keep].sum() == 1

@@ -142,6 +142,11 @@ def test_summarize_keeps_the_fraction(here, how):
     assert len(columns("out/keep.parquet")["id"]) == 36
     facts = json.loads(Path("out/keep.json").read_text())
     assert (facts["kept"], facts["train"], facts["iterative"]) == (36, 120, bool(how))
+    if how:
+        assert facts["rule"] == "information" and facts["held_out"] == {}
+    else:
+        assert facts["held_out"][facts["rule"]] == max(facts["held_out"].values()) > 0.8
+        assert " chosen" in result.stdout
     assert listed(Path("out")) == ["keep.json", "keep.parquet"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,12 @@ from datassay.act.remove.settings import Keeping
 from datassay.act.remove.unit_rows import unit_rows
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
+from datassay.data.settings import check_seed
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.label_issues import LabelIssues
-from datassay.score.sample_information import sample_information
+from datassay.score.sample_information import SampleInformation, sample_information
 from datassay.score.settings import Smoothing
 
 # Each class keeps at least this part of its proportional share. Information alone, and more so the
@@ -193,6 +195,7 @@ def summarize(
     held-out samples follows the search for β of Zheng et al. (2023).
     """
     rule = _checked_rule(rule, iterative)
+    check_seed(seed)
     if not 0 < fraction <= 1:
         raise SettingError(f"fraction must lie in (0, 1]; got {fraction}.")
     if not 0 < step < 1:
@@ -205,9 +208,10 @@ def summarize(
     suspects = np.empty(0, int) if issues is None else issues.suspects
     gone = suspects[_allowed(classes[suspects], spare(classes, target), n - target)]
     if rule == INFORMATION:
-        size = step if iterative else None
-        scored = lambda part: sample_information(part, smoothing=smoothing, **run).information  # noqa: E731  # pyright: ignore[reportArgumentType]
-        order = _by_information(lin, classes, target, gone, size, scored, progress)
+        scored = partial(sample_information, smoothing=smoothing, **run)  # pyright: ignore[reportCallIssue]
+        order = _by_information(
+            lin, classes, target, gone, step if iterative else 1.0, scored, progress
+        )
         found = {}
     else:
         rule, order, found = _by_rule(lin, classes, target, gone, rule, issues, seed, progress)
@@ -270,18 +274,18 @@ def _by_information(
     classes: Int[np.ndarray, " n"],
     target: int,
     gone: Int[np.ndarray, " gone"],
-    step: float | None,
-    scored: Callable[[Linearization], Float[np.ndarray, " m"]],
+    step: float,
+    scored: Callable[[Linearization], SampleInformation],
     progress: Progress,
 ) -> Int[np.ndarray, " n"]:
-    """All positions in the order of removal; step None: scored once."""
+    """All positions in the order of removal; a step of 1 scores once."""
     removed = gone
     keep = np.setdiff1d(np.arange(len(lin)), removed)
     going = len(lin) - target
     while len(keep) > target:
-        size = len(keep) if step is None else max(1, round(step * len(keep)))
-        size = min(size, len(keep) - target)
-        lowest = np.argsort(scored(lin if not len(removed) else lin.subset(keep)), kind="stable")
+        size = min(max(1, round(step * len(keep))), len(keep) - target)
+        information = scored(lin if not len(removed) else lin.subset(keep)).information
+        lowest = np.argsort(information, kind="stable")
         some = lowest[_allowed(classes[keep[lowest]], spare(classes, target, removed), size)]
         removed = np.concatenate([removed, keep[some]])
         keep = keep[lowest[~np.isin(lowest, some)]]  # in the order in which they would go next

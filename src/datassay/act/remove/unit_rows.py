@@ -34,11 +34,10 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     Source: Williams and Seeger (2001) for the kernel.
     """
     lin = lin.averaged()
-    of_features = lin.features is not None
-    n = len(lin)
+    n, of_features = len(lin), lin.features is not None
     seen = np.random.default_rng((seed, 1)).permutation(n)
     seen = np.sort(seen[: SEEN["features" if of_features else "kernel"]])
-    if of_features:
+    if lin.features is not None:
         rows = _projected(lin.features, seen)
     else:
         assert lin.kernel is not None

@@ -176,14 +176,18 @@ SCORE = _Run(
 )
 SUMMARIZE = _Summarize(
     name="summarize",
-    help="""Choose which samples to keep, removing those of lowest information.
+    help="""Choose which samples to keep, by the rule that does best on held-out samples.
+
+    Likely label errors go first. The rules: fit keeps what adds most to a fit of all samples;
+    boundary what that fit still gets wrong, everywhere; margin the hardest; random; information
+    what changes the network most.
 
     Writes keep.parquet, one row a sample to keep, and keep.json.
 
     Examples:
       datassay summarize digits --fraction 0.5 --out half
 
-      datassay summarize digits --fraction 0.1 --iterative --drop-suspects --out tenth
+      datassay summarize digits --fraction 0.1 --rule boundary --no-drop-suspects --out tenth
     """,
     settings=KeepSettings,
     inputs=(TrainingSettings, DataInputs),

@@ -58,8 +58,8 @@ def keep_set(
     lin = collected(model, train, val, settings, progress)
     issues = issues_of(lin, train, settings, progress) if wanted.drop_suspects else None
     keep = summarize(
-        lin, wanted.fraction, iterative=wanted.iterative, issues=issues, progress=progress,
-        **settings.dynamics_settings,
+        lin, wanted.fraction, rule=wanted.rule, iterative=wanted.iterative, issues=issues,
+        seed=settings.seed, progress=progress, **settings.dynamics_settings,
     )  # fmt: skip
     return Kept(
         train,
@@ -71,6 +71,8 @@ def keep_set(
             "train": len(train),
             "kept": len(keep.keep),
             "fraction": wanted.fraction,
+            "rule": keep.rule,
+            "held_out": dict(zip(keep.tried, keep.held_out.tolist(), strict=True)),
             "iterative": wanted.iterative,
             "least_class_share": LEAST_SHARE if train.is_classification else None,
             "suspects_dropped": 0 if issues is None else int(issues.is_issue[keep.removed].sum()),
@@ -105,15 +107,31 @@ def files(kept: Kept, page: Page) -> dict[str, pa.Table | str]:
 def page(kept: Kept) -> Page:
     """How many samples to keep, in all and of each class; printed, not written."""
     answer = f"Keep {len(kept.keep.keep):,} of {len(kept.train):,} samples."
+    tables = (*_rules(kept), *_classes(kept))
     return Page(
         brand="datassay summarize · which samples to keep",
         title=kept.train.name,
         lead=answer,
         facts={},
         warnings=tuple(kept.facts["warnings"]),
-        sections=(Section("kept", "Kept", "Samples to keep", _classes(kept)),),
+        sections=(Section("kept", "Kept", "Samples to keep", tables),),
         answer=(answer,),
     )
+
+
+def _rules(kept: Kept) -> tuple[Table, ...]:
+    """What each rule reached on held-out samples, the chosen one first."""
+    keep = kept.keep
+    if not keep.tried:
+        return ()
+    best = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
+    metric = "accuracy" if kept.train.is_classification else "R²"
+    rows = [
+        Row(name, (f"{value:.3f}", "chosen" if name == keep.rule else ""))
+        for value, name in sorted(best, key=lambda one: one[1] != keep.rule)
+    ]
+    columns = ("rule", f"held-out {metric}", "")
+    return (Table("Which samples stay", columns, tuple(rows), in_terminal=True),)
 
 
 def _classes(kept: Kept) -> tuple[Table, ...]:

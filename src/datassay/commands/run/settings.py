@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datassay.act.remove.settings import Keeping
 from datassay.collect.settings import Collection, Computing
 from datassay.commands.inputs import (
     MODEL,
@@ -159,8 +160,13 @@ class KeepSettings:
     """Which samples `datassay summarize` keeps."""
 
     fraction: float = setting(0.5, "Of the samples to keep, in (0, 1].")
-    iterative: bool = setting(False, "Score again after every 5 % removed.")
-    drop_suspects: bool = setting(False, "Remove likely label errors first.")
+    rule: str = setting(
+        Keeping.rule, "fit, boundary, margin, random, information, or auto: the best on held-out."
+    )
+    iterative: bool = setting(
+        Keeping.iterative, "By information, scored again after every 5 % removed."
+    )
+    drop_suspects: bool = setting(True, "Remove likely label errors first.")
 
 
 @dataclass(frozen=True)
