@@ -30,24 +30,42 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
         float32, at most 256 columns. Products of two rows are the cosine kernel, as far as these
         directions hold it.
 
-    Cost: features: 4096 p² + p³ + 256 n p operations, read in panels. A kernel: 1024³ + 1024 n q.
+    Cost: features of one row a sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
+    rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     Source: Williams and Seeger (2001) for the kernel.
     """
-    lin = lin.averaged()
-    n, of_features = len(lin), lin.features is not None
+    n, whole = len(lin), lin.features is not None and lin.rows_per_sample == 1
     seen = np.random.default_rng((seed, 1)).permutation(n)
-    seen = np.sort(seen[: SEEN["features" if of_features else "kernel"]])
-    if lin.features is not None:
+    seen = np.sort(seen[: SEEN["features" if whole else "kernel"]])
+    if whole:
         rows = _projected(lin.features, seen)
     else:
-        assert lin.kernel is not None
-        some = torch.as_tensor(seen)
-        values, vectors = _leading(lin.kernel[some][:, some])
-        rows = (lin.kernel[:, some].double() @ (vectors / values.sqrt())).float()
+        products = _products(lin, seen)  # [n, s]
+        values, vectors = _leading(products[torch.as_tensor(seen)])
+        rows = (products @ (vectors / values.sqrt())).float()
     return rows / rows.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def _projected(features: Features, seen: np.ndarray) -> Float[Tensor, "n q"]:
+def _products(lin: Linearization, seen: np.ndarray) -> Float[Tensor, "n s"]:
+    """The averaged kernel between all samples and some, without [n, n] where features are held."""
+    if lin.features is None:
+        kernel = lin.averaged().kernel
+        assert kernel is not None
+        return kernel[:, torch.as_tensor(seen)].double()
+    b, features = lin.rows_per_sample, lin.features
+    n, parts = len(lin), range(0, len(lin), PANEL)
+
+    def read(a: int) -> Tensor:  # all rows of a sample side by side
+        rows = features[a * b : min(a + PANEL, n) * b].double()
+        return rows.reshape(-1, b * rows.shape[1])
+
+    places = [torch.as_tensor(seen[(seen >= a) & (seen < a + PANEL)] - a) for a in parts]
+    some = torch.cat([read(a)[here] for a, here in zip(parts, places, strict=True)])
+    return torch.cat([read(a) @ some.T / b for a in parts])
+
+
+def _projected(features: Features | None, seen: np.ndarray) -> Float[Tensor, "n q"]:
+    assert features is not None
     n, p = features.shape
     parts = range(0, n, PANEL)
     if p <= MOST_COLUMNS:
