@@ -79,3 +79,13 @@ def test_moderate_takes_the_median_distance():
     distance = np.abs(z[:, 0] - z.mean())
     kept = rivals.moderate(task(dynamics(np.ones((1, 3, 9)), y, z), y), 1)
     assert distance[kept[0]] == np.median(distance)
+
+
+def test_settings_were_chosen_on_other_data_or_seeds():
+    pytest.importorskip("cells")
+    from truths import selection
+
+    assert set(selection.TRUTH.cases) == set(selection.REPORTED_ON)
+    for case, seeds in selection.CHOSEN_ON.items():
+        assert not set(seeds) & set(selection.REPORTED_ON.get(case, ()))
+        assert max(map(max, selection.REPORTED_ON.values())) < min(seeds)

@@ -193,7 +193,7 @@ def prototypes(task, kept: int) -> Int[np.ndarray, " kept"]:
     from sklearn.cluster import KMeans
 
     z = task.dynamics.embedding
-    fit = KMeans(task.train.n_classes, random_state=task.seed).fit(z)
+    fit = KMeans(task.train.n_classes, n_init=3, random_state=task.seed).fit(z)
     distance = np.linalg.norm(z - fit.cluster_centers_[fit.labels_], axis=1)
     sign = -1 if kept / len(z) >= TURN else 1
     return first_of_each(np.argsort(sign * distance, kind="stable"), task.train.y, kept)
