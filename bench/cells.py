@@ -31,7 +31,7 @@ TRUTHS = (
     "datamodelling",
     "labels",
     "removal",
-    # "selection",
+    "selection",
     "purification",
     "subclass",
     "adversarial",
