@@ -38,6 +38,8 @@ class Variant:
         disjoint: whether batches are parts of a permutation, so that every image is used.
         ridge: added to the diagonal of the batch's [B, B] inner products.
         size: images in a batch.
+        precision: of the features and their inner products.
+        jitter: on the diagonal, a share of its mean, that stands in for no ridge.
     """
 
     pixels: Callable[[np.ndarray, float, float], np.ndarray] = lambda x, mean, spread: x
@@ -47,6 +49,8 @@ class Variant:
     disjoint: bool = False
     ridge: float = 0.0
     size: int = SIZE
+    precision: type[np.floating] = np.float32
+    jitter: float = 1e-7
 
 
 OURS = Variant()
@@ -66,6 +70,7 @@ VARIANTS: Mapping[str, Variant] = {
     "batches of 1000": Variant(size=1000),
     "batches of 3000": Variant(size=3000),
     "batches of 4000": Variant(size=4000),
+    "float64": Variant(precision=np.float64, jitter=1e-12),
 }
 
 
@@ -93,7 +98,7 @@ def run(variant: Variant, name: str, train, test, n_batches: int) -> dict[str, o
         coef, constant = fitted(
             variant, features(variant, name, monomials, x[at]), np.eye(10)[y[at]]
         )
-        mine = held @ coef.astype(np.float32) + constant
+        mine = held @ coef.astype(held.dtype) + constant
         outputs, total = outputs + mine, total + coef
         single.append(float((mine.argmax(1) == y_test).mean()))
         cumulative.append(float((outputs.argmax(1) == y_test).mean()))
@@ -109,7 +114,7 @@ def run(variant: Variant, name: str, train, test, n_batches: int) -> dict[str, o
 
 
 def features(variant: Variant, name: str, monomials: Monomials, x: np.ndarray) -> np.ndarray:
-    return monomials.features(variant.pixels(x, *MOMENTS[name]), dtype=np.float32)[:, 1:]
+    return monomials.features(variant.pixels(x, *MOMENTS[name]), dtype=variant.precision)[:, 1:]
 
 
 def batch(variant: Variant, rng: np.random.Generator, n: int, b: int) -> np.ndarray:
@@ -121,7 +126,7 @@ def batch(variant: Variant, rng: np.random.Generator, n: int, b: int) -> np.ndar
 
 
 def fitted(variant: Variant, phi: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and constant; a billionth of the mean diagonal stands in for no ridge."""
+    """Coefficients and constant."""
     kernel = (phi @ phi.T).astype(np.float64)
     n, scale = len(phi), float(np.trace(kernel)) / len(phi)
     if variant.constant == "free":
@@ -130,10 +135,10 @@ def fitted(variant: Variant, phi: np.ndarray, targets: np.ndarray) -> tuple[np.n
         kernel += scale / n  # (1, ..., 1) is a null vector, and centred targets have no share in it
     elif variant.constant == "in the norm":
         kernel += 1
-    kernel.flat[:: n + 1] += variant.ridge + 1e-7 * scale
+    kernel.flat[:: n + 1] += variant.ridge + variant.jitter * scale
     mean = targets.mean(axis=0) if variant.constant == "free" else np.zeros(10)
     weights = cho_solve((cholesky(kernel, lower=True), True), targets - mean)
-    coef = (phi.T @ weights.astype(np.float32)).astype(np.float64)
+    coef = (phi.T @ weights.astype(phi.dtype)).astype(np.float64)
     if variant.constant == "free":
         return coef, mean - phi.mean(axis=0, dtype=np.float64) @ coef
     return coef, weights.sum(axis=0) if variant.constant == "in the norm" else mean

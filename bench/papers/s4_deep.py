@@ -1,6 +1,6 @@
 """Purification with networks on wrongly labelled images, which S4 only announces.
 
-    python papers/s4_deep.py choose           what ranks best, on MNIST
+    python papers/s4_deep.py choose [case ...]        what ranks best, on MNIST
     python papers/s4_deep.py [case ...]       Fashion-MNIST, seeds 0 to 2: cases are those of CASES
     python papers/s4_deep.py influence [case ...]     influence by its rule, the slow one, seed 0
 
@@ -145,11 +145,10 @@ CHOICES: dict[str, Ranking] = RIVALS | {
 }
 
 
-def choose() -> None:
+def choose(cases: list[str]) -> None:
     """Precision of each order among as many as are wrong; no network is judged."""
-    for case, (network, noise, kind) in CASES.items():
-        if not noise:
-            continue
+    for case in cases:
+        network, noise, kind = CASES[case]
         train, _ = s4_tasks.idx_noisy("mnist", N, noise, kind, CHOOSING)
         wrong = _wrong(train)
         figures: dict[str, list[float]] = {}
@@ -240,7 +239,7 @@ def _wrong(train: SampleSet) -> np.ndarray:
 def main() -> None:
     what, rest = sys.argv[1:2], sys.argv[2:]
     if what == ["choose"]:
-        choose()
+        choose(rest or [case for case, (_, noise, _) in CASES.items() if noise])
     elif what == ["influence"]:
         for case in rest or CASES:
             with_influence(case)

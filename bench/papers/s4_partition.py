@@ -1,10 +1,12 @@
 """S4's Figure 1, which it leaves unbuilt: divide mixed data into blocks, train on each, route.
 
-    python papers/s4_partition.py [blocks | count | routing | real ...]
+    python papers/s4_partition.py [blocks | count | routing | ceiling | real ...]
 
 blocks: the adjusted Rand index of SD-2 and SD-3 beside two oracles, at the true K; count: K chosen
 in ten draws; routing: test accuracy on routable mixtures beside the true blocks and one model;
-real: the same on MNIST + Fashion-MNIST + USPS with clashing labels.
+real: the same on MNIST + Fashion-MNIST + USPS with clashing labels, from pixels, from features of a
+LeNet-5 trained on the clashing labels themselves, and from those of S1's CNN of EMNIST letters;
+neither network knows the source; ceiling: the true blocks and one model there, five draws.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+import s1_table1
 import s4_tasks
 import torch
 from record import record
+from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import adjusted_rand_score, r2_score
@@ -27,15 +32,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
-from datassay.act import agreement, choose_gate, fold_numbers, oracle_agreement
+from datassay.act import (
+    agreement,
+    choose_gate,
+    fold_numbers,
+    oracle_agreement,
+    validation_score,
+)
 from datassay.collect import output_geometry
 from datassay.data import SampleSet, letter_labels, routable_mixture, sd_mixture
 from datassay.estimators import PartitionedRegressor
+from datassay.models import build_model
+from datassay.train import Recipe, split_head, train_networks
 
 MIXES = ((500, 500), (700, 300), (700, 700, 700), (700, 150, 150))
 DRAWS = 10
 # Accuracy hardly moves after this many steps, and a thousand for each image model take an hour.
 STEPS = 200
+REAL_DRAWS = 5
+LETTERS = next(task for task in s1_table1.TASKS if task.network == "pretrained")
 
 
 def linear(samples: SampleSet) -> torch.nn.Module:
@@ -107,19 +122,38 @@ def classifier() -> object:
 
 def routed(train: SampleSet, test: SampleSet, n_blocks: int | None, seed: int) -> dict:
     """Test score of ours, of the true blocks with the same models and router, and of one model."""
+    x, x_test = (s.x.reshape(len(s), -1).astype(float) for s in (train, test))
+    kind = da.PartitionedClassifier if train.is_classification else PartitionedRegressor
+    start = time.perf_counter()
+    ours = kind(model_of(train), classifier(), n_blocks=n_blocks, random_state=seed)
+    ours.fit(x, train.y)
+    seconds = time.perf_counter() - start
+    return (
+        {"ours": ours.score(x_test, test.y)}
+        | rivals(train, test)
+        | {
+            "rand_index": adjusted_rand_score(train.source, ours.block_),
+            "blocks": ours.n_blocks_,
+            "informative": bool(ours.router_is_informative_),
+            "seconds": seconds,
+        }
+    )
+
+
+def model_of(train: SampleSet) -> object:
+    return classifier() if train.is_classification else make_pipeline(StandardScaler(), Ridge())
+
+
+def rivals(train: SampleSet, test: SampleSet) -> dict[str, float]:
+    """Test score of the true blocks, a model each and the same router, and of one model."""
     assert train.source is not None
     x, x_test = (s.x.reshape(len(s), -1).astype(float) for s in (train, test))
-    is_class = train.is_classification
-    model = classifier if is_class else lambda: make_pipeline(StandardScaler(), Ridge())
-    kind = da.PartitionedClassifier if is_class else PartitionedRegressor
-    start = time.perf_counter()
-    ours = kind(model(), classifier(), n_blocks=n_blocks, random_state=seed).fit(x, train.y)
-    seconds = time.perf_counter() - start
-    one = model().fit(x, train.y)
-    names = np.unique(train.source)
-    experts = [model().fit(x[train.source == s], train.y[train.source == s]) for s in names]
+    experts = [
+        model_of(train).fit(x[train.source == s], train.y[train.source == s])
+        for s in np.unique(train.source)
+    ]
     weights = classifier().fit(x, train.source).predict_proba(x_test)
-    if is_class:
+    if train.is_classification:
         found = sum(
             w[:, None] * _all_classes(e, x_test, train.n_classes)
             for w, e in zip(weights.T, experts, strict=True)
@@ -129,13 +163,8 @@ def routed(train: SampleSet, test: SampleSet, n_blocks: int | None, seed: int) -
         each = np.stack([e.predict(x_test) for e in experts], 1)
         oracle = r2_score(test.y, (weights * each).sum(1))
     return {
-        "ours": ours.score(x_test, test.y),
         "true_blocks": oracle,
-        "one_model": one.score(x_test, test.y),
-        "rand_index": adjusted_rand_score(train.source, ours.block_),
-        "blocks": ours.n_blocks_,
-        "informative": bool(ours.router_is_informative_),
-        "seconds": seconds,
+        "one_model": model_of(train).fit(x, train.y).score(x_test, test.y),
     }
 
 
@@ -176,15 +205,62 @@ def routing() -> None:
     report("SD-2 500/500, where no router can work", cases)
 
 
+def letters(samples: SampleSet) -> torch.Tensor:
+    """What the first dense layer of S1's network of EMNIST letters gives, [n, 256]."""
+    network = s1_table1.network(LETTERS, 0)[:-1]
+    x = (torch.as_tensor(samples.x).float().reshape(-1, 28, 28) - 0.456) / 0.224
+    with torch.no_grad():
+        return network(x)
+
+
+def views(seed: int) -> tuple[dict[str, tuple[SampleSet, SampleSet]], float]:
+    """A draw's pixels, its features by two networks, and the accuracy of the first of these."""
+    train, test = s4_tasks.real_mixture(500, seed)
+    lenet = build_model("lenet5", train, seed=seed)
+    everyone = torch.arange(len(train))[None]
+    trained = train_networks([lenet], train, everyone, Recipe(), seed=seed)
+    lenet.load_state_dict({name: w[0] for name, w in trained.state.items()})
+    seen = {
+        "features of LeNet-5": split_head(lenet, train).features,
+        "features of letters": letters,
+    }
+    found = {"pixels": (train, test)}
+    for name, features in seen.items():
+        rows = [replace(s, x=features(s).double().numpy()) for s in (train, test)]
+        found[name] = (rows[0], rows[1])
+    return found, float(validation_score(trained, test)[0])
+
+
+def ceiling() -> None:
+    """What the true sources gain over one model from each view: more no partition can ask for."""
+    cases: dict[str, list[dict]] = {}
+    for seed in range(REAL_DRAWS):
+        seen, own = views(seed)
+        for name, (train, test) in seen.items():
+            cases.setdefault(name, []).append(rivals(train, test) | {"network_itself": own})
+    for name, found in cases.items():
+        columns = {key: [case[key] for case in found] for key in found[0]}
+        gain = np.subtract(columns["true_blocks"], columns["one_model"])
+        half = student.ppf(0.975, len(gain) - 1) * gain.std(ddof=1) / np.sqrt(len(gain))
+        record(
+            f"s4_partition/ceiling of MNIST + Fashion-MNIST + USPS, {name}", n=1500,
+            gain_of_true_blocks=[gain.mean(), half], **columns,
+        )  # fmt: skip
+
+
 def real() -> None:
-    for seed in range(2):
-        train, test = s4_tasks.real_mixture(500, seed)
-        report(f"MNIST + Fashion-MNIST + USPS, seed {seed}", [routed(train, test, 3, seed)])
+    """Ours from each view of the first draw."""
+    seen, own = views(0)
+    for name, (train, test) in seen.items():
+        found = [routed(train, test, 3, 0) | {"network_itself": own}]
+        report(f"MNIST + Fashion-MNIST + USPS, {name}", found, n=1500)
 
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    cases = {"blocks": blocks, "count": count, "routing": routing, "real": real}
+    cases = {
+        "blocks": blocks, "count": count, "routing": routing, "ceiling": ceiling, "real": real,
+    }  # fmt: skip
     for name in sys.argv[1:] or cases:
         cases[name]()
 
