@@ -11,6 +11,8 @@ HERE = Path(__file__).parent
 # their work there.
 SCRIPTS: dict[str, tuple[str, ...]] = {
     "exactness.py": (),
+    "truth.py": (),
+    "retraining.py": (),
     "speed.py": (),
     "groups.py": (),
     "averaged.py": (),
