@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -49,16 +49,14 @@ class Cell:
 
 
 def run(size: str, args: argparse.Namespace) -> list[Cell]:
-    """Ask everybody; lines in --work are not asked again."""
+    """Ask everybody; who has answered in --work is not asked again."""
     todo = cells.jobs(
         args.truths, size, args.seed, cases=args.cases, contenders=args.contenders,
         kind=args.kind, repeats=args.repeats,
     )  # fmt: skip
     log = None if args.work is None else args.work / f"{size}.jsonl"
     done = _read(log)
-    missing = [
-        j for j in todo if not all((j.truth, j.case, j.seed, c) in done for c in j.contenders)
-    ]
+    missing = [replace(job, contenders=who) for job in todo if (who := _unanswered(job, done))]
     started = time.perf_counter()
     for count, (job, lines) in enumerate(cells.asked(missing, args.workers), 1):
         names = {"truth": job.truth, "case": job.case, "seed": job.seed}
@@ -75,6 +73,11 @@ def run(size: str, args: argparse.Namespace) -> list[Cell]:
         print(f"{minutes:5.1f} min  {count}/{len(missing)}  {where}"
               + (f"; without {', '.join(wrong)}" if wrong else ""), flush=True)  # fmt: skip
     return gathered(todo, done)
+
+
+def _unanswered(job: cells.Job, done: dict[tuple, dict]) -> tuple[str, ...]:
+    where = job.truth, job.case, job.seed
+    return tuple(c for c in job.contenders if "figures" not in done.get((*where, c), {}))
 
 
 def gathered(todo: Sequence[cells.Job], done: dict[tuple, dict]) -> list[Cell]:
@@ -286,13 +289,18 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
         means = [np.mean([p.ours[1] for p in own]), np.mean([p.rival[1] for p in own])]
         rows_.append(
             Row(
-                f"{cells.truth_named(name).measure}; {len(own)} figures: first, level, behind",
-                f"{counts[0]}, {counts[1]}, {counts[2]} (means {means[0]:.3f}, {means[1]:.3f})",
+                f"{_capital(cells.truth_named(name).measure)}: {len(own)} figures where ours is "
+                "first, level, behind; means of ours and of the best other of each",
+                f"{counts[0]}, {counts[1]}, {counts[2]}; {means[0]:.3f}, {means[1]:.3f}",
                 command,
                 headline=size == "quick",
             )
         )
     return rows_
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def details(found: Sequence[Cell]) -> Iterator[str]:

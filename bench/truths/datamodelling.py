@@ -16,7 +16,7 @@ import plain
 import torch
 from attribution_cases import lds
 from attribution_contenders import kronfluence, nearness, ours, same_label, trak
-from attribution_tasks import Task, batch_of, log_odds
+from attribution_tasks import Batch, Task, batch_of, log_odds
 from cells import Case, Contender, Truth
 from torch import nn
 
@@ -56,7 +56,9 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
     def build(which: int) -> nn.Module:
         return build_model(network, train, seed=which).requires_grad_(True)
 
-    task = Task(batch_of(train), batch_of(queries), np.arange(n), build, sets=(train, queries))
+    task = Task(
+        batch_of(train), batch_of(queries), np.arange(n), build, two_logits, sets=(train, queries)
+    )
     everything = torch.arange(n)[None]
     networks = train_networks([build(1000 * seed)], train, everything, recipe, seed=seed)
     model = build(0)
@@ -71,13 +73,19 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
     return Halves(task, model.eval(), halves, truth, again)
 
 
+def two_logits(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """A network of one logit, for two classes, as the rivals take it: 0 beside it."""
+    outputs = model(batch["x"])
+    return outputs if outputs.shape[-1] > 1 else nn.functional.pad(outputs, (1, 0))
+
+
 def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
     """[S, m]."""
     networks = train_networks(models, train, torch.as_tensor(halves), recipe, seed=seed)
     labels = torch.as_tensor(queries.y)
     outputs = networks.outputs(torch.as_tensor(queries.x).float())
     if outputs.shape[2] == 1:
-        outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
+        outputs = nn.functional.pad(outputs, (1, 0))
     return torch.stack([log_odds(one, labels) for one in outputs]).numpy()
 
 
@@ -107,12 +115,14 @@ def inputs_alike(task: Task, model: nn.Module) -> np.ndarray:
 
 
 def tracin(task: Task, model: nn.Module) -> np.ndarray:
-    """Captum's TracInCP, of the last weights alone; it gives the fall of the query's loss."""
+    """Captum's TracInCP of the last weights alone: the fall of the query's loss."""
     import tempfile
 
     from captum.influence import TracInCP
     from torch.utils.data import TensorDataset
 
+    if model(task.train["x"][:1]).shape[1] == 1:
+        model = nn.Sequential(model, nn.ZeroPad1d((1, 0)))
     data = TensorDataset(task.train["x"], task.train["labels"])
     with tempfile.NamedTemporaryFile(suffix=".pt") as file:
         torch.save(model.state_dict(), file.name)

@@ -18,6 +18,7 @@ from attribution_tasks import Task, batch_of
 from cells import Case, Contender, Truth
 from scipy.stats import pearsonr, spearmanr
 from torch import nn
+from truths.datamodelling import two_logits
 
 from datassay.collect import collect
 from datassay.data import SampleSet
@@ -113,7 +114,7 @@ def squared(of, cell: Removals, seed: int) -> np.ndarray:
     """Effects on margins, squared and summed over the test inputs."""
     task = Task(
         batch_of(cell.train), batch_of(cell.queries), np.arange(len(cell.train)),
-        lambda _: cell.trained, sets=(cell.train, cell.queries),
+        lambda _: cell.trained, two_logits, sets=(cell.train, cell.queries),
     )  # fmt: skip
     return np.square(of(task, cell.trained)).sum(1)
 
