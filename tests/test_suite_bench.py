@@ -15,6 +15,7 @@ from helpers.snippets import ROOT
 sys.path.insert(0, str(ROOT / "bench"))
 import cells
 import suite
+import table
 
 OTHER_SEED = 1000  # of `python -m bench check --seed`, as CONTRIBUTING.md has it
 
@@ -129,3 +130,14 @@ def test_a_run_from_the_command_line_goes_on_and_says_who_is_missing(tmp_path):
     assert len(lines) == 5 * 2  # a fifth less at random, cleanlab
     if find_spec("cleanlab") is None:
         assert "digits 4 vs 8, 10%, cleanlab: cleanlab is not installed" in said[0]
+
+
+def test_recorded_cells_cover_the_quick_list():
+    recorded = {cell.key for cell in suite.kept("quick")}
+    listed = {
+        (job.truth, job.case, contender)
+        for job in cells.jobs(cells.TRUTHS, "quick", 0)
+        for contender in job.contenders
+    }
+    assert recorded == listed
+    assert "`python -m bench`" in table.full_tables()
