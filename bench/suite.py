@@ -289,9 +289,9 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
         means = [np.mean([p.ours[1] for p in own]), np.mean([p.rival[1] for p in own])]
         rows_.append(
             Row(
-                f"{_capital(cells.truth_named(name).measure)}: {len(own)} figures where ours is "
-                "first, level, behind; means of ours and of the best other of each",
-                f"{counts[0]}, {counts[1]}, {counts[2]}; {means[0]:.3f}, {means[1]:.3f}",
+                f"{_capital(cells.truth_named(name).measure)}; {len(own)} figures",
+                f"first {counts[0]}, level {counts[1]}, behind {counts[2]}; "
+                f"mean {means[0]:.3f} (best others {means[1]:.3f})",
                 command,
                 headline=size == "quick",
             )
