@@ -121,7 +121,7 @@ def test_intervals_hold_what_ten_times_the_halves_give():
     longer, effect, fall = linear_world(200, seed=99)
     scores = scores_of(effect, fall)
     truth, hits = trust_check(longer, scores), []
-    for seed in range(6):
+    for seed in range(4):
         check = trust_check(linear_world(20, seed=seed)[0], scores)
         hits += [
             low <= one <= high
@@ -187,7 +187,7 @@ def test_what_is_refused(checked, scores, message):
         trust_check(checked[0], scores)
 
 
-@pytest.mark.parametrize("data", ["wine", "diabetes"])
+@pytest.mark.parametrize("data", ["iris", "diabetes"])
 def test_the_standard_scores_fit_their_samples(data):
     train, val = da.load(data)
     scores = standard_scores(
@@ -197,7 +197,7 @@ def test_the_standard_scores_fit_their_samples(data):
     assert {e.shape for e in scores.effects.values()} == {(len(train), len(val))}
     assert {s.shape for s in scores.samples.values()} == {(len(train),)}
     assert set(scores.trivial) <= {*scores.effects, *scores.samples}
-    assert scores.fit > (0.9 if data == "wine" else 0.2)
+    assert scores.fit > (0.9 if data == "iris" else 0.2)
     assert scores.smoothness.agreement > 0.99  # rounding does not matter here
     mean = scores.samples["self-influence, 3 networks"]
     assert spearmanr(mean, scores.samples["final loss"]).statistic > 0.5

@@ -108,10 +108,10 @@ def standard_scores(
     progress(STEP, NETWORKS, steps)
     start = _rounded(network(seed), seed)
     twin = taken_network(start, _trained(start, train, recipe, seed))
-    found = [_influence(model, train, val, recipe, seed) for model in [*models, twin]]
+    found = [_influence(m, train, val, recipe, seed, progress) for m in [*models, twin]]
     progress(STEP, NETWORKS + 1, steps)
     effects, samples = _of_trained(found[:NETWORKS])
-    linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed)
+    linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
     free = _free(torch.stack(outputs), _features(models[0], train, val), train, val, recipe)
     progress(STEP, steps, steps)
     return Scores(
@@ -129,7 +129,7 @@ def _of_estimator(
     """As a run has it: labels judged by the estimator, all else by the default network."""
     progress(STEP, 0, 2)
     network = build_model(full_name(AUTO, train), train, seed=seed)
-    effects, samples = _of_linearised(network, train, val, seed)
+    effects, samples = _of_linearised(network, train, val, seed, progress)
     if "label issue score" in samples:
         samples["label issue score"] = label_issues(train, model=estimator, seed=seed).score
     progress(STEP, 1, 2)
@@ -159,11 +159,16 @@ def _rounded(model: nn.Module, seed: int) -> nn.Module:
 
 
 def _influence(
-    model: nn.Module, train: SampleSet, val: SampleSet, recipe: Recipe, seed: int
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet,
+    recipe: Recipe,
+    seed: int,
+    progress: Progress,
 ) -> Attribution:
     return influence(
         model, train, val, loss=recipe.loss, measure=measure_of(train), seed=seed,
-        weight_decay=recipe.weight_decay,
+        weight_decay=recipe.weight_decay, progress=progress,
     )  # fmt: skip
 
 
@@ -186,11 +191,11 @@ def _whole(values: np.ndarray | None) -> np.ndarray:
 
 
 def _of_linearised(
-    model: nn.Module, train: SampleSet, val: SampleSet, seed: int
+    model: nn.Module, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> tuple[Named, Named]:
     """Closed forms at the weights that training starts from."""
-    lin = collect(model, train, val, seed=seed)
-    removed = removal_scores(lin, measure=measure_of(train))
+    lin = collect(model, train, val, seed=seed, progress=progress)
+    removed = removal_scores(lin, measure=measure_of(train), progress=progress)
     assert removed.attribution is not None
     loo = removed.leave_one_out
     targets = lin.targets.double().reshape(loo.outputs.shape).numpy()
@@ -199,7 +204,7 @@ def _of_linearised(
         "left-out loss": (left - kept) / 2,
         "information": sample_information(lin, loo=loo).information,
     }
-    if train.is_classification:
+    if train.y[:1].size == 1:
         samples["label issue score"] = label_issues(lin).score
     return {"attribution at the start": _whole(removed.attribution.effect)}, samples
 
@@ -220,7 +225,8 @@ def _free(
         LOSS: np.repeat(_pull(known.loss, outputs, train)[:, None], len(val), 1),
         SIMILAR: _likeness(*features, train, val),
     }
-    return effects, {FINAL: known.loss, MARGIN: -known.margin}
+    margin = {MARGIN: -known.margin} if train.is_classification else {}
+    return effects, {FINAL: known.loss} | margin
 
 
 def _pull(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:

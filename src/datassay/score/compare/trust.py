@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from datassay.errors import SettingError
 from datassay.results import Tabular, result
 from datassay.score.compare.halves import RetrainedHalves
-from datassay.score.compare.projection_quality import rank_correlation
+from datassay.score.compare.projection_quality import correlation
 from datassay.score.compare.scores import Scores
 from datassay.score.compare.stability import RunSmoothness
 
@@ -259,14 +259,14 @@ def _fall_ranks(
 
 def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
     """Of the falls of both groups together, from how far the two agree."""
-    agreed = max(0.0, float(np.nan_to_num(rank_correlation(falls[0], falls[1]))))
+    agreed = max(0.0, float(np.nan_to_num(correlation(falls[0], falls[1]))))
     return 2 * agreed / (1 + agreed)
 
 
 def _corrected(
     own: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
 ) -> float:
-    seen = float(np.nan_to_num(rank_correlation(own, fall)))
+    seen = float(np.nan_to_num(correlation(own, fall)))
     return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
 
 

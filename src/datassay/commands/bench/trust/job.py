@@ -165,8 +165,8 @@ def _warnings(check: TrustCheck) -> tuple[str, ...]:
     ]
     if refused:
         told.append(
-            f"do not trust {_listed(refused)} to say which samples caused a prediction: what "
-            "retraining shows on these data is hardly predicted."
+            f"do not trust {_listed(refused)} to say which samples caused a prediction: here "
+            "such effects hardly predict what retraining shows."
         )
     beaten = [
         name

@@ -52,7 +52,8 @@ def answer(check: TrustCheck, question: str) -> str:
     if question == PREDICTIONS:
         text += f"; the ceiling is {_estimate(check.ceiling)}"
     if free and not check.ahead_low[best] > 0:
-        text += f". {check.score[free[0]].capitalize()} does as well"
+        better = "better" if check.ahead_high[best] < 0 else "as well"
+        text += f". {check.score[free[0]].capitalize()} does {better}"
     return f"{text}."
 
 
@@ -80,8 +81,9 @@ def _difference(check: TrustCheck, i: int) -> str:
 
 
 def _interval(check: TrustCheck, i: int) -> str:
-    half = (check.high[i] - check.low[i]) / 2
-    return f"{check.correlation[i]:.2f} ± {half:.2f}".replace("-", "−")
+    value = check.correlation[i]
+    half = max(check.high[i] - value, value - check.low[i])  # one end may be cut at 1
+    return f"{value:.2f} ± {half:.2f}".replace("-", "−")
 
 
 def _estimate(one: Estimate) -> str:
