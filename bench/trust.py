@@ -109,8 +109,14 @@ REPORTED_ON = {
     "fashion_mnist cnn": Case(
         "fashion_mnist", 3, Recipe(lr=3e-3, steps=200, batch_size=32), small_cnn, n=1000, halves=20
     ),
-    "usps random labels": Case(
-        "usps", 4, Recipe(lr=0.01, steps=1000), "mlp:width=64,depth=2", n=1000, random_labels=True
+    "mnist random labels, large step": Case(
+        "mnist",
+        4,
+        Recipe(lr=0.03, steps=500),
+        "mlp:width=64,depth=3",
+        n=1000,
+        random_labels=True,
+        halves=20,
     ),
 }
 
