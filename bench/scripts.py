@@ -28,6 +28,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "acts.py": ("--cells", "{work}/cells.jsonl"),
     "review_order.py": ("--work", "{work}"),
     "real_noise.py": ("--work", "{work}"),
+    "trust.py": ("--store", "{work}"),
     "attribution.py": ("--work", "{work}"),
     "attribution_optimizer.py": ("--work", "{work}"),
     "attribution_speed.py": ("--work", "{work}"),

@@ -112,7 +112,8 @@ class NetworkFits(Fits):
         batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
         self._at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
         self.size = max(1, self._at_once // TWO)
-        self.identity = fingerprint(model, train, val, self.recipe)
+        asked = {"validation targets": digest({"y": val.y})}
+        self.identity = fingerprint(model, train, val, self.recipe) | asked
 
     def outputs(self, subsets, first):
         """As `Fits` says; batches follow the seed and the place among networks side by side."""
