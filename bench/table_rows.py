@@ -380,21 +380,22 @@ def tables(r: dict[str, dict]) -> list[Row]:
 
 
 def removal(r: dict[str, dict]) -> list[Row]:
-    cases = (
-        ("", "0%", "lowest information first"),
-        (", 10 % wrong labels", "10%", "suspects, then lowest information first"),
-    )
     rows = []
-    for words, rate, ours in cases:
-        line = r[f"removal/digits half removed, {rate} label noise"]
-        scores = line["accuracy"]
+    for words, case in (("", "digits"), (", 10 % wrong labels", "digits, wrong labels")):
+        line = r[f"selection/{case}"]
+        scores, lead = line["accuracy"], line["lead_over_best_other"]
+        parts = [
+            f"{rate} {scores['summarize'][rate]:.3f} ({lead[rate][0]} "
+            f"{scores[lead[rate][0]][rate]:.3f}, random {scores['random'][rate]:.3f})"
+            for rate in ("50%", "20%", "5%")
+        ]
         rows.append(
             Row(
-                f"Accuracy after removing half of digits{words}: ours (loss, random, all samples)",
-                f"{scores[ours]:.3f} ({scores['lowest loss first']:.3f}, "
-                f"{scores['random']:.3f}, {line['accuracy_all_samples']:.3f})",
-                "removal.py",
-                headline=rate == "10%",
+                f"Accuracy of networks that learn from a part of digits{words}: "
+                "ours (best of 13 others, random)",
+                "; ".join(parts),
+                "truths/selection.py",
+                headline=bool(words),
             )
         )
     return rows
