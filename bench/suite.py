@@ -293,7 +293,7 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
                 f"first {counts[0]}, level {counts[1]}, behind {counts[2]}; "
                 f"mean {means[0]:.3f} (best others {means[1]:.3f})",
                 command,
-                headline=size == "quick",
+                headline=True,
             )
         )
     return rows_

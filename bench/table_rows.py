@@ -106,6 +106,7 @@ def retrained(r: dict[str, dict]) -> list[Row]:
             "attribution.py",
         ),
         *_datamodelling(r),
+        _trusted(r),
         Row(
             "Attribution of digits above against networks retrained without each of 100 samples, "
             "Spearman: Gauss-Newton, the whole run differentiated (TracIn)",
@@ -131,6 +132,27 @@ ATTRIBUTED = {
     "bert_lora": "tiny BERT, LoRA on SST-2",
     "gpt": "GPT of 230 656 weights, rt-polarity, loss of held-out sentences",
 }
+
+
+def _trusted(r: dict[str, dict]) -> Row:
+    lines = [line for bench, line in r.items() if bench.startswith("trust reported: ")]
+    scores, times = [score for line in lines for score in line["scores"]], lines[0]["times"]
+    best = [
+        max((s for s in line["scores"] if s["question"] == "a prediction"), key=_correlation)
+        for line in lines
+    ]
+    pairs = ", ".join(f"{s['correlation']:.2f} and {s['truth']:.2f} ({s['verdict']})" for s in best)
+    return Row(
+        f"`datassay bench DATA`, {len(lines)} cases, scores whose interval holds the correlation of "
+        f"{times} times the retraining; best score's correlation, that of {times} times (verdict)",
+        f"{sum(s['inside'] for s in scores)} of {len(scores)}; {pairs}",
+        "trust.py",
+        headline=True,
+    )
+
+
+def _correlation(score: dict) -> float:
+    return score["correlation"]
 
 
 def _datamodelling(r: dict[str, dict]) -> list[Row]:
