@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 RIVALS = ("cleanlab", "captum", "dattri", "kronfluence", "traker", "pyDVL")
 # Figures that repeat alike, such as an AUROC of 1, have an interval of no width; processors differ.
 LEAST_HALF = 0.01
+VERDICTS = ("first", "level", "behind", "one seed")
 
 
 @dataclass
@@ -86,7 +87,9 @@ def gathered(todo: Sequence[cells.Job], done: dict[tuple, dict]) -> list[Cell]:
     for job in todo:
         truth = cells.truth_named(job.truth)
         for name in job.contenders:
-            line = done[job.truth, job.case, job.seed, name]
+            line = done.get((job.truth, job.case, job.seed, name))
+            if line is None:
+                continue
             cell = Cell(job.truth, job.case, name, truth.contenders[name].kind)
             cell = found.setdefault(cell.key, cell)
             if "figures" not in line:
@@ -182,7 +185,7 @@ class Place:
         ours: the best of ours by name, and its mean.
         rival: the best of the others by name, bounds left out, and its mean.
         lead: mean paired lead of ours and the ends of its 95 % interval.
-        verdict: "first", "level" (the interval holds 0) or "behind".
+        verdict: "first", "level" (the interval holds 0), "behind", or "one seed": no interval.
     """
 
     truth: str
@@ -211,6 +214,7 @@ def places(found: Sequence[Cell]) -> list[Place]:
         own, best = (max(part, key=lambda c: np.mean(c.figures[figure])) for part in (ours, others))
         lead = cells.interval(np.subtract(own.figures[figure], best.figures[figure]))
         verdict = "level" if lead[1] <= 0 <= lead[2] else "first" if lead[0] > 0 else "behind"
+        verdict = verdict if np.isfinite(lead[1]) else "one seed"
         means = [(c.contender, float(np.mean(c.figures[figure]))) for c in (own, best)]
         given.append(Place(truth, case, figure, means[0], means[1], lead, verdict))
     return given
@@ -230,7 +234,7 @@ def verdicts(found: Sequence[Cell]) -> Iterator[str]:
     for cell in found:
         if cell.missing:
             yield f"missing {cell.truth}, {cell.case}, {cell.contender}: {cell.missing}"
-    counts = {v: sum(p.verdict == v for p in given) for v in ("first", "level", "behind")}
+    counts = {v: sum(p.verdict == v for p in given) for v in VERDICTS}
     yield ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
@@ -285,13 +289,13 @@ def rows(found: Sequence[Cell], size: str) -> list[Row]:
         own = [p for p in given if p.truth == name]
         if not own:
             continue
-        counts = [sum(p.verdict == v for p in own) for v in ("first", "level", "behind")]
+        counts = {v: sum(p.verdict == v for p in own) for v in VERDICTS}
         means = [np.mean([p.ours[1] for p in own]), np.mean([p.rival[1] for p in own])]
+        told = ", ".join(f"{v} {n}" for v, n in counts.items() if n or v != VERDICTS[-1])
         rows_.append(
             Row(
                 f"{_capital(cells.truth_named(name).measure)}; {len(own)} figures",
-                f"first {counts[0]}, level {counts[1]}, behind {counts[2]}; "
-                f"mean {means[0]:.3f} (best others {means[1]:.3f})",
+                f"{told}; mean {means[0]:.3f} (best others {means[1]:.3f})",
                 command,
                 headline=True,
             )
@@ -314,7 +318,8 @@ def details(found: Sequence[Cell]) -> Iterator[str]:
         ]  # fmt: skip
         limit = f"{np.mean(bound):.3f}" if bound else ""
         what = f"{p.truth.replace('_', ' ')}: {p.case}, {p.figure}"
-        lead = f"{p.lead[0]:+.3f} [{p.lead[1]:+.3f}, {p.lead[2]:+.3f}]"
+        ends = f" [{p.lead[1]:+.3f}, {p.lead[2]:+.3f}]" if np.isfinite(p.lead[1]) else ""
+        lead = f"{p.lead[0]:+.3f}{ends}"
         both = " | ".join(f"{name} {value:.3f}" for name, value in (p.ours, p.rival))
         yield (f"| {what} | {both} | {limit} | "
                f"{lead} | {p.verdict} |")  # fmt: skip

@@ -93,6 +93,11 @@ def test_a_verdict_is_the_paired_interval(values, verdict):
     assert (place.verdict, place.rival[0]) == (verdict, "b")
 
 
+def test_one_seed_is_no_verdict():
+    found = [made("a", "ours", [0.9]), made("b", "rival", [0.5])]
+    assert [place.verdict for place in suite.places(found)] == ["one seed"]
+
+
 def test_a_contender_that_missed_a_seed_is_not_compared():
     found = [made("a", "ours", [0.9, 0.9, 0.9]), made("b", "rival", [0.8, 0.8, 0.8]),
              made("c", "rival", [1.0])]  # fmt: skip
