@@ -144,7 +144,7 @@ def _trusted(r: dict[str, dict]) -> Row:
     pairs = ", ".join(f"{s['correlation']:.2f} and {s['truth']:.2f} ({s['verdict']})" for s in best)
     return Row(
         f"`datassay bench DATA`, {len(lines)} cases: scores whose interval holds the correlation "
-        f"of {times} times the retraining; best score's correlation, that of {times} times (verdict)",
+        f"of {times} times the retraining; best score's, and that of {times} times (verdict)",
         f"{sum(s['inside'] for s in scores)} of {len(scores)}; {pairs}",
         "trust.py",
         headline=True,
