@@ -154,7 +154,7 @@ def _bases(
     exact = exact_rule(run["curvature"], min(network.n, MOST_FITTED), blocks, MOST_OPERATIONS)
     check_curvature_memory(blocks, exact)
     small = frozenset(b.name for b in blocks if exact(b))
-    shift = penalties(blocks, exact, run["damping"], run["weight decay"])
+    shift = penalties(blocks, network.n, exact, run["damping"], run["weight decay"])
     return kept_bases(place, run, network, small, shift, run["seed"], by, progress)
 
 

@@ -174,7 +174,7 @@ def index_plan(
     check_positions(network.train, "train")
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
-    shift = penalties(blocks, exact, damping, weight_decay)
+    shift = penalties(blocks, network.n, exact, damping, weight_decay)
     solving = _solving(blocks, exact)
     timed = _Rehearsal(network, exact, shift, seed, real=solving < LONGEST_BASES)
     found = encoding(timed.bases, share, width)

@@ -11,10 +11,15 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.batches import Batches, batches, grouped
+from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
 from datassay.score.attribution import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
-from datassay.score.influence.exact_blocks import DAMPING, check_curvature_memory, exact_rule
+from datassay.score.influence.exact_blocks import (
+    auto_damping,
+    check_curvature_memory,
+    exact_rule,
+)
 from datassay.score.influence.first_order import (
     Directions,
     averaged,
@@ -191,15 +196,20 @@ def with_curvature(
     exact = exact_rule(request.curvature, network.n, network.per_sample.blocks)
     check_curvature_memory(network.per_sample.blocks, exact)
     seed, given = request.seed + place, request.damping
-    shares = DAMPING if part is None else {True: 0.0, False: 0.0}
     blocks, penalty = network.per_sample.blocks, float(request.weight_decay)
     metrics = {} if part is None else part.metrics(blocks, penalty)
+
+    def damping(block: Block) -> float:
+        if not isinstance(given, str):
+            return float(given)
+        return auto_damping(network.n, is_exact=exact(block)) if part is None else 0.0
+
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),
         network.n,
         exact=exact,
-        damping=lambda b: float(given) if not isinstance(given, str) else shares[exact(b)],
+        damping=damping,
         weight_decay=0.0 if metrics else penalty,
         spectral=part is not None,
         dtype=network.dtype,
