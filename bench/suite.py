@@ -233,7 +233,9 @@ def verdicts(found: Sequence[Cell]) -> Iterator[str]:
                f"{p.rival[0]} {p.rival[1]:.4f}, lead {lead}")  # fmt: skip
     for cell in found:
         if cell.missing:
-            yield f"missing {cell.truth}, {cell.case}, {cell.contender}: {cell.missing}"
+            yield f"missing {', '.join(cell.key)}: {cell.missing}"
+        if not all(_finite(values) for values in cell.figures.values()):
+            yield f"not compared: {', '.join(cell.key)}: a figure is not finite"
     counts = {v: sum(p.verdict == v for p in given) for v in VERDICTS}
     yield ", ".join(f"{name} {count}" for name, count in counts.items())
 

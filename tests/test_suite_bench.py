@@ -93,6 +93,16 @@ def test_a_verdict_is_the_paired_interval(values, verdict):
     assert (place.verdict, place.rival[0]) == (verdict, "b")
 
 
+def test_a_figure_that_is_not_finite_is_said():
+    found = [made("a", "ours", [0.9, 0.8]), made("b", "rival", [0.8, float("nan")])]
+    assert suite.places(found) == []
+    assert "not compared: labels, case, b: a figure is not finite" in list(suite.verdicts(found))
+
+
+def test_the_recorded_figures_are_all_compared():
+    assert not [said for said in suite.verdicts(suite.kept("quick")) if "not compared" in said]
+
+
 def test_one_seed_is_no_verdict():
     found = [made("a", "ours", [0.9]), made("b", "rival", [0.5])]
     assert [place.verdict for place in suite.places(found)] == ["one seed"]

@@ -14,10 +14,11 @@ from functools import partial
 import numpy as np
 import plain
 import torch
-from attribution_cases import lds
+from attribution_cases import summed
 from attribution_contenders import kronfluence, nearness, ours, same_label, trak
 from attribution_tasks import Batch, Task, batch_of, log_odds
 from cells import Case, Contender, Truth
+from scipy.stats import spearmanr
 from torch import nn
 
 from datassay.models import build_model
@@ -143,12 +144,14 @@ def ceiling(cell: Halves, seed: int) -> np.ndarray:
 
 
 def judge(cell: Halves, answer: np.ndarray, seed: int) -> dict[str, float]:
-    if answer.shape == cell.truth.shape:  # the bound answers with margins, not with effects
-        from scipy.stats import spearmanr
-
-        pairs = zip(answer.T, cell.truth.T, strict=True)
-        return {"LDS": float(np.mean([spearmanr(a, b)[0] for a, b in pairs]))}
-    return {"LDS": lds(answer, cell.halves, cell.truth)}
+    """Mean over queries; of a query for which all halves are said to be alike it is 0."""
+    # The bound answers with margins, not with effects.
+    said = answer if answer.shape == cell.truth.shape else summed(answer, cell.halves)
+    each = [
+        0.0 if np.ptp(a) == 0 else spearmanr(a, b)[0]
+        for a, b in zip(said.T, cell.truth.T, strict=True)
+    ]
+    return {"LDS": float(np.mean(each))}
 
 
 TRUTH = Truth(
