@@ -29,6 +29,7 @@ import cloudpickle
 import numpy as np
 import torch
 from attribution_tasks import Batch, Task, log_odds
+from cells import memory
 from torch import nn
 from torch.func import functional_call
 from torch.utils.data import Dataset
@@ -297,9 +298,3 @@ def _judged(packed: bytes) -> Verdict:
     effect = contender(task, model)
     seconds = time.process_time() - start
     return Verdict(np.asarray(effect), seconds, memory("VmHWM") - before)
-
-
-def memory(which: str) -> float:
-    """A line of the kernel's account of this process, in MiB; Linux only."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.partition(f"{which}:")[2].split()[0]) / 1024

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from cells import Contender
 from noise_cases import images, sample_set
 from noise_contenders import area_under_margin, final_loss, neighbours, trained_outputs
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
@@ -135,6 +139,29 @@ TRIVIAL = {
     "class-mean distance": class_mean_score,
     "neighbours": neighbour_score,
 }
+
+
+def score(of: Callable, task: Any, seed: int) -> np.ndarray:
+    """A score of the samples that a contender is given."""
+    return of(task.given, seed)
+
+
+def finders() -> dict[str, Contender]:
+    """Who ranks samples that nobody labelled as odd."""
+    kinds = {
+        "ours": {"information": information_score, "label issues": issue_score},
+        "trivial": TRIVIAL,
+        "rival": {
+            "area under the margin": area_score,
+            "isolation forest": forest_score,
+            "local outlier factor": outlier_score,
+        },
+    }
+    return {
+        name: Contender(partial(score, of), kind)
+        for kind, group in kinds.items()
+        for name, of in group.items()
+    }
 
 
 def neighbour_shapley(train: SampleSet, test: SampleSet, count: int = 5) -> np.ndarray:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import plain
 import torch
-from cells import Case, Contender, Truth
+from cells import Case, Truth
 from noise_cases import images, sample_set
 
 from datassay.act import auroc
@@ -55,10 +55,6 @@ def pictures(name: str, seed: int) -> Attacked:
     return attacked(sample_set(x, drawn.y, name), 0.1 * float(x.max()), seed)
 
 
-def score(of, task: Attacked, seed: int) -> np.ndarray:
-    return of(task.given, seed)
-
-
 def judge(task: Attacked, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(task.moved, answer)}
 
@@ -72,13 +68,6 @@ TRUTH = Truth(
         "MNIST": Case(partial(pictures, "mnist")),
         "Fashion-MNIST": Case(partial(pictures, "fashion_mnist")),
     },
-    contenders={
-        "information": Contender(partial(score, plain.information_score), "ours"),
-        "label issues": Contender(partial(score, plain.issue_score), "ours"),
-        **{name: Contender(partial(score, of), "trivial") for name, of in plain.TRIVIAL.items()},
-        "area under the margin": Contender(partial(score, plain.area_score)),
-        "isolation forest": Contender(partial(score, plain.forest_score)),
-        "local outlier factor": Contender(partial(score, plain.outlier_score)),
-    },
+    contenders=plain.finders(),
     judge=judge,
 )

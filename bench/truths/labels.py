@@ -58,10 +58,6 @@ def ours(task: Labelled, seed: int) -> np.ndarray:
     return asked.ours(task.given, seed).score
 
 
-def score(of, task: Labelled, seed: int) -> np.ndarray:
-    return of(task.given, seed)
-
-
 def confident(model: str, name: str, task: Labelled, seed: int) -> np.ndarray:
     """Cleanlab's score of a model's five-fold probabilities."""
     x = task.given.x.reshape(len(task.given), -1).astype(np.float32)
@@ -90,11 +86,12 @@ TRUTH = Truth(
     },
     contenders={
         "label issues": Contender(ours, "ours"),
-        "information": Contender(partial(score, plain.information_score), "ours"),
+        "information": Contender(partial(plain.score, plain.information_score), "ours"),
         **{
-            name: Contender(partial(score, of), "trivial") for name, of in plain.TRIVIAL.items()
+            name: Contender(partial(plain.score, of), "trivial")
+            for name, of in plain.TRIVIAL.items()
         },
-        "area under the margin": Contender(partial(score, plain.area_score)),
+        "area under the margin": Contender(partial(plain.score, plain.area_score)),
         **{
             f"cleanlab, {model}, {name}": Contender(
                 partial(confident, model, name), needs="cleanlab"

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import plain
-from cells import Case, Contender, Truth
+from cells import Case, Truth
 from noise_cases import images, sample_set
 
 from datassay.act import auroc
@@ -59,10 +59,6 @@ def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Hidden:
     return merged(sample_set(x, drawn.y, name), rare, upper, 3000, seed)
 
 
-def score(of, task: Hidden, seed: int) -> np.ndarray:
-    return of(task.given, seed)
-
-
 def judge(task: Hidden, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(task.rare, answer)}
 
@@ -78,13 +74,6 @@ TRUTH = Truth(
         # Footwear and bags against clothes: few sandals.
         "Fashion-MNIST, few sandals": Case(partial(pictures, "fashion_mnist", 5, (5, 7, 8, 9))),
     },
-    contenders={
-        "information": Contender(partial(score, plain.information_score), "ours"),
-        "label issues": Contender(partial(score, plain.issue_score), "ours"),
-        **{name: Contender(partial(score, of), "trivial") for name, of in plain.TRIVIAL.items()},
-        "area under the margin": Contender(partial(score, plain.area_score)),
-        "isolation forest": Contender(partial(score, plain.forest_score)),
-        "local outlier factor": Contender(partial(score, plain.outlier_score)),
-    },
+    contenders=plain.finders(),
     judge=judge,
 )
