@@ -6,8 +6,9 @@ from torch.nn import functional
 
 from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
+from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.factors import matrix
-from datassay.collect.gradients.objective import objective, to_model
+from datassay.collect.gradients.objective import to_model
 from datassay.collect.gradients.per_sample import PerSample
 
 

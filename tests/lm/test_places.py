@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import datassay as da
-from datassay.collect.gradients.batches import batches
 from datassay.collect.gradients.objective import LOSS_WEIGHT
+from datassay.collect.gradients.reading import batches
 from datassay.lm.places import place_effects
 from datassay.score.influence.gradient_methods import attributed, prepared
 from datassay.score.influence.methods import ready
@@ -113,7 +113,7 @@ def test_a_loss_of_the_users_own_has_no_places():
 
     network = da.influence(model(), samples(N, 1), samples(M, 2), loss=loss, measure="loss")
     assert network.effect.shape == (N, M)
-    from datassay.collect.gradients.objective import objective
+    from datassay.collect.gradients.criteria import objective
 
     with pytest.raises(da.DatassayError, match="a loss of your own has no places"):
         objective(loss, model(), {}).at_places(model(), {})

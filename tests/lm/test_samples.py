@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.collect.gradients.batches import batches
-from datassay.collect.gradients.objective import objective
+from datassay.collect.gradients.criteria import objective
+from datassay.collect.gradients.reading import batches
 from helpers import language_models as tiny
 
 WORDS = ("cat dog bird " * 40).split()

@@ -10,6 +10,7 @@ import numpy as np
 
 from datassay.data.arrays import to_numpy
 from datassay.data.float32 import check_differences
+from datassay.data.outputs import Coding, encode_for_outputs
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import Column, Kind, SampleSet
 from datassay.data.source import Part, Source, Task
@@ -106,12 +107,15 @@ def sample_sets(
     return train, val
 
 
-def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
+def one_set(
+    source: Source, like: SampleSet | None = None, coding: Coding | None = None
+) -> SampleSet:
     """All samples of a source without a validation part, checked.
 
     Args:
         source: as read.
         like: the training samples, whose task and classes y follows; None: y decides.
+        coding: of y by a network's outputs, where like is None.
 
     Returns:
         The set.
@@ -119,19 +123,27 @@ def one_set(source: Source, like: SampleSet | None = None) -> SampleSet:
     Raises:
         DataError: the samples are not usable, or texts.
     """
-    if like is None:
-        y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
-    else:
-        y, names = encode_like(source.train.y, like.class_names), like.class_names
+    if like is not None:
+        y, names = encode_like(source.train.y, like.class_names, like.y.dtype), like.class_names
         source = _treated(source, like)
+    elif coding is not None and source.task != "regression" and _is_numeric(source.train):
+        x = source.train.x
+        y, names, told = encode_for_outputs(source.train.y, x, source.class_names, coding)
+        source = replace(source, warnings=(*source.warnings, *told))
+    else:
+        y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     samples = _samples(source, source.train, y, names)
     if samples.texts is not None:
         raise DataError(
             "x must hold numbers here; got texts. load((x, y)) turns texts into word weights."
         )
-    if like is None:
+    if like is None and (coding is None or coding.is_training):
         _check_differ(samples)
     return samples
+
+
+def _is_numeric(part: Part) -> bool:
+    return part.texts is None and part.x.dtype.kind in "biuf" and part.x.ndim > 1
 
 
 def _treated(source: Source, like: SampleSet) -> Source:

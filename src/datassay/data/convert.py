@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from datassay.data.arrays import read_arrays, to_numpy
@@ -11,6 +13,7 @@ from datassay.data.assemble import one_set
 from datassay.data.files.frames import check_index, frame_table, plain_column, row_ids
 from datassay.data.files.tables import table_source
 from datassay.data.files.torch_dataset import is_dataset, read_datasets
+from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source
 from datassay.data.tables.choices import Choices
@@ -102,7 +105,9 @@ def _with_roles(table: pa.Table, given: dict[str, Any]) -> tuple[pa.Table, str, 
     return table, "data", Choices(**names)
 
 
-def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSet | None:
+def as_samples(
+    value: Any, name: str, like: SampleSet | None = None, coding: Coding | None = None
+) -> SampleSet | None:
     """One sample set, of all the samples given.
 
     Args:
@@ -111,6 +116,7 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
         name: of the argument, for errors.
         like: the training samples, whose task and classes these follow; None: y says what they are,
             as in `load`.
+        coding: of y by a network's outputs, where like is None.
 
     Returns:
         The set; None where the value is none of these.
@@ -133,7 +139,8 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        return one_set(table_source(table, name, Choices(keep=_columns(table, like))), like)
+        choices = Choices(target=_target(table, like), keep=_columns(table, like))
+        return one_set(table_source(table, name, choices), like, coding)
     source = read_in_memory(value)
     if source is None:
         return None
@@ -141,7 +148,52 @@ def as_samples(value: Any, name: str, like: SampleSet | None = None) -> SampleSe
         raise DataError(
             f"{name} must be one Dataset; got two. Pass each as an argument of its own."
         )
-    return one_set(source, like)
+    return one_set(source, like, coding)
+
+
+def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | None:
+    """Inputs alone, whose targets nobody knows.
+
+    Args:
+        value: an array or a tensor of inputs, [m, ...], or a data frame without the target column
+            of the training's.
+        name: of the argument, for errors.
+        like: the training samples.
+
+    Returns:
+        A set whose targets are all 0; None where the value has targets, or is something else.
+
+    Raises:
+        DataError: the inputs are not usable.
+    """
+    if (table := frame_table(value)) is not None:
+        target = _target_of(like)
+        if target is None or target in table.column_names:
+            return None
+        table = table.append_column(target, pa.array(np.zeros(len(table))))
+        choices = Choices(target=target, keep=_columns(table, like))
+        source = table_source(table, name, choices)
+    elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
+        x = to_numpy(value, name)
+        source = read_arrays((x, np.zeros(len(x))))
+    else:
+        return None
+    if like is None:
+        return one_set(source, None, Coding(lambda x: (1, 1), is_values=True, is_training=False))
+    true = None if like.true_y is None else np.zeros(len(like))
+    return one_set(source, replace(like, class_names=(), y=np.zeros(len(like)), true_y=true))
+
+
+def _target_of(like: SampleSet | None) -> str | None:
+    """The name of the training's target column, where it was a table."""
+    columns = () if like is None else like.columns
+    return next((column.name for column in columns if column.read_as == "target"), None)
+
+
+def _target(table: pa.Table, like: SampleSet | None) -> str | None:
+    """The same where this table has it; None: its last column."""
+    name = _target_of(like)
+    return name if name in table.column_names else None
 
 
 def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:

@@ -61,13 +61,16 @@ def encode_targets(
     return indices, None if y_val is None else _indices(y_val, classes, names, "y_val"), names
 
 
-def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
+def encode_like(
+    y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
+) -> np.ndarray:
     """Targets coded as those of a set that is there already.
 
     Args:
         y: [n], [n, 1] or [n, k], as read. Labels are names of classes; numbers are so too where the
             names are numbers, and otherwise index them.
         class_names: of that set; empty: a regression.
+        dtype: of that set's targets: whole numbers stay so where they are whole there.
 
     Returns:
         [n] int64 indices, or [n] or [n, k] float64.
@@ -75,9 +78,10 @@ def encode_like(y: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
     Raises:
         DataError: targets of a wrong shape or type, missing ones, or labels of no class.
     """
-    y = _column(y, "y")
+    y = check_column(y, "y")
     if not class_names:
-        return _numbers(y, "y")
+        whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
+        return y.astype(np.int64) if whole else _numbers(y, "y")
     if y.ndim > 1:
         raise DataError(f"classification needs one label a sample; y has shape {y.shape}.")
     if y.dtype.kind == "b" or all(map(_is_number, class_names)):
@@ -189,7 +193,27 @@ def guess_task(y: np.ndarray) -> Task:
 
 
 def _column(y: np.ndarray, name: str) -> np.ndarray:
-    if y.ndim not in {1, 2} or y.size == 0:
+    if y.ndim > 2:
+        raise DataError(
+            f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
+        )
+    return check_column(y, name)
+
+
+def check_column(y: np.ndarray, name: str) -> np.ndarray:
+    """Targets that are there, of a type that can be used, and finite.
+
+    Args:
+        y: [n], [n, 1] or [n, ...], as read.
+        name: what to call them in an error.
+
+    Returns:
+        [n] where it is [n, 1].
+
+    Raises:
+        DataError: they are not.
+    """
+    if y.ndim == 0 or y.size == 0:
         raise DataError(
             f"{name} must be [n] labels or [n] or [n, k] numbers; got shape {y.shape}. Reshape it."
         )

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch.utils.data import Subset
 
-from datassay.collect.gradients.batches import batches
 from datassay.collect.gradients.objective import IGNORED
+from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import check_kind
 from datassay.errors import DataError, SettingError
 from datassay.lm.causal import NEXT_TOKEN, log_probability

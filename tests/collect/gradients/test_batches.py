@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
-from datassay.collect.gradients.batches import batch_size, batches, rows, samples_or_batches
+from datassay.collect.gradients.batches import batch_size, rows
+from datassay.collect.gradients.reading import Loaded, Streamed, batches, samples_or_batches
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 
@@ -93,7 +94,10 @@ def test_an_iterable_set_with_ids():
     assert ids.tolist() == [0, 10, 20, 30, 40]
     assert all("idx" not in part for part in parts)
     found = batches(Stream(), 2)
-    assert found.n is None and found.subset is None
+    assert found.n == 5
+    part = found.subset([1, 2, 4])
+    assert np.concatenate([ids for ids, _ in part]).tolist() == [10, 20, 40]
+    assert torch.cat([batch["x"] for _, batch in part]).flatten().tolist() == [1, 2, 4]
 
 
 def test_positions_are_the_ids_of_samples_without():
@@ -107,7 +111,7 @@ def test_a_datasets_dataset():
     ids, (batch, _) = read(data)
     assert ids.tolist() == ["a", "b", "c"]
     assert batch["input_ids"].tolist() == [[3, 4, 0], [5, 6, 7]]
-    assert samples_or_batches(data, "train") is data
+    assert isinstance(samples_or_batches(data, "train"), Loaded)
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.bool, torch.float64])
@@ -145,8 +149,10 @@ def test_rows_of_a_batch():
 
 def test_what_is_taken_as_arrays_and_what_as_batches():
     assert isinstance(samples_or_batches((np.eye(4), np.arange(4) % 2), "train"), SampleSet)
-    for data in (TEXTS, DataLoader(Squares()), Stream(), [(torch.ones(2), torch.ones(2), 1)] * 3):
-        assert samples_or_batches(data, "train") is data
+    for data in (TEXTS, DataLoader(Squares()), [(torch.ones(2), torch.ones(2), 1)] * 3):
+        assert isinstance(samples_or_batches(data, "train"), Loaded)
+    found = samples_or_batches(Stream(), "train")
+    assert isinstance(found, Streamed) and samples_or_batches(found, "train") is found
 
 
 @pytest.mark.parametrize(

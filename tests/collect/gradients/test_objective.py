@@ -1,5 +1,6 @@
 """Losses of batches: torch's own, and roots whose squares are their Hessian in the outputs."""
 
+import copy
 from types import SimpleNamespace
 
 import pytest
@@ -7,16 +8,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from datassay.collect.gradients.criteria import check_classes, check_logits, objective
 from datassay.collect.gradients.objective import (
     DRAWS,
     IGNORED,
     MOST_SUMMED,
     Objective,
-    objective,
     outputs_of,
     targets_of,
 )
-from datassay.errors import ModelError, SettingError
+from datassay.errors import DataError, ModelError, SettingError
 
 N, K = 4, 3
 CLASSES = torch.tensor([0, 2, 1, 2])
@@ -207,11 +208,11 @@ def test_the_loss_follows_the_targets(y, name):
         ("multi_label_classification", "bce"),
         ("regression", "mse"),
         ("single_label_classification", "cross_entropy"),
-        (None, "mse"),
+        (None, "bce"),
     ],
 )
 def test_the_loss_follows_what_a_configuration_says(problem, name):
-    """transformers takes several labels a sample as numbers."""
+    """transformers takes several labels a sample as floating-point numbers."""
     model = Named()
     model.config = SimpleNamespace(problem_type=problem)
     batch = {"values": outputs(N, K), "labels": LABELS.double()}
@@ -223,7 +224,7 @@ def test_smoothing_without_a_name_yet():
     found = objective(Objective("auto", smoothing=0.2), Given(), batch)
     truth = objective(nn.CrossEntropyLoss(label_smoothing=0.2), Given(), batch)
     torch.testing.assert_close(found.losses(Given(), batch), truth.losses(Given(), batch))
-    assert objective(truth, Given(), batch) is truth
+    assert objective(truth, Given(), batch) == truth
 
 
 def test_outputs_and_targets_by_name():
@@ -238,13 +239,109 @@ def test_outputs_and_targets_by_name():
     ("given", "message"),
     [
         ("hinge", "loss must be 'auto', 'cross_entropy', .* got 'hinge'"),
-        (nn.L1Loss(), "loss must be a criterion that is known; got L1Loss"),
-        (nn.CrossEntropyLoss(ignore_index=0), "ignore_index must be -100; got 0"),
+        (nn.ReLU(), "loss must be a criterion of torch.nn; got ReLU"),
+        (nn.BCEWithLogitsLoss(torch.ones(N, 1)), r"weight=\) must be one number an output; got"),
+        (nn.NLLLoss(), "nn.NLLLoss needs log-probabilities"),
     ],
 )
 def test_losses_that_are_refused(given, message):
     with pytest.raises(SettingError, match=message):
-        objective(given, Given(), (VALUES, CLASSES))
+        found = objective(given, Given(), (VALUES, CLASSES))
+        check_logits(given, found, Given(), (VALUES, CLASSES))
+
+
+SOFT = VALUES.softmax(1)
+IMAGES = outputs(N, K, 2, 3)
+PIXELS = torch.arange(N * 6).view(N, 2, 3) % K
+
+
+@pytest.mark.parametrize(
+    ("criterion", "f", "y"),
+    [
+        (nn.CrossEntropyLoss(ignore_index=2), outputs(N, K), CLASSES),
+        (nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0]).double()), outputs(N, K), SOFT),
+        (nn.CrossEntropyLoss(label_smoothing=0.3), outputs(N, K), SOFT),
+        (nn.CrossEntropyLoss(ignore_index=1), IMAGES, PIXELS),
+        (nn.NLLLoss(ignore_index=1), outputs(N, K).log_softmax(1), CLASSES),
+        (functional.cross_entropy, outputs(N, K), CLASSES),
+        (functional.mse_loss, outputs(N, K), VALUES),
+        (nn.MSELoss(reduction="sum"), outputs(N, K), VALUES),
+        (nn.HuberLoss(delta=0.4), outputs(N, K), VALUES),
+        (nn.HuberLoss(reduction="sum"), outputs(N, K), VALUES),
+        (nn.SmoothL1Loss(beta=0.5), outputs(N, K), VALUES),
+        (nn.L1Loss(), outputs(N, K), VALUES),
+        (nn.PoissonNLLLoss(), outputs(N, K), VALUES.abs()),
+        (nn.BCEWithLogitsLoss(torch.tensor([1.0, 2.0, 3.0])), outputs(N, K), LABELS.double()),
+    ],
+)
+def test_criteria_of_torch_sample_by_sample(criterion, f, y):
+    """Value, and curvature in the outputs, of each sample alone; places that count are added up."""
+    batch = (f, y)
+    found = objective(criterion, Given(), batch)
+    ours = found.losses(Given(), batch)
+    plain = copy.deepcopy(criterion)
+    for i in range(N):
+        single = plain(f[i : i + 1], y[i : i + 1])
+        counted = 1
+        if y.dtype == torch.int64 and isinstance(plain, nn.Module):
+            counted = int((y[i] != plain.ignore_index).sum())
+            single = single if counted else torch.zeros(()).double()
+        torch.testing.assert_close(ours[i], single * counted)
+    if found.name == "custom" or f.ndim > 2:
+        return
+    places, targets = found.placed(f, y)
+    roots = list(found.roots(places, targets, torch.Generator().manual_seed(0)))
+    ours = sum(v[:, 0, :, None] * v[:, 0, None, :] for v in roots)
+    for i in range(N):
+        truth = torch.autograd.functional.hessian(
+            lambda one, i=i: found.losses(Given(), (one, y[i : i + 1])).sum(), f[i : i + 1]
+        )[0, :, 0]
+        torch.testing.assert_close(ours[i], truth)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (torch.eye(K).double()[CLASSES], "cannot tell what targets that are one-hot"),
+        (SOFT, "cannot tell what targets that are probabilities"),
+    ],
+)
+def test_targets_that_auto_cannot_tell(y, message):
+    with pytest.raises(SettingError, match=message):
+        objective("auto", Given(), (outputs(N, K), y))
+
+
+def test_auto_looks_further_than_the_first_samples():
+    y = torch.eye(K).double()[:2]
+    assert objective("auto", Given(), (outputs(2, K), y), None, [LABELS.double()]).name == "bce"
+    single = outputs(N, K)[:, :1]
+    assert objective("auto", Given(), (single, torch.tensor([0.0, 1, 1, 0]))).name == "bce"
+    assert objective("auto", Given(), (single, torch.tensor([0.0, 1, 2, 0]))).name == "mse"
+
+
+def test_probabilities_are_no_logits():
+    batch = (SOFT, CLASSES)
+    found = objective("cross_entropy", Given(), batch)
+    with pytest.raises(SettingError, match="loss='auto' takes outputs for logits"):
+        check_logits("auto", found, Given(), batch)
+    (told,) = check_logits(nn.CrossEntropyLoss(), found, Given(), batch)
+    assert "outputs are probabilities" in told
+    assert check_logits("auto", found, Given(), (outputs(N, K), CLASSES)) == []
+
+
+@pytest.mark.parametrize(
+    ("y", "k"),
+    [
+        (torch.tensor([0, 3]), 3),
+        (torch.tensor([-1, 0]), 3),
+        (torch.tensor([1, 2]), 1),
+        (torch.tensor([0.5, 1.0]), 3),
+    ],
+)
+def test_labels_that_are_no_outputs(y, k):
+    with pytest.raises(DataError, match=r"labels must be 0 to|takes labels as whole numbers"):
+        check_classes(Objective("cross_entropy"), y, k)
+    check_classes(Objective("cross_entropy", ignored=9), torch.tensor([0, 9, -100]), 3)
 
 
 def test_targets_that_do_not_fit():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.blocks import chosen_parameters
-from datassay.collect.gradients.objective import objective
+from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.per_sample import PerSample
 from datassay.errors import ModelError
 from helpers.per_sample import (

@@ -1,25 +1,17 @@
-"""Batches of anything: a SampleSet, a loader, a Dataset or a list of samples, in its own order."""
+"""Batches of samples that can be gone through again and again, and what a batch holds."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    Subset,
-    default_collate,
-)
+from torch.utils.data import default_collate
 
-from datassay.data.arguments import check_kind
-from datassay.data.convert import as_samples
-from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -37,12 +29,16 @@ class Batches:
         ids: [n], one a sample; None: counted or read on the way.
         n: how many samples; None: unknown before the first pass.
         subset: gives the samples at these positions as batches; None where they have none.
+        weights: [n], of each sample's loss in the mean loss, 1 on average; None: all 1.
+        warnings: what the user should know of how the samples were read.
     """
 
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
     ids: np.ndarray | None
     n: int | None
     subset: Callable[[Sequence[int]], Batches] | None = None
+    weights: Float[np.ndarray, " n"] | None = None
+    warnings: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         start = 0
@@ -53,74 +49,6 @@ class Batches:
                 ids = places if self.ids is None else self.ids[places]
             start += size
             yield ids, batch
-
-
-def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Read samples in batches, in the order in which they are held.
-
-    Args:
-        data: a SampleSet (batches are pairs of tensors x, y); a DataLoader, whose batches are taken
-            as they come; a Dataset, a `datasets.Dataset` or a list of samples, which are put
-            together by torch's collate function, texts of different lengths filled up. A sample
-            that is a dictionary may have its "id".
-        size: samples a batch, where data is no loader.
-        name: of the argument, for errors.
-        integers: whether x of a SampleSet is to be whole numbers, as `takes_integers` says.
-
-    Returns:
-        The batches.
-
-    Raises:
-        DataError: data is none of these, is empty, or a loader draws its order anew in each pass.
-    """
-    if isinstance(data, SampleSet):
-        return Batches(
-            lambda: _of_arrays(data, size, integers),
-            data.ids,
-            len(data),
-            lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
-        )
-    if isinstance(data, DataLoader):
-        return _of_loader(data, name)
-    if isinstance(data, IterableDataset):
-        return _of_loader(DataLoader(data, size, collate_fn=collate), name)
-    if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) or isinstance(data, Tensor):
-        raise DataError(
-            f"{name} must be a SampleSet, a DataLoader, a Dataset or a list of samples; got a "
-            f"{type(data).__name__}. Arrays are a pair (x, y)."
-        )
-    if len(data) == 0:
-        raise DataError(f"{name} must hold at least 1 sample; got none.")
-    return _of_loader(DataLoader(data, size, collate_fn=collate), name)  # pyright: ignore[reportArgumentType]
-
-
-def samples_or_batches(data: Any, name: str, like: SampleSet | None = None) -> Any:
-    """Arrays, frames and Datasets of pairs as a SampleSet; what only batches can hold, as it is.
-
-    Args:
-        data: what `as_samples` takes, or what `batches` takes beside it.
-        name: of the argument, for errors.
-        like: the training samples, whose classes these follow.
-
-    Returns:
-        A SampleSet, or data.
-
-    Raises:
-        DataError: it is neither.
-    """
-    if isinstance(data, DataLoader | IterableDataset) or hasattr(data, "column_names"):
-        return data
-    if isinstance(data, list | Dataset) and len(data) and _is_batchlike(data[0]):  # pyright: ignore[reportArgumentType]
-        return data
-    found = as_samples(data, name, like)
-    if found is None:
-        check_kind(name, data, SampleSet)
-    return found
-
-
-def _is_batchlike(sample: Any) -> bool:
-    """Whether a sample is one that no array holds: fields by name, or more than x and y."""
-    return isinstance(sample, Mapping) or (isinstance(sample, tuple | list) and len(sample) > 2)
 
 
 def batch_size(batch: Any) -> int:
@@ -185,7 +113,7 @@ def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return batch
 
 
-def rows(batch: Any, chosen: slice) -> Any:
+def rows(batch: Any, chosen: slice | list[int]) -> Any:
     """Some samples of a batch.
 
     Args:
@@ -199,6 +127,47 @@ def rows(batch: Any, chosen: slice) -> Any:
     return mapped(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
 
 
+def digest_of(value: Any) -> bytes:
+    """What tells one sample or batch from another.
+
+    Args:
+        value: tensors, arrays, images, words and numbers, in tuples, lists and dictionaries.
+
+    Returns:
+        32 bytes; objects of other kinds are told by their class alone.
+    """
+    sha = hashlib.sha256()
+    for leaf in _leaves(value):
+        sha.update(_content(leaf))
+    return sha.digest()
+
+
+def _content(leaf: Any) -> bytes:
+    if isinstance(leaf, Tensor):
+        return tensor_content(leaf)
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind != "O":
+        return f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes()
+    if hasattr(leaf, "getbands"):  # of Pillow
+        return f"{leaf.mode} {leaf.size} ".encode() + leaf.tobytes()
+    if isinstance(leaf, str | bytes | int | float | np.generic | None):
+        return repr(leaf).encode()
+    return type(leaf).__name__.encode()
+
+
+def tensor_content(tensor: Tensor) -> bytes:
+    """Type, shape and values of a tensor.
+
+    Args:
+        tensor: on any device.
+
+    Returns:
+        Bytes that are the same only where all of these are.
+    """
+    values = tensor.detach().cpu()
+    values = values.float() if values.dtype == torch.bfloat16 else values
+    return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()
+
+
 def _leaves(batch: Any) -> Iterator[Any]:
     values = batch.values() if isinstance(batch, Mapping) else batch
     if isinstance(batch, Mapping | tuple | list):
@@ -208,43 +177,15 @@ def _leaves(batch: Any) -> Iterator[Any]:
         yield batch
 
 
-def _of_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[np.ndarray, Any]]:
-    for start in range(0, len(samples), size):
-        part = slice(start, start + size)
-        x = torch.tensor(np.asarray(samples.x[part]))  # a copy: networks may work in place
-        x = x.long() if integers else x if x.is_floating_point() else x.float()
-        yield samples.ids[part], (x, torch.tensor(np.asarray(samples.y[part])))
+def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
+    """A batch's own ids.
 
+    Args:
+        batch: of samples.
 
-def _of_loader(loader: DataLoader, name: str) -> Batches:
-    if isinstance(loader.sampler, RandomSampler) and loader.batch_sampler is not None:
-        loader = DataLoader(
-            loader.dataset,
-            loader.batch_size or 1,
-            collate_fn=loader.collate_fn,
-            num_workers=loader.num_workers,
-        )
-    counted = hasattr(loader.dataset, "__len__")
-    n = len(loader.dataset) if counted else None  # pyright: ignore[reportArgumentType]
-
-    def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-        empty = True
-        for batch in loader:
-            empty = False
-            yield _ids(batch)
-        if empty:
-            raise DataError(f"{name} must hold at least 1 sample; got none.")
-
-    def subset(places: Sequence[int]) -> Batches:
-        part = Subset(loader.dataset, list(places))
-        size = loader.batch_size or 1
-        return _of_loader(DataLoader(part, size, collate_fn=loader.collate_fn), name)
-
-    return Batches(parts, None, n, subset if counted else None)
-
-
-def _ids(batch: Any) -> tuple[np.ndarray | None, Any]:
-    """The samples' own ids, where a field is called so, and the batch without them."""
+    Returns:
+        The ids, where a field is called so, and the batch without them; else None and the batch.
+    """
     if not isinstance(batch, Mapping):
         return None, batch
     name = next((field for field in ID_FIELDS if field in batch), None)

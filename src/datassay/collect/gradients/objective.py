@@ -1,7 +1,7 @@
-"""Losses of batches as their users have them: by name, as a torch criterion, or as a function.
+"""A sample's loss, its curvature in the outputs, and what a model gives for a batch.
 
 Every loss here is of one sample, summed over its outputs or tokens; the training loss is the mean
-of these over the samples. A criterion's own weights and smoothing are read from it.
+of these over the samples.
 """
 
 from __future__ import annotations
@@ -18,20 +18,14 @@ from torch.nn import functional
 from datassay.collect.gradients.batches import mapped
 from datassay.errors import ModelError, SettingError
 
-LOSSES = ("cross_entropy", "mse", "bce", "next_token")
+# Of classes, whose outputs are logits; of values.
+OF_CLASSES, OF_VALUES = ("cross_entropy", "next_token"), ("mse", "huber")
 # Up to this many outputs a sample, the curvature sums over all of them; beyond, so many vectors are
 # drawn, or one where a sample has several places.
 MOST_SUMMED, DRAWS = 16, 8
 IGNORED = -100  # a token's label that does not count, as in torch
 TARGETS = ("labels", "label")
 LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch has this field
-CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
-# What transformers' configurations call a task, once the model has seen its labels.
-PROBLEMS = {
-    "regression": "mse",
-    "single_label_classification": "cross_entropy",
-    "multi_label_classification": "bce",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +33,19 @@ class Objective:
     """A sample's loss as a function of a model and a batch.
 
     Attributes:
-        name: of LOSSES, or "custom".
+        name: "cross_entropy", "next_token", "bce", "mse", "huber", or "custom".
         function: (model, batch) → [b], where the loss is the user's own.
         smoothing: of the labels, in [0, 1).
         class_weight: [k] or None, of cross_entropy; of bce, for its positive targets.
-        scale: constant factor of the loss: of nn.MSELoss, which averages over outputs.
+        scale: constant factor of each output's loss; None: ½ of "mse", else 1.
         temperature: T; of classes, the loss is T ℓ(f / T). At 1 it is ℓ; above, samples that the
             network fits with much confidence keep a gradient.
+        averaged: whether a scale is divided by the number of outputs, as torch's criteria do.
+        ignored: the label of places that do not count, as the user's targets have it.
+        output_weight: [k] or None, of bce: nn.BCEWithLogitsLoss(weight=).
+        delta: of huber, where the loss turns from a square to a line.
+        classes_second: whether several places have their classes at the second axis, as torch's
+            criteria have them, or at the last, as transformers'; None: as the targets' shape says.
     """
 
     name: str
@@ -54,6 +54,16 @@ class Objective:
     class_weight: Tensor | None = None
     scale: float | None = None
     temperature: float = 1.0
+    averaged: bool = True
+    ignored: int = IGNORED
+    output_weight: Tensor | None = None
+    delta: float = 1.0
+    classes_second: bool | None = None
+
+    @property
+    def is_softened(self) -> bool:
+        """Whether the temperature changes this loss: values and a user's own loss have none."""
+        return self.temperature != 1 and self.name not in {*OF_VALUES, "custom"}
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
         """Each sample's loss.
@@ -105,7 +115,8 @@ class Objective:
 
         Args:
             outputs: [b, k], or [b, tokens, k].
-            targets: classes [b] or [b, tokens]; values [b, k].
+            targets: classes [b] or [b, tokens], or their probabilities, of the outputs' shape;
+                values [b, k].
 
         Returns:
             [b, places, k], and classes [b, places] or values [b, places, k].
@@ -120,15 +131,8 @@ class Objective:
             )
         if self.name == "next_token":
             outputs, targets = outputs[:, :-1], targets[:, 1:]
-        if self.name in {"cross_entropy", "next_token"}:
-            places = outputs[:, None] if outputs.ndim == 2 else outputs
-            classes = targets.long().reshape(len(outputs), -1)
-            if classes.shape[1] != places.shape[1]:
-                raise ModelError(
-                    f"cross_entropy needs a class for each place; outputs are "
-                    f"{list(outputs.shape)}, targets {list(targets.shape)}."
-                )
-            return places, classes
+        if self.name in OF_CLASSES:
+            return self._of_classes(outputs, targets)
         flat = outputs.reshape(len(outputs), -1)
         if not targets.is_floating_point() and targets.ndim == 1 and flat.shape[1] > 1:
             targets = targets[:, None] == torch.arange(flat.shape[1]).to(targets)
@@ -139,6 +143,39 @@ class Objective:
                 f"targets {list(targets.shape)}."
             )
         return flat[:, None], values[:, None]
+
+    def _of_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        if targets.is_floating_point() and outputs.shape[1:] == (1,):
+            targets = targets.reshape(-1, 1)
+        if targets.is_floating_point() and targets.shape == outputs.shape:
+            return self.by_place(outputs, None), self.by_place(targets, None).to(outputs)
+        places = self.by_place(outputs, targets.shape[1:])
+        classes = targets.long().reshape(len(outputs), -1)
+        if classes.shape[1] != places.shape[1]:
+            raise ModelError(
+                f"cross_entropy needs a class for each place; outputs are "
+                f"{list(outputs.shape)}, targets {list(targets.shape)}."
+            )
+        return places, classes.masked_fill(classes == self.ignored, IGNORED)
+
+    def by_place(
+        self, outputs: Tensor, places: tuple[int, ...] | None
+    ) -> Float[Tensor, "b places k"]:
+        """Outputs with their classes last.
+
+        Args:
+            outputs: [b, k], [b, *places, k] or [b, k, *places].
+            places: their shape, by which the classes' axis is told where it is not known.
+
+        Returns:
+            One row a place.
+        """
+        if outputs.ndim == 2:
+            return outputs[:, None]
+        second = self.classes_second
+        if second is None:
+            second = places == outputs.shape[2:] and places != outputs.shape[1:-1]
+        return (outputs.movedim(1, -1) if second else outputs).flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
         """The loss at each place.
@@ -151,27 +188,30 @@ class Objective:
             0 where the label is one that does not count.
         """
         weight = None if self.class_weight is None else self.class_weight.to(f)
+        scale = self._factor(f.shape[-1])
         if self.name == "mse":
-            scale = 0.5 if self.scale is None else self.scale / f.shape[-1]
             return scale * (f - y).square().sum(-1)
-        if self.temperature != 1:
+        if self.name == "huber":
+            return scale * functional.huber_loss(f, y, reduction="none", delta=self.delta).sum(-1)
+        if self.is_softened:
             plain = replace(self, temperature=1.0)
             return self.temperature * plain.of_outputs(f / self.temperature, y)
         if self.name == "bce":
-            scale = 1.0 if self.scale is None else self.scale / f.shape[-1]
+            of_each = None if self.output_weight is None else self.output_weight.to(f)
             call = functional.binary_cross_entropy_with_logits
-            return scale * call(f, y, pos_weight=weight, reduction="none").sum(-1)
+            return scale * call(f, y, of_each, pos_weight=weight, reduction="none").sum(-1)
         if f.shape[-1] == 1:
-            return functional.binary_cross_entropy_with_logits(
-                f[..., 0], (y == 1).to(f), reduction="none"
-            ) * (y != IGNORED)
+            is_soft = y.is_floating_point()
+            positive, counts = (y[..., 0], 1) if is_soft else ((y == 1).to(f), y != IGNORED)
+            call = functional.binary_cross_entropy_with_logits
+            return call(f[..., 0], positive, reduction="none") * counts
         return functional.cross_entropy(
             f.flatten(0, 1),
-            y.flatten(),
+            y.flatten(0, 1),
             weight,
             reduction="none",
             label_smoothing=self.smoothing,
-        ).view(y.shape)
+        ).view(f.shape[:2])
 
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
@@ -187,11 +227,11 @@ class Objective:
             For up to MOST_SUMMED outputs of one place a sample, all; else drawn ones.
         """
         weight = self._weights(f, y)  # [b, places, 1 or k]
-        if self.name != "mse":  # the Hessian of T ℓ(f / T)
+        if self.is_softened:  # the Hessian of T ℓ(f / T)
             f, weight = f / self.temperature, weight / self.temperature
         k = f.shape[-1]
         whole = k <= MOST_SUMMED and f.shape[1] == 1
-        if self.name in {"cross_entropy", "next_token"} and k > 1:
+        if self.name in OF_CLASSES and k > 1:
             p = f.softmax(-1)
             if whole:
                 for c in range(k):
@@ -203,11 +243,10 @@ class Objective:
                 p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
             )
             for drawn in every.to(f.device).unbind(1):
-                unit = functional.one_hot(drawn.view(y.shape), k)
+                unit = functional.one_hot(drawn.view(f.shape[:2]), k)
                 yield (weight / draws).sqrt() * (unit - p)
             return
-        p = f.sigmoid()
-        spread = torch.ones_like(f) if self.name == "mse" else (p * (1 - p)).sqrt()
+        spread = self._spread(f, y)
         if whole:
             for c in range(k):
                 unit = functional.one_hot(torch.tensor(c), k).to(f)
@@ -218,99 +257,42 @@ class Objective:
             signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
             yield (weight / draws).sqrt() * spread * signs
 
+    def _spread(self, f: Tensor, y: Tensor) -> Tensor:
+        """Root of the second derivative by each output, of losses that treat outputs alone."""
+        if self.name == "mse":
+            return torch.ones_like(f)
+        if self.name == "huber":
+            return ((f - y).abs() < self.delta).to(f)
+        p = f.sigmoid()
+        return (p * (1 - p)).sqrt()
+
+    def _factor(self, k: int) -> float:
+        """Of each output's loss: its square, its Huber loss or its cross-entropy."""
+        if self.scale is None:
+            return 0.5 if self.name == "mse" else 1.0
+        return self.scale / k if self.averaged else self.scale
+
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Factor of the Hessian at each place."""
-        one = torch.ones(*f.shape[:2], 1).to(f)
-        if self.name == "mse":
-            return one * (1.0 if self.scale is None else 2 * self.scale / f.shape[-1])
+        one, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
+        weight = None if self.class_weight is None else self.class_weight.to(f)
+        if self.name in OF_VALUES:
+            return one * (2 * scale if self.name == "mse" else scale)
         if self.name == "bce":
-            scale = 1.0 if self.scale is None else self.scale / f.shape[-1]
-            weight = self.class_weight
-            return one * scale if weight is None else scale * (1 + y * (weight.to(f) - 1))
+            positive = one if weight is None else 1 + y * (weight - 1)
+            of_each = one if self.output_weight is None else self.output_weight.to(f)
+            return one * scale * positive * of_each
+        if y.is_floating_point() and f.shape[-1] > 1:  # probabilities of classes
+            given = (y if weight is None else y * weight).sum(-1, keepdim=True)
+            mean = 1.0 if weight is None else weight.mean()
+            return (1 - self.smoothing) * given + self.smoothing * mean
+        if y.is_floating_point():
+            return one
         counts = one * (y != IGNORED)[..., None]
-        if self.class_weight is None or f.shape[-1] == 1:
+        if weight is None or f.shape[-1] == 1:
             return counts
-        weight = self.class_weight.to(f)
         given = weight[y.clamp_min(0)][..., None]
         return counts * ((1 - self.smoothing) * given + self.smoothing * weight.mean())
-
-
-def objective(loss: Any, model: nn.Module, batch: Any, task: str | None = None) -> Objective:
-    """The loss of a task, from what the user calls it.
-
-    Args:
-        loss: "auto", of LOSSES, a criterion of torch (nn.CrossEntropyLoss with its weight and
-            smoothing, nn.BCEWithLogitsLoss, nn.MSELoss), or (model, batch) → [b]; an Objective
-            whose name may be "auto".
-        model: the network; "auto" takes next_token for a causal language model.
-        batch: a first one: the type of its targets decides "auto".
-        task: what "auto" is, where the samples say it.
-
-    Returns:
-        The loss.
-
-    Raises:
-        SettingError: it is none of these.
-    """
-    if isinstance(loss, Objective):
-        known = loss.name != "auto"
-        return loss if known else replace(loss, name=task or _by_targets(model, batch))
-    if isinstance(loss, nn.Module):
-        return _of_criterion(loss)
-    if callable(loss):
-        function: Any = loss
-        return Objective("custom", function)
-    if loss == "auto":
-        return Objective(task or _by_targets(model, batch))
-    if loss not in LOSSES:
-        raise SettingError(
-            f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
-            f"function of the model and a batch; got {loss!r}."
-        )
-    return Objective(loss)
-
-
-def _of_criterion(loss: nn.Module) -> Objective:
-    if isinstance(loss, nn.CrossEntropyLoss):
-        if loss.ignore_index != IGNORED:
-            raise SettingError(
-                f"ignore_index must be {IGNORED}; got {loss.ignore_index}. Change these labels to "
-                f"{IGNORED}."
-            )
-        return Objective("cross_entropy", None, loss.label_smoothing, loss.weight)
-    if isinstance(loss, nn.BCEWithLogitsLoss):
-        return Objective("bce", class_weight=loss.pos_weight, scale=1.0)
-    if isinstance(loss, nn.MSELoss):
-        return Objective("mse", scale=1.0)
-    raise SettingError(
-        f"loss must be a criterion that is known; got {type(loss).__name__}. Pass "
-        "loss=lambda model, batch: criterion(...) with one loss a sample."
-    )
-
-
-def _by_targets(model: nn.Module, batch: Any) -> str:
-    targets = targets_of(batch)
-    base = getattr(model, "get_base_model", lambda: model)()  # of peft's adapters
-    if any(word in type(base).__name__ for word in CAUSAL):
-        return "next_token"
-    told = getattr(getattr(model, "config", None), "problem_type", None)
-    if told in PROBLEMS:
-        return PROBLEMS[told]
-    if targets is None:
-        raise SettingError(
-            "loss='auto' needs the batch's targets: the last of a tuple, or a dictionary's "
-            "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
-        )
-    if not targets.is_floating_point():
-        return "bce" if targets.ndim == 2 and set(targets.unique().tolist()) <= {0, 1} and (
-            _output_axes(model, batch) == 2
-        ) else "cross_entropy"  # fmt: skip
-    return "mse"
-
-
-def _output_axes(model: nn.Module, batch: Any) -> int:
-    with torch.no_grad():
-        return outputs_of(model, batch).ndim
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
@@ -337,8 +319,8 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
         found = model(*(parts[:-1] if len(parts) > 1 else parts))
     found = getattr(found, "logits", found)
-    if isinstance(found, Mapping):
-        found = found.get("logits")
+    if isinstance(found, Mapping):  # "out" of torchvision's segmentation
+        found = found.get("logits", found.get("out"))
     if isinstance(found, tuple | list):
         found = found[0]
     if not isinstance(found, Tensor):
@@ -368,6 +350,20 @@ def targets_of(batch: Any) -> Tensor | None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
     return batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+
+
+def is_one_hot(y: Tensor) -> bool:
+    """Whether targets are classes, each a row of one 1 and zeros.
+
+    Args:
+        y: [..., k].
+
+    Returns:
+        False of one output.
+    """
+    if y.ndim < 2 or y.shape[-1] == 1:
+        return False
+    return bool(((y == 0) | (y == 1)).all() and (y.sum(-1) == 1).all())
 
 
 def weights_of(batch: Any, like: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,8 +20,10 @@ from torch.func import functional_call, grad, vmap
 
 from datassay.collect.gradients.batches import batch_size, mapped, rows
 from datassay.collect.gradients.blocks import Block, blocks_of
+from datassay.collect.gradients.criteria import ran_not
 from datassay.collect.gradients.factors import Use, matrix, tensors_of
 from datassay.collect.gradients.layers import Given, kind_of
+from datassay.collect.gradients.objective import to_model
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -30,6 +33,8 @@ Values = Callable[[nn.Module, Any], Tensor]
 Gradients = dict[str, list[Use]]
 # A sample's gradients in a batch and alone differ by less than this share.
 APART = 1e-3
+# Losses below this are rounding, in float64 too: the square of what float32 rounds at 1.
+ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
 
 
 class PerSample:
@@ -42,7 +47,14 @@ class PerSample:
         warnings: what the user should know; filled by the passes.
     """
 
-    def __init__(self, model: nn.Module, chosen: dict[str, nn.Parameter], few: Any, values: Values):
+    def __init__(
+        self,
+        model: nn.Module,
+        chosen: dict[str, nn.Parameter],
+        few: Any,
+        values: Values,
+        alone: Values | None = None,
+    ):
         """Find the layers that hand out factors, and check them on a few samples.
 
         Args:
@@ -50,6 +62,7 @@ class PerSample:
             chosen: the weights, from `chosen_parameters`.
             few: a batch of one or two samples.
             values: of a sample, as in `gradients`.
+            alone: what shows whether samples mix, such as the outputs; None: the values.
 
         Raises:
             ModelError: the model fails on the batch, its values depend on other samples of the
@@ -58,7 +71,7 @@ class PerSample:
         self.model, self.warnings = model, []
         self.blocks = blocks_of(model, chosen)
         self._vectorised = True
-        self._check_apart(few, values)
+        self._check_apart(few, values if alone is None else alone)
         self.values_held = max(block.size for block in self.blocks)
         wrong = self._wrong(few, values)
         if wrong:
@@ -91,7 +104,7 @@ class PerSample:
         # Not while the caller runs: a generator's context would leak into it.
         held = []
         with self._frozen(), _Recording(self.model, self.blocks, size) as record:
-            with user_code(_refused), torch.enable_grad():
+            with user_code(ran_not), torch.enable_grad():
                 found = values(self.model, batch)
             if not torch.isfinite(found).all():
                 raise ModelError(
@@ -108,23 +121,24 @@ class PerSample:
             yield gradients | direct
 
     def _check_apart(self, few: Any, values: Values) -> None:
-        with user_code(_refused), torch.no_grad():
-            together = values(self.model, few)
-            alone = torch.cat([values(self.model, _one(few, i)) for i in range(batch_size(few))])
-        if together.shape != alone.shape:
-            raise ModelError(
-                "losses and measures must have one row a sample; "
-                f"{batch_size(few)} samples give {list(together.shape)}. Take "
-                "reduction='none' in the loss, and no mean over the batch."
-            )
-        change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
-        if change > APART:
+        change = _change(self.model, few, values)
+        if change > APART and not self._only_rounds(few, values):
+            by = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
             raise ModelError(
                 "each sample's loss must depend on that sample alone; two samples together differ "
-                f"by {change:.1%} from each alone. Take out what mixes the batch or draws at "
+                f"by {by} from each alone. Take out what mixes the batch or draws at "
                 "random: statistics over the batch (batch norm without running ones), attention "
                 "across samples, noise."
             )
+
+    def _only_rounds(self, few: Any, values: Values) -> bool:
+        """Whether samples are apart in float64: of a loss next to 0, float32 has rounding only."""
+        exact = copy.deepcopy(self.model).double()
+        try:
+            change = _change(exact, to_model(few, exact), values, ROUNDING)
+        except ModelError:  # a loss of the user's own that takes float32 alone
+            return False
+        return change <= APART
 
     def _wrong(self, few: Any, values: Values) -> list[str]:
         """Tensors whose factors are not the gradient: used elsewhere, or another order of axes."""
@@ -202,6 +216,20 @@ class PerSample:
         finally:
             for parameter, was in before:
                 parameter.requires_grad_(was)
+
+
+def _change(model: nn.Module, few: Any, values: Values, floor: float = 1e-30) -> float:
+    """How far values of samples together are from those of each alone, relative to the largest."""
+    with user_code(ran_not), torch.no_grad():
+        together = values(model, few)
+        alone = torch.cat([values(model, _one(few, i)) for i in range(batch_size(few))])
+    if together.shape != alone.shape:
+        raise ModelError(
+            "losses and measures must have one row a sample; "
+            f"{batch_size(few)} samples give {list(together.shape)}. Take "
+            "reduction='none' in the loss, and no mean over the batch."
+        )
+    return float((together - alone).abs().max() / alone.abs().max().clamp_min(floor))
 
 
 def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
@@ -358,10 +386,3 @@ def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tens
 
 def _one(batch: Any, i: int) -> Any:
     return rows(batch, slice(i, i + 1))
-
-
-def _refused(error: str) -> str:
-    return (
-        f"the model and loss must run on the batches given; that raised {error} Check what the "
-        "loader gives, or pass loss=lambda model, batch: [b] losses."
-    )

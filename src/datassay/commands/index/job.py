@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from datassay.collect.engine.choose import check_engine, engine_named
-from datassay.collect.gradients.objective import LOSSES
+from datassay.collect.gradients.criteria import LOSSES
 from datassay.collect.jacobian.device import check_device
 from datassay.commands.index.settings import IndexSettings
 from datassay.commands.trained import check_left_to_index, check_weights, loss_of, networks

@@ -12,10 +12,10 @@ from torch import nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.gradients.batches import samples_or_batches
 from datassay.collect.store.fingerprint import digest_of_values, machine_fingerprint
 from datassay.collect.store.location import normal
 from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.index.curvature import MOST_FITTED, kept_bases
@@ -41,6 +41,7 @@ from datassay.score.influence.exact_blocks import (
     exact_rule,
     penalties,
 )
+from datassay.score.influence.given import given_sets
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
@@ -116,9 +117,10 @@ def index(
     """
     check_settings(curvature, share, width, keep, precision)
     check_numbers(damping, weight_decay, temperature)
+    given, _ = given_sets(model, train, None, loss)
     network = trained_network(
-        model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
-        precision=precision, device=device, progress=progress,
+        model, given, loss=loss, parameters=parameters, precision=precision, device=device,
+        progress=progress,
     )  # fmt: skip
     check_positions(network.train, "train")
     network.loss = softened(network.loss, temperature)
@@ -141,10 +143,12 @@ def index(
     }
     bases = _bases(place, run, network, by, progress)
     found = encoding(bases, share, width)
-    _fill(place, run, network, found, keep, as_kept(ids), by, progress)
+    classes = given.class_names if isinstance(given, SampleSet) else ()
+    _fill(place, run, network, found, keep, as_kept(ids), classes, by, progress)
     keep_network(place, run, model)
     opened = open_index(place, loss=network.loss.function or Influence.loss)
-    return replace(opened, model=model, device=device)
+    few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None
+    return replace(opened, model=model, device=device, like=few)
 
 
 def _bases(
@@ -165,6 +169,7 @@ def _fill(
     found: Encoding,
     keep: str,
     ids: np.ndarray,
+    classes: tuple[str, ...],
     by: Engine,
     progress: Progress,
 ) -> None:
@@ -179,19 +184,25 @@ def _fill(
         "keep": keep,
     }
     there = segment_manifest(place, 0)
-    free = there["free"] if there else _noted(run, of, network, found, keep)
+    free = there["free"] if there else _noted(run, of, network, found, keep, classes)
     store = segment_store(place, 0, own, network.n, found.width, keep, ids, free)
     work = RowWork(replace(network, progress=silent), network.train, found, keep, ids)
     fill(store, work.arrays, by, progress, "keep gradients")
 
 
 def _noted(
-    run: Mapping[str, Any], of: str, network: TrainedNetwork, found: Encoding, keep: str
+    run: Mapping[str, Any],
+    of: str,
+    network: TrainedNetwork,
+    found: Encoding,
+    keep: str,
+    classes: tuple[str, ...],
 ) -> dict[str, object]:
     """What the first rows say of the whole index."""
-    measure = measure_of(Queries.measure, network.loss)
+    measure = measure_of(Queries.measure, network.loss, several=network.several)
     return {
         "index": {**run, "version": FORMAT, "of": of, "keep": keep},
+        "class names": list(classes),
         "chosen": {name: at.tolist() for name, at in found.kept.items()},
         "share": found.share,
         "rank correlation": rank_correlation(network, found, keep, measure, run["seed"]),

@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.gradients.batches import Batches
-from datassay.collect.gradients.objective import to_model
+from datassay.collect.gradients.criteria import check_classes
+from datassay.collect.gradients.objective import targets_of, to_model
 from datassay.collect.gradients.per_sample import Gradients
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
@@ -150,6 +151,7 @@ def query_rows(
     for ids, batch in queries:
         seen: list[Tensor] = []
         given = to_model(batch, network.model)
+        check_classes(network.loss, targets_of(given), network.n_outputs)
         every = network.per_sample.gradients(measure, given, lambda v, s=seen: each_token(v, s))
         turned = torch.stack([encoding.rows(g)[0] for g in every], 1)
         rows.append(turned.flatten(0, 1).float().cpu())

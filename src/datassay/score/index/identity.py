@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from datassay.collect.gradients.batches import Batches, mapped
+from datassay.collect.gradients.batches import Batches, mapped, tensor_content
+from datassay.collect.gradients.criteria import function_of
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.store.fingerprint import CODE, digest, frozen_fingerprint, model_fingerprint
 from datassay.collect.store.location import shown
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 1
 LOSS = "loss"
+FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
+PLAIN = Objective("custom")
 
 
 def identity(model: nn.Module, loss: Objective) -> dict[str, object]:
@@ -47,8 +50,17 @@ def described(loss: Objective) -> dict[str, Any]:
         "class weight": None if weight is None else weight.double().tolist(),
         "scale": loss.scale,
         "temperature": loss.temperature,
+        **_further(loss),
         "function": None if function is None else code_fingerprint(_Called(function)),
     }
+
+
+def _further(loss: Objective) -> dict[str, Any]:
+    """Settings that most losses leave as they are: an index without them has the defaults."""
+    own = {name: getattr(loss, name) for name in FURTHER}
+    weight = own["output_weight"]
+    own["output_weight"] = None if weight is None else weight.double().tolist()
+    return {name: value for name, value in own.items() if value != getattr(PLAIN, name)}
 
 
 class _Called:
@@ -77,14 +89,17 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
             f"loss must be given to ask {shown(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    weight = kept["class weight"]
+    weight, further = kept["class weight"], {n: kept[n] for n in FURTHER if n in kept}
+    if further.get("output_weight") is not None:
+        further["output_weight"] = torch.tensor(further["output_weight"])
     found = Objective(
         kept["name"],
-        given if kept["function"] else None,  # pyright: ignore[reportArgumentType]
+        function_of(given) if kept["function"] else None,
         kept["smoothing"],
         None if weight is None else torch.tensor(weight),
         kept["scale"],
         kept["temperature"],
+        **further,
     )
     if described(found) != kept:
         raise SettingError(
@@ -144,11 +159,5 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     for some, batch in samples:
         ids.append(np.asarray(some))
         sha.update(digest({"ids": np.asarray(some).astype(str)}).encode())
-        mapped(batch, lambda t: (sha.update(_bytes(t)), t)[1])
+        mapped(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
     return sha.hexdigest(), np.concatenate(ids)
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    values = tensor.detach().cpu()
-    values = values.float() if values.dtype == torch.bfloat16 else values
-    return f"{values.dtype} {tuple(values.shape)} ".encode() + values.numpy().tobytes()

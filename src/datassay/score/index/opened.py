@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
-from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
+from datassay.collect.gradients.batches import Batches
+from datassay.collect.gradients.criteria import takes_values
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.store.location import shown
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
@@ -40,7 +42,8 @@ from datassay.score.index.segment import (
     check_positions,
     segment_store,
 )
-from datassay.score.influence.gradient_methods import Prepared
+from datassay.score.influence.given import output_shape, query_set
+from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Indexing, Queries
@@ -66,6 +69,8 @@ class Index(Tabular):
             "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
         model: the network; None: not given.
         device: to compute on; None: where the model is.
+        like: a training sample or two, whose classes and columns queries follow; None: a loader's,
+            whose labels are the network's outputs.
     """
 
     location: str
@@ -77,6 +82,7 @@ class Index(Tabular):
     rank_correlation: Mapping[str, float] | None
     model: nn.Module | None = None
     device: str | None = None
+    like: SampleSet | None = None
     _network: TrainedNetwork | None = field(default=None, repr=False)
     _encoding: Encoding | None = field(default=None, repr=False)
 
@@ -131,11 +137,14 @@ class Index(Tabular):
         Cost: a gradient a query, and 2 n m width operations; every sample is looked at.
         """
         check_top(top)
-        network, parts = self._network_of(new, "new")
-        encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
+        network, parts = self._network_of(new, "new", queries=True)
+        encoding, found = (
+            self._encoding_of(network),
+            measure_of(measure, self.loss, several=network.several),
+        )
         asked, values = query_rows(network, encoding, found, parts, progress)
         n, m = len(self), len(asked)
-        warnings = (*network.warnings, *self.warnings)
+        warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
         own = self.self_influence()
         if top is None and n * m <= LARGEST_MATRIX:
@@ -163,9 +172,11 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _ = self._network_of(new, "new")
+        network, _ = self._network_of(new, "new", queries=True)
         bases = self._encoding_of(network).restricted()
-        return Prepared(network, bases, measure_of(measure, self.loss), 1 / len(self))
+        return Prepared(
+            network, bases, measure_of(measure, self.loss, several=network.several), 1 / len(self)
+        )
 
     def groups(
         self,
@@ -195,8 +206,11 @@ class Index(Tabular):
         Cost: the rows are read once.
         """
         places = places_of(groups, self.ids)
-        network, parts = self._network_of(new, "new")
-        encoding, found = self._encoding_of(network), measure_of(measure, self.loss)
+        network, parts = self._network_of(new, "new", queries=True)
+        encoding, found = (
+            self._encoding_of(network),
+            measure_of(measure, self.loss, several=network.several),
+        )
         asked, values = query_rows(network, encoding, found, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
@@ -303,14 +317,17 @@ class Index(Tabular):
             )
         return tuple(told)
 
-    def _network_of(self, samples: Any, name: str) -> tuple[TrainedNetwork, Batches]:
-        """The network, and the samples in batches."""
+    def _network_of(
+        self, samples: Any, name: str, *, queries: bool = False
+    ) -> tuple[TrainedNetwork, Batches]:
+        """The network, and the samples in batches, labels as those of the index."""
         if self.model is None:
             raise SettingError(
                 f"model must be given to compute gradients with {shown(self.location)}: "
                 "open_index(location, model)."
             )
-        samples = samples_or_batches(samples, name)
+        shape, own = output_shape(self.model), takes_values(self.loss)
+        samples = query_set(shape, samples, self.like, own, name, queries=queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,
@@ -322,8 +339,7 @@ class Index(Tabular):
                 progress=silent,
             )
         network = self._network
-        integers = network.integers
-        return network, batches(samples, network.pass_size, name, integers=integers)
+        return network, queries_of(network, samples, name)
 
     def _encoding_of(self, network: TrainedNetwork) -> Encoding:
         if self._encoding is None:

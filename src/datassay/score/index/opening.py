@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from datassay.collect.store.location import normal, shown
+from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.score.index.identity import FORMAT, check_model, objective_of
 from datassay.score.index.network import kept_network
@@ -70,7 +72,15 @@ def open_index(
         rank_correlation=first["free"]["rank correlation"],
         model=model,
         device=device,
+        like=_named(first["free"].get("class names") or ()),
     )
+
+
+def _named(classes: Sequence[str]) -> SampleSet | None:
+    """A sample that stands for those of the training, by the names of its classes."""
+    if not classes:
+        return None
+    return SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), tuple(classes))
 
 
 def _segments(place: str, of: str) -> Iterator[Segment]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import samples_or_batches
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.predicted import EIGEN_WORK
 from datassay.data.arguments import checks_arguments
@@ -35,6 +34,7 @@ from datassay.score.influence.block_basis import (
     unfitted,
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
+from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import SHARE, held_bytes, kept_bytes
 from datassay.score.influence.request import check_numbers
 from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
@@ -166,9 +166,10 @@ def index_plan(
     """
     check_settings(curvature, share, width, keep, precision)
     check_numbers(damping, weight_decay, temperature)
+    given, _ = given_sets(model, train, None, loss)
     network = trained_network(
-        model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
-        precision=precision, device=device, progress=silent,
+        model, given, loss=loss, parameters=parameters, precision=precision, device=device,
+        progress=silent,
     )  # fmt: skip
     network.loss = softened(network.loss, temperature)
     check_positions(network.train, "train")

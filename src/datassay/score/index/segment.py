@@ -20,7 +20,7 @@ from datassay.progress import silent
 from datassay.score.index.curvature import own_run
 from datassay.score.index.encoding import Encoding
 from datassay.score.index.pieces import THREADS
-from datassay.score.influence.trained_network import TrainedNetwork
+from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 
 ROWS, SCALE, LENGTH, IDS = "rows", "scale", "length", "ids"
 # Samples of a chunk: at most so many, and so many bytes.
@@ -54,8 +54,10 @@ class RowWork:
         few = self.samples.subset(range(chunk.start, chunk.stop))
         network = replace(self.network, train=few, removed=None, progress=silent)
         found = [self.encoding.rows(g) for _, g in network.loss_gradients()]
-        rows, scale = quantised(torch.cat([r for r, _ in found]), self.precision)
-        lengths = torch.cat([lengths for _, lengths in found]).cpu().numpy()
+        drawn = weights_at(few, 0, len(chunk))  # a sample drawn twice weighs two
+        every = torch.cat([r for r, _ in found])
+        rows, scale = quantised(every * drawn.to(every)[:, None], self.precision)
+        lengths = torch.cat([lengths for _, lengths in found]).cpu().numpy() * drawn.numpy()
         return {ROWS: rows, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
 
 

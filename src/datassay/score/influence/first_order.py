@@ -17,12 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.gradients.objective import to_model
+from datassay.collect.gradients.criteria import check_classes
+from datassay.collect.gradients.objective import targets_of, to_model
 from datassay.score.attribution import Attribution, Effects
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.measure import Measure
 from datassay.score.influence.request import TRUSTED
-from datassay.score.influence.trained_network import TrainedNetwork
+from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ def directions(
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
         batch = to_model(batch, network.model)
+        check_classes(network.loss, targets_of(batch), network.n_outputs)
         shape: list[Tensor] = []
         found = network.per_sample.gradients(measure, batch, lambda v, s=shape: each_token(v, s))
         per_token = list(found)
@@ -133,6 +135,7 @@ def removal_effects(
         Chunks in sample order.
     """
     start, m = 0, len(towards.values)
+    samples = network.train if network.removed is None else network.removed
     for size, gradients in network.loss_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64)
         own = torch.zeros(size, dtype=torch.float64)
@@ -140,12 +143,13 @@ def removal_effects(
             matrix, theirs = towards.by_block[basis.block.name]
             effect -= _products(found, rows, matrix, theirs, basis.block.shape[1]).double().cpu()
             own += (found.square() @ basis.inverse(rows).to(found)).double().cpu()
+        drawn = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
-            effect=effect * scale,
+            effect=effect * drawn[:, None],
             prediction=None,
             weight=None,
-            own=own * scale,
+            own=own * drawn,
         )
         start += size
         network.progress(step, start, network.n)

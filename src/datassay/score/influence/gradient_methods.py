@@ -10,8 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, batches, grouped
+from datassay.collect.gradients.batches import Batches, grouped
 from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.reading import Unlabelled, batches
+from datassay.collect.jacobian.inputs import takes_integers
+from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.score.attribution import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
@@ -60,17 +63,30 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     """
     each, name = prepared(request, train)
     first = each[0].network
-    queries = (
-        first.train
-        if val is None
-        else batches(val, first.pass_size, "val", integers=first.integers)
-    )
+    queries = first.train if val is None else queries_of(first, val)
+    first.warnings.extend(queries.warnings)
     places = None if request.removed is None else np.array(positions(request.removed, first.n))
     asked = first.removed or first.train
     ids = np.concatenate([ids for ids, _ in asked]) if asked.ids is None else asked.ids
     own = None if val is not None else np.arange(len(ids)) if places is None else places
     adds = request.method in TAKES_CHECKPOINTS
     return attributed(each, queries, ids, method=name, top=request.top, own=own, adds=adds)
+
+
+def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batches:
+    """Queries in batches as the network takes them.
+
+    Args:
+        network: whose inputs may be whole numbers.
+        queries: as in `batches`.
+        name: of the argument, for errors.
+
+    Returns:
+        The batches.
+    """
+    held = queries.samples if isinstance(queries, Unlabelled) else queries
+    integers = isinstance(held, SampleSet) and takes_integers(network.model, held.x[:1])
+    return batches(queries, network.pass_size, name, integers=integers)
 
 
 def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
@@ -96,7 +112,10 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
     deciders = _deciders(request, networks, train)
-    measures = [replace(measure_of(request.measure, n.loss), deciders=deciders) for n in networks]
+    measures = [
+        replace(measure_of(request.measure, n.loss, several=n.several), deciders=deciders)
+        for n in networks
+    ]
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [

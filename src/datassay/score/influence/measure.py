@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.gradients.objective import IGNORED, Objective, outputs_of, targets_of
+from datassay.collect.gradients.objective import (
+    IGNORED,
+    OF_CLASSES,
+    OF_VALUES,
+    Objective,
+    is_one_hot,
+    outputs_of,
+    targets_of,
+)
 from datassay.errors import SettingError
 from datassay.score.linear.outcome import OUTCOMES, outcome
 
@@ -55,21 +63,46 @@ class Measure:
             return found
         if self.name == "loss":
             return self.objective.losses(model, batch)
-        f, y = self.objective.placed(outputs_of(model, batch), targets_of(batch))
-        kind = self.objective.name
-        if kind == "bce":
+        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        f, y = self.objective.placed(
+            outputs, self._stand_in(outputs) if targets is None else targets
+        )
+        kind, k = self.objective.name, f.shape[-1]
+        if kind == "bce" and k > 1:
             raise SettingError(
                 f"measure={self.name!r} needs one class a sample; these have several labels. Use "
                 "'loss'."
             )
-        classes = not y.is_floating_point() or (kind == "mse" and _is_one_hot(y))
-        counts = torch.ones_like(f[..., 0]) if y.is_floating_point() else (y != IGNORED).to(f)
-        flat, k = f.flatten(0, 1), f.shape[-1]
-        targets = y.flatten(0, 1) if y.is_floating_point() else _coded(y.flatten(), k)
-        named = "mse" if kind == "mse" else "cross_entropy"
+        soft = y.is_floating_point()
+        if self.name == "margin" and soft and kind in OF_CLASSES and k > 1:
+            raise SettingError(
+                "measure='margin' needs one class a sample; these have probabilities of classes. "
+                "Use 'loss'."
+            )
+        classes = not soft or kind not in OF_VALUES or (kind == "mse" and is_one_hot(y))
+        counts = torch.ones_like(f[..., 0]) if soft else (y != IGNORED).to(f)
+        flat = f.flatten(0, 1)
+        given = y.flatten(0, 1) if soft else _coded(y.flatten(), k)
+        named = "mse" if kind in OF_VALUES else "cross_entropy"
         decided = self._decided(batch, flat)
-        found = outcome(self.name, named, decided, targets, is_classification=classes)(flat)
+        found = outcome(self.name, named, decided, given, is_classification=classes)(flat)
         return (found.view(counts.shape) * counts).sum(1)
+
+    def _stand_in(self, outputs: Tensor) -> Tensor:
+        """Targets of queries that have none: their outputs can be asked for all the same."""
+        if self.name != "output":
+            raise SettingError(
+                f"measure={self.name!r} needs the queries' targets. Give them, or take 'output'."
+            )
+        if outputs.ndim > 2:
+            raise SettingError(
+                "measure='output' of queries without targets needs one output a class; these have "
+                f"one a token or pixel, {list(outputs.shape)}. Give targets, or a measure of your "
+                "own."
+            )
+        if self.objective.name in OF_CLASSES:
+            return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+        return torch.zeros_like(outputs)
 
     def _decided(self, batch: Any, flat: Tensor) -> Tensor:
         """Outputs that decide the predicted class."""
@@ -79,9 +112,9 @@ class Measure:
 
     def _of(self, model: nn.Module, batch: Any) -> Tensor:
         with torch.no_grad():
-            return self.objective.placed(outputs_of(model, batch), targets_of(batch))[0].flatten(
-                0, 1
-            )
+            outputs, targets = outputs_of(model, batch), targets_of(batch)
+            given = self._stand_in(outputs) if targets is None else targets
+            return self.objective.placed(outputs, given)[0].flatten(0, 1)
 
 
 def _coded(y: Tensor, k: int) -> Tensor:
@@ -91,18 +124,14 @@ def _coded(y: Tensor, k: int) -> Tensor:
     return (y[:, None] == torch.arange(k).to(y)).double()  # one_hot cannot be vectorised
 
 
-def _is_one_hot(y: Tensor) -> bool:
-    if y.shape[-1] == 1:
-        return False
-    return bool(((y == 0) | (y == 1)).all() and (y.sum(-1) == 1).all())
-
-
-def measure_of(measure: Any, loss: Objective) -> Measure:
+def measure_of(measure: Any, loss: Objective, *, several: bool = False) -> Measure:
     """The measure by its name, or the user's own.
 
     Args:
         measure: "output", "margin", "loss", or (model, batch) → [b] or [b, tokens].
         loss: of the training.
+        several: whether a sample has several targets, of which no output is the one: "output" is
+            then "loss", and the result says so.
 
     Returns:
         The measure.
@@ -124,6 +153,6 @@ def measure_of(measure: Any, loss: Objective) -> Measure:
             "measure='margin' is not defined by a loss of your own. Use 'loss', or a function of "
             "the model and a batch."
         )
-    if loss.name == "custom" and measure == "output":
+    if measure == "output" and (several or loss.name == "custom"):
         measure = "loss"
     return Measure(measure, loss)

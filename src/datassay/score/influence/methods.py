@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from datassay.collect.collection import check_sets
-from datassay.collect.gradients.batches import samples_or_batches
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.score.attribution import Attribution
 from datassay.score.influence.checkpoints import with_checkpoints
+from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import by_gradients
 from datassay.score.influence.request import METHODS, Request, check_request
 from datassay.score.influence.segments import segment_settings, tracin_settings
@@ -171,12 +171,8 @@ def ready(request: Request, checkpoints: Any) -> Request:
 
 def _effects(request: Request, train: Any, val: Any) -> Attribution:
     """By gradients of batches, or of arrays."""
-    train = samples_or_batches(train, "train")
-    like = train if isinstance(train, SampleSet) else None
-    val = None if val is None else samples_or_batches(val, "val", like)
-    arrays = like is not None and (val is None or isinstance(val, SampleSet))
-    if arrays:
-        check_sets(train, val)
+    train, val = given_sets(request.models[0], train, val, request.loss)
+    arrays = isinstance(train, SampleSet) and (val is None or isinstance(val, SampleSet))
     if request.takes_gradients:
         return by_gradients(request, train, val)
     if not arrays:
@@ -184,6 +180,7 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
             f"method {request.method!r} needs arrays here: a SampleSet or (x, y). Leave method and "
             "curvature at 'auto', which take batches of anything."
         )
+    check_sets(train, val)
     damping = request.damping
     absolute = Influence.damping if isinstance(damping, str) else float(damping)
     return on_arrays(request, train, val, absolute)

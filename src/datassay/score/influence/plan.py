@@ -13,14 +13,13 @@ import pyarrow as pa
 import torch
 from torch import nn
 
-from datassay.collect.collection import check_sets
-from datassay.collect.gradients.batches import Batches, batches, samples_or_batches
+from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.factors import Factors, Use, tensors_of
 from datassay.collect.gradients.per_sample import Gradients
+from datassay.collect.gradients.reading import batches
 from datassay.collect.predicted import EIGEN_WORK
 from datassay.data.arguments import checks_arguments
-from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent
@@ -28,6 +27,7 @@ from datassay.results import Tabular, result
 from datassay.score.attribution import LARGEST_MATRIX, check_top
 from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
+from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
 from datassay.score.settings import Influence, Queries, TrainedWeights
@@ -126,11 +126,7 @@ def influence_plan(
         )
     check_top(top)
     models: list[Any] = list(model) if isinstance(model, list | tuple) else [model]
-    train = samples_or_batches(train, "train")
-    like = train if isinstance(train, SampleSet) else None
-    val = None if val is None else samples_or_batches(val, "val", like)
-    if like is not None and (val is None or isinstance(val, SampleSet)):
-        check_sets(train, val)
+    train, val = given_sets(models[0], train, val, loss)
     network = trained_network(
         models[0], train, loss=loss, parameters=parameters, precision=precision or "float32",
         device=device, progress=silent,

@@ -9,18 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.curvature.output_loss import task_loss
-from datassay.collect.gradients.batches import Batches, batches, rows
+from datassay.collect.gradients.batches import Batches, rows
 from datassay.collect.gradients.blocks import chosen_parameters
+from datassay.collect.gradients.criteria import check_classes, check_logits, objective
 from datassay.collect.gradients.objective import (
+    OF_CLASSES,
     Objective,
-    objective,
+    is_one_hot,
     outputs_of,
     targets_of,
     to_model,
     weights_of,
 )
 from datassay.collect.gradients.per_sample import Gradients, PerSample
+from datassay.collect.gradients.reading import batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import SampleSet
@@ -28,6 +30,8 @@ from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
 PASS_VALUES, LARGEST_PASS = 2**22, 256
+# Samples whose targets say what they are, where the first could be either.
+TARGETS_SEEN = 1024
 # Classes that a network has learnt by heart; next tokens, of which it never is sure.
 SOFTENED, PLAIN = 2.0, 1.0
 
@@ -47,6 +51,8 @@ class TrainedNetwork:
         removed: the samples whose removal is asked about; None: all.
         pass_size: samples a pass.
         integers: whether it takes arrays of whole numbers.
+        n_outputs: k, of classes; None: of values, or of a loss of the user's own.
+        several: whether a sample has several targets, of which no output is the one.
     """
 
     model: nn.Module
@@ -59,6 +65,8 @@ class TrainedNetwork:
     removed: Batches | None = None
     pass_size: int = 1
     integers: bool = False
+    n_outputs: int | None = None
+    several: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -68,6 +76,7 @@ class TrainedNetwork:
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
+            check_classes(self.loss, targets_of(batch), self.n_outputs)
             found = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(found)
 
@@ -85,12 +94,18 @@ class TrainedNetwork:
         done = 0
         for ids, batch in self.train:
             batch = to_model(batch, self.model)
+            drawn = weights_at(self.train, done, len(ids)).to(self.dtype)
             done += len(ids)
             if self.loss.name == "custom":
-                yield from self.per_sample.gradients(self.loss.losses, batch)
+                root = drawn.sqrt()
+                yield from self.per_sample.gradients(
+                    self.loss.losses, batch, lambda v, root=root: [root.to(v)]
+                )
             else:
                 seen: list[Tensor] = []  # the targets by place
-                scale = weights_of(batch, next(self.model.parameters())).sqrt().view(-1, 1, 1)
+                own = weights_of(batch, next(self.model.parameters()))
+                scale = (own * drawn.to(own)).sqrt().view(-1, 1, 1)
+                check_classes(self.loss, targets_of(batch), self.n_outputs)
 
                 def values(model: nn.Module, part: Any, seen: list[Tensor] = seen) -> Tensor:
                     f, y = self.loss.placed(outputs_of(model, part), targets_of(part))
@@ -139,17 +154,100 @@ def trained_network(
         copied = copied.to(device)
     chosen = chosen_parameters(copied, parameters)
     integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
-    _, first = next(iter(batches(train, 2, integers=integers)))
+    parts = batches(train, 2, integers=integers)
+    _, first = next(iter(parts))
     few = to_model(rows(first, slice(0, 2)), copied)
-    task = task_loss(train) if isinstance(train, SampleSet) else None
-    bound = objective(loss, copied, few, task)
-    per_sample = PerSample(copied, chosen, few, bound.losses)
+    task, targets = _known_task(train), targets_of(few)
+    more = [] if task or targets is None else _more_targets(parts, targets)
+    bound, k = objective(loss, copied, few, task, more), None
+    if bound.name in OF_CLASSES:
+        k = outputs_of_classes(bound, copied, few)
+        check_classes(bound, targets, k)
+    told = check_logits(loss, bound, copied, few)
+    alone = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
+    values = _sums if alone and targets is None and bound.name != "next_token" else bound.losses
+    per_sample = PerSample(copied, chosen, few, values, alone)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
+    notes = train.warnings if isinstance(train, SampleSet) else parts.warnings
+    per_sample.warnings.extend((*notes, *told))
     return TrainedNetwork(
-        copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers
-    )
+        copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
+        _has_several(bound, copied, few),
+    )  # fmt: skip
+
+
+def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
+    """Whether several numbers or labels are fitted, none of which is the one output."""
+    if loss.name in {*OF_CLASSES, "custom"}:
+        return False
+    with torch.no_grad():
+        outputs, targets = outputs_of(model, batch), targets_of(batch)
+    is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
+    one_hot = loss.name == "mse" and targets is not None and is_one_hot(targets)
+    return outputs[:1].numel() > 1 and not is_class and not one_hot
+
+
+def _sums(model: nn.Module, batch: Any) -> Tensor:
+    """A value of samples without targets."""
+    return outputs_of(model, batch).flatten(1).sum(1)
+
+
+def _known_task(train: Any) -> str | None:
+    """What "auto" is, where the samples say it; several targets a sample say it themselves."""
+    if not isinstance(train, SampleSet):
+        return None
+    if train.is_classification:
+        return "cross_entropy"
+    return "mse" if train.y.ndim == 1 and train.y.dtype.kind == "f" else None
+
+
+def _more_targets(parts: Batches, first: Tensor) -> list[Tensor]:
+    """Targets of further samples, where they are numbers that may be labels."""
+    if not (first.is_floating_point() or first.ndim == 2):
+        return []
+    found, seen = [], 0
+    for _, batch in parts:
+        some = targets_of(batch)
+        if some is None or seen >= TARGETS_SEEN:
+            break
+        found.append(some.to(first))
+        seen += len(some)
+    return found
+
+
+def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int:
+    """How many outputs a network has at each place.
+
+    Args:
+        loss: of classes.
+        model: the network.
+        batch: of a few samples.
+
+    Returns:
+        k.
+    """
+    with torch.no_grad():
+        outputs, targets = outputs_of(model, batch), targets_of(batch)
+    places = None if targets is None else targets.shape[1:]
+    return loss.by_place(outputs, places).shape[-1]
+
+
+def weights_at(samples: Batches, start: int, size: int) -> Tensor:
+    """How much some samples weigh in the mean loss.
+
+    Args:
+        samples: of the training.
+        start: position of the first.
+        size: how many.
+
+    Returns:
+        [size]; 1 where all are alike.
+    """
+    if samples.weights is None:
+        return torch.ones(size, dtype=torch.float64)
+    return torch.from_numpy(samples.weights[start : start + size])
 
 
 def softened(loss: Objective, temperature: float | str) -> Objective:

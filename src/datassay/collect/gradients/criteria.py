@@ -1,0 +1,368 @@
+"""The loss of a task from what the user calls it: a name, a criterion of torch, or a function."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from datassay.collect.gradients.objective import (
+    IGNORED,
+    OF_CLASSES,
+    Objective,
+    outputs_of,
+    targets_of,
+)
+from datassay.errors import DataError, SettingError
+from datassay.models.user_code import user_code
+
+LOSSES = ("cross_entropy", "mse", "bce", "next_token")
+CAUSAL = ("CausalLM", "LMHead")  # in the names of language models' classes
+# What transformers' configurations call a task, once the model has seen its labels.
+PROBLEMS = {
+    "regression": "mse",
+    "single_label_classification": "cross_entropy",
+    "multi_label_classification": "bce",
+}
+# Torch's functions, for the criteria that they are.
+FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
+    functional.cross_entropy: nn.CrossEntropyLoss,
+    functional.nll_loss: nn.NLLLoss,
+    functional.mse_loss: nn.MSELoss,
+    functional.huber_loss: nn.HuberLoss,
+    functional.smooth_l1_loss: nn.SmoothL1Loss,
+    functional.l1_loss: nn.L1Loss,
+    functional.binary_cross_entropy_with_logits: nn.BCEWithLogitsLoss,
+}
+SUMS_TO_ONE = 1e-4
+
+
+def objective(
+    loss: Any,
+    model: nn.Module,
+    batch: Any,
+    task: str | None = None,
+    more: Sequence[Tensor] = (),
+) -> Objective:
+    """The loss of a task, from what the user calls it.
+
+    Args:
+        loss: "auto", of LOSSES, a criterion of torch (its weights, smoothing, ignore_index and
+            reduction are read from it) or the function of one, or (model, batch) → [b]; an
+            Objective whose name may be "auto".
+        model: the network; "auto" takes next_token for a causal language model.
+        batch: a first one: the type of its targets decides "auto".
+        task: what "auto" is, where the samples say it.
+        more: targets of further batches, where these decide.
+
+    Returns:
+        The loss.
+
+    Raises:
+        SettingError: it is none of these, or "auto" cannot tell which of two it is.
+    """
+    if isinstance(loss, Objective):
+        name = task or _by_targets(model, batch, more) if loss.name == "auto" else loss.name
+        return _with_axis(replace(loss, name=name), model, batch)
+    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    if isinstance(loss, nn.Module):
+        return _with_axis(of_criterion(loss), model, batch, as_torch=True)
+    if callable(loss):
+        function: Any = loss
+        return Objective("custom", function)
+    if loss == "auto":
+        name = task or _by_targets(model, batch, more)
+        return _with_axis(Objective(name), model, batch)
+    if loss not in LOSSES:
+        raise SettingError(
+            f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
+            f"function of the model and a batch; got {loss!r}."
+        )
+    return _with_axis(Objective(loss), model, batch)
+
+
+def takes_values(loss: Any) -> bool:
+    """Whether a loss compares numbers, or is the user's own: then labels stay as they are.
+
+    Args:
+        loss: as in `objective`.
+
+    Returns:
+        False of classes, and of "auto", which asks the targets.
+    """
+    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    if isinstance(loss, nn.Module):
+        return not isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
+    if isinstance(loss, Objective):
+        return loss.name in {"mse", "huber", "custom"}
+    return callable(loss) or loss == "mse"
+
+
+def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
+    """The function behind a loss that has no name here.
+
+    Args:
+        loss: the user's own, or a criterion of torch.
+
+    Returns:
+        (model, batch) → [b].
+    """
+    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    if isinstance(loss, nn.Module):
+        return of_criterion(loss).function or loss
+    return loss
+
+
+def _is_functional(loss: Any) -> bool:
+    return callable(loss) and not isinstance(loss, nn.Module | Objective) and loss in FUNCTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class OfCriterion:
+    """A sample's loss by a criterion of torch that has no curvature of its own here.
+
+    Attributes:
+        criterion: that gives one value an output.
+        averaged: whether these are averaged, or added up.
+    """
+
+    criterion: nn.Module
+    averaged: bool
+
+    def __call__(self, model: nn.Module, batch: Any) -> Tensor:
+        """Each sample's loss.
+
+        Args:
+            model: the network.
+            batch: of b samples.
+
+        Returns:
+            [b].
+
+        Raises:
+            SettingError: the batch has no targets.
+        """
+        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        if targets is None:
+            raise SettingError(
+                f"{type(self.criterion).__name__} needs the batch's targets: the last of a tuple, "
+                "or a dictionary's 'labels'. Give them, or a loss of your own."
+            )
+        if targets.is_floating_point() and targets.numel() == outputs.numel():
+            targets = targets.view_as(outputs)  # [b] beside [b, 1] would be compared crosswise
+        found = self.criterion(outputs, targets).reshape(len(outputs), -1)
+        return found.mean(1) if self.averaged else found.sum(1)
+
+
+def of_criterion(loss: nn.Module) -> Objective:
+    """The loss of a criterion of torch.
+
+    Args:
+        loss: with its settings.
+
+    Returns:
+        Per sample: where it averages over a sample's outputs, so does this.
+
+    Raises:
+        SettingError: it is no criterion of torch.
+    """
+    averaged = getattr(loss, "reduction", "mean") != "sum"
+    if isinstance(loss, nn.CrossEntropyLoss):
+        smoothing = loss.label_smoothing
+        return Objective("cross_entropy", None, smoothing, loss.weight, ignored=loss.ignore_index)
+    if isinstance(loss, nn.NLLLoss):  # of log-probabilities, which are their own logits
+        return Objective("cross_entropy", None, 0.0, loss.weight, ignored=loss.ignore_index)
+    if isinstance(loss, nn.BCEWithLogitsLoss):
+        if loss.weight is not None and loss.weight.ndim > 1:
+            raise SettingError(
+                "nn.BCEWithLogitsLoss(weight=) must be one number an output; got "
+                f"{list(loss.weight.shape)}. Give samples their weights as 'loss_weight'."
+            )
+        return Objective(
+            "bce", class_weight=loss.pos_weight, scale=1.0, averaged=averaged,
+            output_weight=loss.weight,
+        )  # fmt: skip
+    if isinstance(loss, nn.MSELoss):
+        return Objective("mse", scale=1.0, averaged=averaged)
+    if isinstance(loss, nn.HuberLoss):
+        return Objective("huber", scale=1.0, averaged=averaged, delta=float(loss.delta))
+    if isinstance(loss, nn.SmoothL1Loss) and loss.beta > 0:  # Huber over beta
+        beta = float(loss.beta)
+        return Objective("huber", scale=1 / beta, averaged=averaged, delta=beta)
+    if type(loss).__module__ == "torch.nn.modules.loss" and hasattr(loss, "reduction"):
+        single: Any = copy.deepcopy(loss)
+        single.reduction = "none"
+        return Objective("custom", OfCriterion(single, averaged))
+    raise SettingError(
+        f"loss must be a criterion of torch.nn; got {type(loss).__name__}. Pass "
+        "loss=lambda model, batch: criterion(...) with one loss a sample."
+    )
+
+
+def _with_axis(
+    found: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
+) -> Objective:
+    """The loss, with the axis of the classes where a sample has several places."""
+    targets = targets_of(batch)
+    if found.name != "cross_entropy" or found.classes_second is not None or targets is None:
+        return found
+    outputs = _outputs(model, batch)
+    if outputs.ndim < 3:
+        return found
+    second = targets.shape[1:] == outputs.shape[2:]
+    last = targets.shape[1:] == outputs.shape[1:-1]
+    return replace(found, classes_second=second and (as_torch or not last))
+
+
+def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
+    """Refuse or tell outputs that are probabilities where the loss takes logits.
+
+    Args:
+        loss: as the user gave it.
+        bound: from `objective`.
+        model: the network.
+        batch: a first one.
+
+    Returns:
+        A warning where the loss was named by the user, who may have trained that way; or none.
+
+    Raises:
+        SettingError: "auto" cannot know, or nn.NLLLoss does not get log-probabilities.
+    """
+    if bound.name != "cross_entropy":
+        return []
+    outputs = _outputs(model, batch)
+    if outputs.ndim != 2 or outputs.shape[1] < 2:
+        return []
+    total = outputs.double().logsumexp(1)
+    if isinstance(loss, nn.NLLLoss) or loss is functional.nll_loss:
+        if bool((total.abs() > SUMS_TO_ONE).any()):
+            raise SettingError(
+                "nn.NLLLoss needs log-probabilities; the network's outputs do not sum to 1 as "
+                "such. Pass the criterion of the training: of logits, nn.CrossEntropyLoss()."
+            )
+        return []
+    one = outputs.double().sum(1)
+    if bool((outputs < 0).any()) or bool(((one - 1).abs() > SUMS_TO_ONE).any()):
+        return []
+    told = "the network's outputs are probabilities: each sample's are positive and sum to 1"
+    if isinstance(loss, str) and loss == "auto":
+        raise SettingError(
+            f"loss='auto' takes outputs for logits; {told}. Leave out the network's softmax where "
+            "the training's loss was -log of the outputs, or pass loss=nn.CrossEntropyLoss() where "
+            "it took them as logits."
+        )
+    return [
+        f"{told}, and this loss takes them as logits. That is right only if the training did so "
+        "too; else leave out the softmax."
+    ]
+
+
+def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
+    """Refuse labels that are no outputs of the network.
+
+    Args:
+        loss: of the training.
+        targets: of a batch; None: it has none.
+        n_outputs: k; None: the loss is not of classes.
+
+    Raises:
+        DataError: a label is below 0 or above k − 1, and not the one that does not count.
+    """
+    if n_outputs is None or targets is None or loss.name not in OF_CLASSES:
+        return
+    k = max(n_outputs, 2)  # one output is of two classes
+    if targets.is_floating_point():
+        _check_soft(targets, n_outputs)
+        return
+    counted = targets[(targets != loss.ignored) & (targets != IGNORED)]
+    wrong = counted[(counted < 0) | (counted >= k)]
+    if len(wrong):
+        which = ", ".join(str(v) for v in wrong.unique().tolist()[:5])
+        raise DataError(
+            f"labels must be 0 to {k - 1}, the network's {n_outputs} outputs; got {which}. Number "
+            "the classes as the network's last layer has them."
+        )
+
+
+def _check_soft(targets: Tensor, n_outputs: int) -> None:
+    """Refuse floating-point labels that are neither whole nor the classes' probabilities."""
+    is_soft = targets.ndim > 1 and n_outputs in targets.shape[1:]
+    within = bool(((targets >= 0) & (targets <= 1)).all())
+    if within if is_soft or n_outputs == 1 else bool((targets == targets.floor()).all()):
+        return
+    raise DataError(
+        "cross_entropy takes labels as whole numbers, or each class's probability from 0 to 1; got "
+        f"{targets.dtype} of shape {list(targets.shape)} with others. Pass loss='mse' for numbers."
+    )
+
+
+def _by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
+    targets = targets_of(batch)
+    base = getattr(model, "get_base_model", lambda: model)()  # of peft's adapters
+    if any(word in type(base).__name__ for word in CAUSAL):
+        return "next_token"
+    told = getattr(getattr(model, "config", None), "problem_type", None)
+    if told in PROBLEMS:
+        return PROBLEMS[told]
+    if targets is None:
+        raise SettingError(
+            "loss='auto' needs the batch's targets: the last of a tuple, or a dictionary's "
+            "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
+        )
+    outputs = _outputs(model, batch)
+    every = [t.reshape(len(t), -1) for t in (targets, *more)]
+    every = torch.cat([t for t in every if t.shape[1] == every[0].shape[1]])
+    is_binary = bool(((every == 0) | (every == 1)).all())
+    if not targets.is_floating_point():
+        several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
+        return _of_several(every) if several and is_binary else "cross_entropy"
+    if targets.ndim == 1 or every.shape[1] == 1:
+        return _of_numbers(every[:, 0], outputs, is_binary=is_binary)
+    return _of_several(every) if bool((every >= 0).all()) else "mse"
+
+
+def _of_numbers(y: Tensor, outputs: Tensor, *, is_binary: bool) -> str:
+    """Floating-point targets, one a sample: two labels, labels of several classes, or values."""
+    k = outputs.shape[-1]
+    if outputs.ndim == 2 and k > 1:
+        whole = bool((y == y.floor()).all()) and bool((y >= 0).all()) and bool((y < k).all())
+        return "cross_entropy" if whole else "mse"
+    return "bce" if is_binary else "mse"
+
+
+def _of_several(y: Tensor) -> str:
+    """Targets of several outputs, none negative."""
+    is_binary = bool(((y == 0) | (y == 1)).all())
+    if y.shape[1] > 1 and bool(((y.double().sum(1) - 1).abs() <= SUMS_TO_ONE).all()):
+        what = "one-hot" if is_binary else "probabilities"
+        raise SettingError(
+            f"loss='auto' cannot tell what targets that are {what} were fitted by. Pass the "
+            "training's loss: 'cross_entropy', 'bce' or 'mse'."
+        )
+    return "bce" if is_binary else "mse"
+
+
+def _outputs(model: nn.Module, batch: Any) -> Tensor:
+    with user_code(ran_not), torch.no_grad():
+        return outputs_of(model, batch)
+
+
+def ran_not(error: str) -> str:
+    """What to tell where the model or the loss raised.
+
+    Args:
+        error: its kind and first line.
+
+    Returns:
+        One line with the remedy.
+    """
+    return (
+        f"the model and loss must run on the batches given; that raised {error} Check what the "
+        "loader gives, or pass loss=lambda model, batch: [b] losses."
+    )

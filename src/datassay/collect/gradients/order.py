@@ -1,0 +1,245 @@
+"""Which samples a DataLoader stands for, and in which order: its sampler is asked, not guessed."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    Sampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from datassay.collect.gradients.draws import generators_kept
+from datassay.errors import DataError
+from datassay.models.user_code import user_code
+from datassay.results import result
+
+# Indices that a sampler of n samples may draw in one pass; one that gives more never ends.
+MOST_DRAWN = 100
+TENSORS = (torch.Tensor, np.ndarray, np.generic)
+
+
+@result
+class Order:
+    """The samples behind a loader.
+
+    Attributes:
+        indices: [n], of the Dataset, in the order in which they are read; keys of a Dataset that
+            is indexed by words.
+        weights: [n], how often the training draws a sample, relative to the mean; None: all alike.
+        size: samples a batch; None: not told.
+        warnings: what the user should know.
+    """
+
+    indices: np.ndarray
+    weights: np.ndarray | None = None
+    size: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
+    """The samples of a loader of a Dataset that has indices.
+
+    Args:
+        loader: with batches of its own making, or a batch sampler.
+        name: of the argument, for errors.
+        queries: whether each index that is drawn is a query, repeated ones too; else they are
+            training samples, which weigh as often as they are drawn.
+
+    Returns:
+        Their order. A sampler in random order stands for all samples that it draws from, in
+        theirs.
+
+    Raises:
+        DataError: the sampler draws other samples in each pass, never ends, or gives none.
+
+    Cost: two passes over the indices of a sampler that torch does not have; no sample is read.
+    """
+    sampler, size, drop = _parts(loader)
+    found = _known(sampler, name, queries=queries)
+    if found is None:
+        indices, is_fixed = _asked(sampler, len(loader.dataset), name)  # pyright: ignore[reportArgumentType]
+        left = len(indices) % size if drop and is_fixed and size else 0
+        found = Order(indices[: len(indices) - left], None, size, _dropped(name, left))
+    if not len(found.indices):
+        raise DataError(f"{name} must hold at least 1 sample; got none.")
+    if not queries and found.weights is None:
+        found = _counted(found)
+    return Order(found.indices, found.weights, size, found.warnings)
+
+
+def _parts(loader: DataLoader) -> tuple[Any, int | None, bool]:
+    """What gives indices, samples a batch, and whether a last part of a batch is left out."""
+    batches: Any = loader.batch_sampler
+    if _is(batches, BatchSampler):
+        return batches.sampler, int(batches.batch_size), bool(batches.drop_last)
+    size = getattr(batches, "batch_size", None)
+    return batches, size if isinstance(size, int) else None, False
+
+
+def _is(sampler: Any, *kinds: type) -> bool:
+    """Whether a sampler iterates as torch's own of these kinds does, whatever its class."""
+    return any(
+        isinstance(sampler, kind) and type(sampler).__iter__ is kind.__iter__ for kind in kinds
+    )
+
+
+def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
+    """The samples of torch's random samplers, which need not be asked; None of others."""
+    if _is(sampler, RandomSampler):
+        return Order(np.arange(len(sampler.data_source)))
+    if _is(sampler, SubsetRandomSampler):
+        return Order(np.asarray(list(sampler.indices)))
+    if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
+        n, of = len(sampler.dataset), sampler.num_replicas
+        told = f"{name} is one of {of} parts of a DistributedSampler: all {n} samples are taken."
+        return Order(np.arange(n), warnings=(told,) if of > 1 else ())
+    if _is(sampler, WeightedRandomSampler):
+        return _weighted(sampler, name, queries=queries)
+    return None
+
+
+def _weighted(sampler: WeightedRandomSampler, name: str, *, queries: bool) -> Order:
+    weights = sampler.weights.double().numpy()
+    drawn = np.flatnonzero(weights > 0)
+    every = not sampler.replacement and sampler.num_samples >= len(drawn)
+    if every:  # each once a pass: only their order is drawn
+        return Order(drawn)
+    if queries or not sampler.replacement:
+        raise DataError(
+            f"{name} must be the same samples in each pass; a WeightedRandomSampler draws them "
+            "anew. Give the Dataset itself, or a loader without a sampler."
+        )
+    told = (
+        f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "
+        "it is drawn."
+    )
+    return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(told,))
+
+
+def _asked(sampler: Any, n: int, name: str) -> tuple[np.ndarray, bool]:
+    """Indices of two passes compared: fixed, or one set in random order."""
+
+    def refused(error: str) -> str:
+        return f"{name}: its sampler raised {error} Mend it, or give the Dataset itself."
+
+    with user_code(refused, DataError), _untouched(sampler):
+        first, second = _one_pass(sampler, n, name), _one_pass(sampler, n, name)
+    if len(first) == len(second) and (first == second).all():
+        return first, True
+    if len(first) == len(second) and (np.sort(first) == np.sort(second)).all():
+        return np.sort(first), False
+    raise DataError(
+        f"{name} must be the same samples in each pass; {type(sampler).__name__} draws others in a "
+        "second one, so that nobody knows what was trained on. Give the Dataset itself, or a "
+        "loader with shuffle=True, which stands for all samples."
+    )
+
+
+def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
+    drawn: list[Any] = []
+    for some in sampler:
+        drawn += _flat(some)
+        if len(drawn) > MOST_DRAWN * (n + 1):
+            raise DataError(
+                f"{name} must end; its sampler gave more than {MOST_DRAWN} indices a sample in one "
+                "pass. Give the Dataset itself."
+            )
+    return np.asarray(drawn)
+
+
+def _flat(drawn: Any) -> list[Any]:
+    if isinstance(drawn, list | tuple):
+        return [int(i) if isinstance(i, TENSORS) else i for i in drawn]
+    if isinstance(drawn, TENSORS):
+        return np.asarray(drawn).reshape(-1).tolist()
+    return [drawn]
+
+
+def _held(sampler: Any) -> Iterator[Any]:
+    """The sampler and those inside it."""
+    yield sampler
+    for value in list(getattr(sampler, "__dict__", {}).values()):
+        if isinstance(value, Sampler) and value is not sampler:
+            yield from _held(value)
+
+
+def _generators(sampler: Any) -> list[Any]:
+    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+    return [
+        value
+        for one in _held(sampler)
+        for value in getattr(one, "__dict__", {}).values()
+        if isinstance(value, kinds)
+    ]
+
+
+@contextmanager
+def _untouched(sampler: Any) -> Iterator[None]:
+    """What a pass changes in the sampler and in all generators is put back."""
+    before = [(one, dict(vars(one))) for one in _held(sampler) if hasattr(one, "__dict__")]
+    states = [(one, _state(one)) for one in _generators(sampler)]
+    try:
+        with generators_kept():
+            yield
+    finally:
+        for one, attributes in before:
+            vars(one).clear()
+            vars(one).update(attributes)
+        for one, state in states:
+            _put_back(one, state)
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return copy.deepcopy(generator.bit_generator.state)
+    for name in ("get_state", "getstate"):
+        if hasattr(generator, name):
+            return getattr(generator, name)()
+    raise AssertionError(generator)
+
+
+def _put_back(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif hasattr(generator, "set_state"):
+        generator.set_state(state)
+    else:
+        generator.setstate(state)
+
+
+def _dropped(name: str, left: int) -> tuple[str, ...]:
+    if not left:
+        return ()
+    return (
+        f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without shuffle "
+        "never trains on them.",
+    )
+
+
+def _counted(found: Order) -> Order:
+    """Each training sample once, with its weight where some are drawn more often than others."""
+    values, places, counts = np.unique(found.indices, return_index=True, return_counts=True)
+    if (counts == 1).all():
+        return found
+    order = np.argsort(places)
+    weights = counts[order] / counts.mean()
+    told = (
+        f"{len(values)} samples are drawn {len(found.indices)} times in a pass: one that is drawn "
+        "twice weighs two.",
+    )
+    alike = bool((counts == counts[0]).all())
+    return Order(
+        values[order], None if alike else weights, found.size, found.warnings + told * (not alike)
+    )

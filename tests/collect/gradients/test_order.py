@@ -1,0 +1,278 @@
+"""Which samples a loader stands for: every sampler, and samples that change as they are read."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from datassay.collect.gradients.reading import batches, samples_or_batches
+from datassay.errors import DataError
+
+N = 10
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        return torch.tensor([float(i)]), i % 2
+
+
+class Own(Sampler):
+    """Gives what a function makes of the pass's number."""
+
+    def __init__(self, of):
+        self.of, self.passes, self.generator = of, 0, torch.Generator().manual_seed(0)
+
+    def __len__(self):
+        return N
+
+    def __iter__(self):
+        self.passes += 1
+        return iter(self.of(self))
+
+
+def seen(loader, size=4, **given):
+    """Ids, the numbers behind them, and weights."""
+    found = samples_or_batches(loader, "train", **given).batches(size)
+    parts = list(found)
+    ids = np.concatenate([ids for ids, _ in parts]).tolist()
+    values = torch.cat([x for _, (x, _) in parts])[:, 0].long().tolist()
+    assert ids == values == found.ids.tolist()
+    assert found.n == len(ids)
+    return ids, found
+
+
+ALL = list(range(N))
+WEIGHTS = [1.0, 0, 3, 1, 1, 1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ({}, ALL),
+        ({"shuffle": True}, ALL),
+        ({"shuffle": True, "drop_last": True}, ALL),
+        ({"sampler": RandomSampler(Numbers(), replacement=True, num_samples=30)}, ALL),
+        ({"sampler": SubsetRandomSampler([7, 2, 9])}, [7, 2, 9]),
+        ({"sampler": [5, 1, 3]}, [5, 1, 3]),
+        ({"sampler": Own(lambda s: range(N - 1, -1, -1))}, ALL[::-1]),
+        ({"sampler": Own(lambda s: torch.randperm(N).tolist())}, ALL),
+        ({"sampler": Own(lambda s: torch.randperm(N, generator=s.generator))}, ALL),
+        ({"sampler": Own(lambda s: random.sample(ALL, N))}, ALL),
+        ({"sampler": Own(lambda s: [(i + s.passes) % N for i in ALL])}, ALL),
+        ({"sampler": DistributedSampler(Numbers(), 1, 0, shuffle=True)}, ALL),
+    ],
+)
+def test_ids_are_those_of_the_sampler(given, ids):
+    assert seen(DataLoader(Numbers(), 4, **given))[0] == ids
+
+
+@pytest.mark.parametrize(
+    ("sampler", "ids"),
+    [
+        (BatchSampler(RandomSampler(Numbers()), 3, True), ALL),
+        (BatchSampler(SequentialSampler(Numbers()), 3, False), ALL),
+        (BatchSampler(SequentialSampler(Numbers()), 4, True), ALL[:8]),
+        ([[4, 2], [0]], [4, 2, 0]),
+        (Own(lambda s: [torch.randperm(N)[:5].sort().values.tolist()] and [[3, 1], [0, 2]]),
+         [3, 1, 0, 2]),
+    ],
+)  # fmt: skip
+def test_batches_of_a_batch_sampler(sampler, ids):
+    assert seen(DataLoader(Numbers(), batch_sampler=sampler))[0] == ids
+
+
+def test_what_is_left_out_or_shared_is_told():
+    _, found = seen(DataLoader(Numbers(), 4, drop_last=True))
+    assert found.warnings == (
+        "train leaves out its last 2 samples: drop_last without shuffle never trains on them.",
+    )
+    _, found = seen(DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), 2, 0)))
+    assert "one of 2 parts of a DistributedSampler: all 10 samples" in found.warnings[0]
+    assert seen(DataLoader(Numbers(), 4, shuffle=True, drop_last=True))[1].warnings == ()
+
+
+def test_weights_are_how_often_a_sample_is_drawn():
+    ids, found = seen(DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 50)))
+    given = np.array([w for w in WEIGHTS if w])
+    assert ids == [i for i in ALL if i != 1]
+    np.testing.assert_allclose(found.weights, given / given.mean())
+    assert found.subset([1, 8]).weights.tolist() == found.weights[[1, 8]].tolist()
+    ids, found = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 0]))
+    assert ids == [3, 1, 0]
+    np.testing.assert_allclose(found.weights, np.array([2, 1, 1]) * 3 / 4)
+    assert "drawn 4 times in a pass" in found.warnings[0]
+    ids, found = seen(DataLoader(Numbers(), 4, sampler=[3, 1, 3, 1]))  # each twice: all alike
+    assert ids == [3, 1] and found.weights is None
+    once = WeightedRandomSampler(WEIGHTS, N - 1, False)
+    ids, found = seen(DataLoader(Numbers(), 4, sampler=once))
+    assert ids == [i for i in ALL if i != 1] and found.weights is None
+
+
+def test_queries_are_each_that_is_drawn():
+    loader = DataLoader(Numbers(), 4, sampler=[3, 1, 3])
+    found = samples_or_batches(loader, "val", queries=True).batches(2)
+    assert torch.cat([x for _, (x, _) in found])[:, 0].tolist() == [3, 1, 3]
+    assert found.weights is None
+
+
+@pytest.mark.parametrize("queries", [False, True])
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (Own(lambda s: torch.randint(0, N, (N,)).tolist()), "same samples in each pass; Own draws"),
+        (Own(lambda s: range(s.passes % 3)), "same samples in each pass"),
+        (Own(lambda s: itertools.count()), "must end; its sampler gave more than"),
+        (Own(lambda s: []), "at least 1 sample; got none"),
+        (Own(lambda s: 1 / 0), "its sampler raised ZeroDivisionError"),
+        (WeightedRandomSampler(WEIGHTS, 4, False), "WeightedRandomSampler draws them anew"),
+    ],
+)
+def test_samplers_that_nobody_knows_the_samples_of(sampler, message, queries):
+    with pytest.raises(DataError, match=message):
+        samples_or_batches(DataLoader(Numbers(), 4, sampler=sampler), "train", queries=queries)
+
+
+def test_weighted_queries_are_refused():
+    loader = DataLoader(Numbers(), 4, sampler=WeightedRandomSampler(WEIGHTS, 5))
+    with pytest.raises(DataError, match="WeightedRandomSampler draws them anew"):
+        samples_or_batches(loader, "val", queries=True)
+
+
+def test_looking_leaves_generators_and_samplers_as_they_were():
+    own = Own(lambda s: [random.random(), np.random.rand(), torch.rand(1)] and  # noqa: NPY002
+              torch.randperm(N, generator=s.generator))  # fmt: skip
+    loader = DataLoader(Numbers(), 4, sampler=own)
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)  # noqa: NPY002
+    before = own.generator.get_state(), torch.get_rng_state()
+    numpy = np.random.get_state()[1].copy()  # noqa: NPY002
+    samples_or_batches(loader, "train")
+    assert torch.equal(own.generator.get_state(), before[0]) and own.passes == 0
+    assert torch.equal(torch.get_rng_state(), before[1])  # beartype draws from Python's
+    assert (np.random.get_state()[1] == numpy).all()  # noqa: NPY002
+
+
+class Stream(IterableDataset):
+    """A stream whose passes differ as a function of their number says."""
+
+    def __init__(self, of):
+        self.of, self.passes = of, 0
+
+    def __iter__(self):
+        self.passes += 1
+        return ((torch.tensor([float(i)]), i % 2) for i in self.of(self.passes))
+
+
+@pytest.mark.parametrize("how", ["bare", "loader"])
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (lambda p: random.sample(ALL, N), "others, or in another order"),
+        (lambda p: ALL[: N - p], "gave 8 samples after 9"),
+        (lambda p: [], "at least 1 sample; got none"),
+    ],
+)
+def test_streams_that_change_are_refused(of, message, how):
+    random.seed(0)
+    data = Stream(of) if how == "bare" else DataLoader(Stream(of), 3)
+    with pytest.raises(DataError, match=message):
+        samples_or_batches(data, "train")
+
+
+def test_a_stream_that_changes_later_is_refused_too():
+    found = samples_or_batches(Stream(lambda p: ALL if p < 3 else ALL[::-1]), "train").batches(3)
+    with pytest.raises(DataError, match="others, or in another order"):
+        list(found)
+
+
+@pytest.mark.parametrize("how", ["bare", "loader"])
+def test_a_stream_and_parts_of_it(how):
+    data = Stream(lambda p: ALL) if how == "bare" else DataLoader(Stream(lambda p: ALL), 4)
+    found = samples_or_batches(data, "train").batches(4)
+    assert torch.cat([x for _, (x, _) in found])[:, 0].tolist() == ALL
+    part = found.subset([0, 3, 4, 9]).subset([1, 3])
+    assert np.concatenate([ids for ids, _ in part]).tolist() == [3, 9]
+    assert torch.cat([x for _, (x, _) in part])[:, 0].tolist() == [3, 9]
+
+
+class Noisy(Numbers):
+    def __init__(self, draw):
+        self.draw = draw
+
+    def __getitem__(self, i):
+        return torch.tensor([i + self.draw()]), i % 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "draw", [lambda: float(torch.rand(1)), np.random.rand, random.random],
+    ids=["torch", "numpy", "python"],
+)  # fmt: skip
+def test_one_draw_of_each_sample_in_every_pass(draw, workers):
+    if workers and draw is not random.random:
+        pytest.skip("one kind shows that workers draw alike")
+    loader = DataLoader(Noisy(draw), 3, shuffle=True, num_workers=workers)
+    found = samples_or_batches(loader, "train").batches(4)
+    first, second = (torch.cat([x for _, (x, _) in found])[:, 0] for _ in range(2))
+    assert torch.equal(first, second) and len((first % 1).unique()) == N
+    assert torch.equal(torch.cat([x for _, (x, _) in found.subset([6, 2])])[:, 0], first[[6, 2]])
+    assert "drawn at random each time it is read" in found.warnings[0]
+    arrays = samples_or_batches(Noisy(draw), "train")
+    np.testing.assert_allclose(arrays.x[:, 0], first)
+    assert "drawn at random" in arrays.warnings[-1]
+
+
+def test_draws_of_a_generator_of_ones_own_are_refused():
+    own = np.random.default_rng(0)
+    with pytest.raises(DataError, match="draws at random from a generator of its own"):
+        samples_or_batches(DataLoader(Noisy(own.random), 3), "train")
+
+
+def test_a_collate_function_that_draws_is_called_once():
+    def masked(samples):
+        x = torch.stack([x for x, _ in samples])
+        return {
+            "x": x * (torch.rand(x.shape) < 0.5),
+            "labels": torch.tensor([y for _, y in samples]),
+        }
+
+    found = samples_or_batches(DataLoader(Numbers(), 3, collate_fn=masked), "train").batches(4)
+    first, second = (torch.cat([batch["x"] for _, batch in found]) for _ in range(2))
+    assert torch.equal(first, second)
+    part = found.subset([2, 3, 8])
+    assert torch.equal(torch.cat([batch["x"] for _, batch in part]), first[[2, 3, 8]])
+
+
+class Broken(Numbers):
+    def __getitem__(self, i):
+        if i == 4:  # not among the few that are read twice
+            raise KeyError("no picture")
+        return super().__getitem__(i)
+
+
+def test_what_a_dataset_raises_is_one_line():
+    found = batches(DataLoader(Broken(), 2), 2)
+    with pytest.raises(DataError, match=r"train: its Dataset .* raised KeyError: .* at batch 2"):
+        list(found)
+
+    def collate(samples):
+        raise RuntimeError("of one's own")
+
+    with pytest.raises(DataError, match=r"collate function raised RuntimeError: of one's own"):
+        samples_or_batches(DataLoader(Numbers(), 2, collate_fn=collate), "train")
