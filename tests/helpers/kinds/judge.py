@@ -76,6 +76,8 @@ def coded(cell: Cell, y: np.ndarray, *, smoothed: bool) -> Tensor | None:
     if y.ndim == 2:
         return torch.tensor(y).double()
     classes = cell.classes
+    if y.dtype.kind != "U" and classes and isinstance(classes[0], str):
+        classes = list(range(K))  # whole numbers beside names: outputs
     if classes is None or not np.isin(y, [*classes, IGNORED]).all():
         return None
     hard = torch.tensor(y[:, None] == np.array(classes)).double()
@@ -257,7 +259,7 @@ def is_possible(cell: Cell) -> bool:
     """Whether a user can hold these samples so."""
     if not given.holds(cell.kind, labels_of(cell, "train")):
         return False
-    words = cell.targets in LABELS and LABELS[cell.targets].train[0] in given.NAMES
+    words = labels_of(cell, "queries").dtype.kind == "U"
     if cell.queries in given.KINDS and not given.holds(cell.queries, labels_of(cell, "queries")):
         return False
     if cell.queries in {"a loader", "a shuffled loader"} and words:

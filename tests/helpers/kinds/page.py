@@ -66,14 +66,17 @@ def _of_train(row: str, column: str) -> Cell:
 BESIDE = {
     "beside arrays": ("arrays", "", "every class", "some"),
     "beside names": ("arrays", "", "names", "some"),
+    "numbers beside names": ("arrays", "", "names", "indices"),
     "beside a loader": ("own Dataset", "shuffle=True", "every class", "some"),
     "a class nobody has": ("arrays", "", "every class", "unknown"),
 }
 WITHOUT = {"'output'": "output", "'loss'": "loss"}
 
 
-def _of_queries(row: str, column: str) -> Cell:
+def _of_queries(row: str, column: str) -> Cell | None:
     kind, sampler, targets, asked = BESIDE[column]
+    if row == "the training samples" and asked != "some":
+        return None
     return Cell(kind, sampler, AUTO, targets, asked, row)
 
 

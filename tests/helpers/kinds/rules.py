@@ -50,8 +50,13 @@ def _named(
     train: list[Any], *, works: bool, unknown: Any, mentions: tuple[str, ...] = ()
 ) -> Labels:
     known = sorted(set(train))
-    some = known[1:3] if len(known) > 2 else known
-    queries = {"all": known, "some": some, "one": [known[-1]], "unknown": [known[0], unknown]}
+    queries = {
+        "all": known,
+        "some": known[1:3],
+        "one": [known[-1]],
+        "unknown": [known[0], unknown],
+        "indices": [1, 3],
+    }
     return Labels(train, queries, known if works else None, mentions=mentions)
 
 
@@ -318,17 +323,20 @@ def _of_classes(cell: Cell) -> Expected:
         return Expected("refuses", () if cell.in_batches else labels.mentions)
     if cell.in_batches:
         return Expected("refuses")
-    return Expected("warns", labels.mentions) if labels.mentions else Expected()
+    words = labels.train[0] in NAMES
+    return Expected() if words else Expected("warns", labels.mentions)
 
 
 def _of_queries(cell: Cell, n: int) -> Expected:
-    unlabelled = cell.queries in UNLABELLED
-    if unlabelled:
+    if cell.queries == "the training samples":
+        return Expected()
+    if cell.queries in UNLABELLED:
         return Expected() if cell.measure == "output" else Expected("refuses", ("label|target",))
+    words = cell.targets in LABELS and LABELS[cell.targets].train[0] in NAMES
     if cell.asked == "unknown" and cell.measure != "output":
-        return Expected("refuses", ("class|label",))
-    if cell.asked == "unknown":
-        return Expected("either")  # the labels are not used
+        return Expected("refuses", ("bee",) if words else ("class|label",))
+    if cell.asked in {"unknown", "indices"}:  # labels that are not used; numbers beside names
+        return Expected("either")
     if cell.query_sampler:
         return Expected(given.samplers(n)[cell.query_sampler].as_queries)
     mapped = cell.targets in LABELS and not LABELS[cell.targets].is_range

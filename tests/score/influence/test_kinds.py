@@ -70,7 +70,9 @@ def test_an_index_is_refused_where_influence_is(tmp_path):
 def test_appended_samples_that_lack_classes_keep_theirs(tmp_path):
     failures = {}
     for number, (kind, asked, cell) in enumerate(
-        product(indexes.MORE, ("some", "unknown"), indexes.ADDED_TO)
+        (kind, asked, cell)
+        for kind, asked, cell in product(indexes.MORE, ("some", "unknown"), indexes.ADDED_TO)
+        if asked == "some" or kind == "arrays"
     ):
         asking = replace(cell, asked=asked)
         if why := indexes.append_failure(asking, kind, tmp_path / str(number)):
@@ -122,7 +124,8 @@ def noisy(by, how):
     network, wrong = truth.network(rules.K, "outputs"), []
     for found, each in zip(answers, drawn, strict=True):
         effect = found.effect[np.argsort(found.ids)]
-        passes = [np.array([d[k] for d in each.values()]) for k in (0, -1)]
+        fewest = min(map(len, each.values()))
+        passes = [np.array([d[k] for d in each.values()]) for k in range(-fewest, fewest)]
         derivatives = [truth.derivatives(network, x) for x in passes]
         wrong.append([judge.unequal(effect, judge.definition(cell, train=d)) for d in derivatives])
         if not re.search("draw|random|augment", " ".join(found.warnings), re.IGNORECASE):
