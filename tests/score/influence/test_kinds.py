@@ -1,0 +1,248 @@
+"""Every kind of samples, sampler, loss and queries, against brute force: nothing silently wrong."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch.func import grad, jacrev
+from torch.utils.data import DataLoader, TensorDataset
+
+import datassay as da
+from helpers.kinds import given, indexes, judge, page, rules, truth
+from helpers.kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything
+from helpers.kinds.rules import FITS, Cell
+
+AUTO = "auto, of classes"
+# Sure to work: what the judge itself is tried on.
+PLAIN = (
+    Cell("arrays", "", AUTO, temperature=2.0),
+    Cell("own Dataset", "in order", AUTO, measure="margin"),
+    Cell("arrays", "", "'mse'", "values"),
+)
+
+
+def told(failures):
+    """Each failing combination on a line of its own, most common reasons first."""
+    reasons = Counter(re.split(r"[:\d]", why)[0] for why in failures.values())
+    head = ", ".join(f"{count} × {why}" for why, count in reasons.most_common())
+    lines = [f"{_named(cell)}: {why}" for cell, why in failures.items()]
+    return f"{len(failures)} combinations fail ({head}):\n" + "\n".join(lines)
+
+
+def _named(cell):
+    plain = Cell("", "", "")
+    return ", ".join(f"{k}={v!r}" for k, v in vars(cell).items() if v != getattr(plain, k))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_answer_is_that_of_brute_force_or_is_refused(group):
+    failures = {cell: why for cell in cells(group) if (why := judge.failure(cell))}
+    assert not failures, told(failures)
+
+
+def test_the_combinations_are_many():
+    every = everything()
+    assert len(every) >= 600
+    assert len({cell.kind for cell in every}) >= 12
+    assert len({cell.queries for cell in every}) >= 8
+    assert {cell.loss for cell in every} == set(FITS)
+    assert {cell.sampler for cell in every} == {"", *SAMPLERS, *ORDERS}
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_an_index_answers_as_brute_force_does(reopened, tmp_path):
+    failures = {}
+    for number, cell in enumerate(indexes.REOPENED if reopened else indexes.MADE):
+        failures |= indexes.failures(cell, tmp_path / str(number), reopened=reopened)
+    assert not failures, told(failures)
+
+
+def test_an_index_is_refused_where_influence_is(tmp_path):
+    each = [indexes.refusal(cell, tmp_path / str(i)) for i, cell in enumerate(indexes.REFUSED)]
+    assert not any(each), each
+
+
+def test_appended_samples_that_lack_classes_keep_theirs(tmp_path):
+    failures = {}
+    for number, (kind, asked, cell) in enumerate(
+        (kind, asked, cell)
+        for kind, asked, cell in product(indexes.MORE, ("some", "unknown"), indexes.ADDED_TO)
+        if asked == "some" or kind == "arrays"
+    ):
+        asking = replace(cell, asked=asked)
+        if why := indexes.append_failure(asking, kind, tmp_path / str(number)):
+            failures[replace(asking, queries=f"appended: {kind}")] = why
+    assert not failures, told(failures)
+
+
+@pytest.mark.parametrize("how", ["TensorDataset", "loader", "shuffled loader"])
+def test_samples_without_labels_have_an_own_loss(how):
+    x = [torch.tensor(judge.inputs(0, role)) for role in ("train", "queries")]
+    train, queries = (
+        data if how == "TensorDataset" else DataLoader(data, 4, shuffle=how == "shuffled loader")
+        for data in map(TensorDataset, x)
+    )
+    loss = truth.Loss(lambda f, t: f.square().square().sum(), is_own=True)
+    own = lambda model, batch: model(batch[0]).square().square().sum(1)  # noqa: E731
+    network = truth.network(rules.K, "outputs")
+    found = da.influence(
+        network, train, queries, loss=own, measure="loss", curvature="blocks",
+        damping=judge.DAMPING, precision="float64",
+    )  # fmt: skip
+    of = [judge.derivatives(rules.K, "outputs", 0, role) for role in ("train", "queries")]
+    right = truth.effects(
+        of[0], of[0].f, torch.full((judge.N,), 1 / judge.N).double(), of[1], of[1].f,
+        loss=loss, measure="loss", temperature=1.0, damping=judge.DAMPING,
+    )  # fmt: skip
+    assert sorted(found.ids.tolist()) == list(range(judge.N))
+    assert not judge.unequal(found.effect[np.argsort(found.ids)], right)
+
+
+@pytest.mark.parametrize("by", ["torch", "numpy", "random"])
+def test_a_dataset_that_draws_its_samples_is_drawn_once(by):
+    failures = {
+        how: why for how in ("Dataset", "in order", "shuffle=True") if (why := noisy(by, how))
+    }
+    assert not failures
+
+
+def noisy(by, how):
+    """What is wrong with answers of a Dataset that draws its samples."""
+    cell = Cell("own Dataset", "" if how == "Dataset" else how, AUTO, temperature=2.0)
+    answers, drawn = [], []
+    for _ in range(2):
+        data = given.Noisy(judge.inputs(0, "train"), judge.labels_of(cell, "train"), by)
+        train = data if how == "Dataset" else DataLoader(data, 4, shuffle=how != "in order")
+        answers.append(judge.answer_of(cell, train))
+        drawn.append(data.drawn)
+    # The same draws in all passes, so that one pass of them explains the effects exactly.
+    network, wrong = truth.network(rules.K, "outputs"), []
+    for found, each in zip(answers, drawn, strict=True):
+        effect = found.effect[np.argsort(found.ids)]
+        fewest = min(map(len, each.values()))
+        passes = [np.array([d[k] for d in each.values()]) for k in range(-fewest, fewest)]
+        derivatives = [truth.derivatives(network, x) for x in passes]
+        wrong.append([judge.unequal(effect, judge.definition(cell, train=d)) for d in derivatives])
+        if not re.search("draw|random|augment", " ".join(found.warnings), re.IGNORECASE):
+            return f"said nothing of the draws: {found.warnings}"
+    if all(wrong[0]) or all(wrong[1]):
+        return f"no pass explains the effects: {wrong}"
+    same = np.array_equal(answers[0].effect, answers[1].effect)
+    return "" if same else "two calls differ"
+
+
+def test_the_page_shows_what_was_tried():
+    shown = [cell for table in page.TABLES for cell in table.cells()]
+    assert not [cell for cell in shown if cell not in everything()]
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.written(text) == text, page.__doc__
+
+
+# The judge itself.
+
+
+def test_the_judge_accepts_what_is_right():
+    assert [judge.failure(cell) for cell in PLAIN] == ["", "", ""]
+
+
+def _with_a_label_shifted(cell, work):
+    y = judge.labels_of(cell, "train").copy()
+    y[3] = (y[3] + 1) % rules.K
+    return judge.answer_of(cell, (judge.inputs(cell.seed, "train"), y))
+
+
+def _with_ids_permuted(cell, work):
+    found = judge.answer(cell, [])
+    return replace(found, ids=found.ids[[1, 0, *range(2, judge.N)]])
+
+
+def _with_a_sample_twice(cell, work):
+    x, y = judge.inputs(cell.seed, "train"), judge.labels_of(cell, "train")
+    found = judge.answer_of(cell, (x[[*range(judge.N), 0]], y[[*range(judge.N), 0]]))
+    return SimpleNamespace(effect=found.effect[:-1], ids=found.ids[:-1], warnings=())
+
+
+def _with_queries_renumbered(cell, work):
+    x, y = judge.inputs(cell.seed, "queries"), judge.labels_of(cell, "queries")
+    return judge.answer_of(cell, judge.train_of(cell), (x, np.unique(y, return_inverse=True)[1]))
+
+
+def _with_other_damping(cell, work):
+    found = judge.answer(cell, [])
+    return replace(found, effect=found.effect * 1.00001)
+
+
+def _refusing_after_work(cell, work):
+    work.append("fit the curvature")
+    raise da.errors.DataError("labels must be classes")
+
+
+@pytest.mark.parametrize(
+    ("cell", "mutant", "noticed"),
+    [
+        (PLAIN[0], _with_a_label_shifted, "wrong"),
+        (PLAIN[0], _with_ids_permuted, "out of order"),
+        (PLAIN[1], _with_ids_permuted, "wrong"),
+        (PLAIN[0], _with_a_sample_twice, "wrong"),
+        (replace(PLAIN[1], asked="some"), _with_queries_renumbered, "wrong"),
+        (PLAIN[0], _with_other_damping, "wrong"),
+        (replace(PLAIN[0], asked="unknown"), _refusing_after_work, "after work"),
+        (replace(PLAIN[0], asked="unknown"), lambda cell, work: judge.answer(PLAIN[0], []),
+         "must refuse"),
+        (PLAIN[0], lambda cell, work: 1 / 0, "raised ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_the_judge_notices(cell, mutant, noticed):
+    assert noticed in judge.failure(cell, mutant)
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [(AUTO, "every class"), ("CrossEntropyLoss(weight)", "every class"), ("'mse'", "values")],
+)
+def test_brute_force_is_what_a_fit_does_when_a_sample_goes(name, targets):
+    """Of the linearised network, block by block: weigh a sample less, and the minimum moves so."""
+    cell = Cell("arrays", "", name, targets)
+    asked = judge.derivatives(rules.K, "outputs", 0, "queries")
+    t = judge.coded(cell, judge.labels_of(cell, "queries"), smoothed=True)
+    removed, step, total = 2, 1e-4, 0.0
+    for block in (0, 1):
+        measured = []
+        for sign in (1, -1):
+            shares = torch.full((judge.N,), 1 / judge.N).double()
+            shares[removed] *= 1 + sign * step
+            f = asked.f + asked.blocks[block] @ _minimum(cell, block, shares)
+            measured.append(losses_of(cell, f, t))
+        total = total + (measured[0] - measured[1]) / (2 * step)
+    right = judge.definition(cell)[removed]
+    assert np.allclose(right, total.numpy(), rtol=1e-5, atol=1e-6 * np.abs(right).max())
+
+
+def losses_of(cell, f, t):
+    return torch.stack([cell.fit.loss.value(*pair) for pair in zip(f, t, strict=True)])
+
+
+def _minimum(cell, block, shares):
+    """Change of a block's weights: 0 with equal shares, by a pull that stands for the training."""
+    train = judge.derivatives(rules.K, "outputs", 0, "train")
+    t = judge.coded(cell, judge.labels_of(cell, "train"), smoothed=True)
+    equal = torch.full((judge.N,), 1 / judge.N).double()
+
+    def mean(change, by):
+        return (by * losses_of(cell, train.f + train.blocks[block] @ change, t)).sum()
+
+    change = torch.zeros(train.blocks[block].shape[2]).double()
+    pull = grad(mean)(change, equal)
+    penalty = judge.DAMPING * jacrev(grad(mean))(change, equal).diagonal().mean()
+
+    def whole(change):
+        return mean(change, shares) - pull @ change + penalty / 2 * change @ change
+
+    for _ in range(4):
+        change = change - torch.linalg.solve(jacrev(grad(whole))(change), grad(whole)(change))
+    return change
