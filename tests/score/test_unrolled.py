@@ -8,7 +8,7 @@ from torch.func import functional_call
 
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.score.influence.unrolled import unrolled
+from datassay.score.influence.whole.unrolled import unrolled
 from datassay.train.retrain import retrain
 
 RUN = {"lr": 0.3, "steps": 25}

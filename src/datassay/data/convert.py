@@ -179,7 +179,7 @@ def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | Non
     else:
         return None
     if like is None:
-        return one_set(source, None, Coding(lambda x: (1, 1), is_values=True, is_training=False))
+        return one_set(source, None, Coding(lambda x: (1, 1), is_own=True, is_training=False))
     true = None if like.true_y is None else np.zeros(len(like))
     return one_set(source, replace(like, class_names=(), y=np.zeros(len(like)), true_y=true))
 

@@ -22,13 +22,17 @@ class Coding:
 
     Attributes:
         shape: of the network's outputs of one input, [1, ...]; of the input given.
-        is_values: whether the loss compares numbers, or is the user's own: then numbers stay.
+        is_values: whether the loss compares numbers: then those of one output stay.
+        is_own: whether the loss is the user's own, which takes whatever numbers there are.
         is_training: whether these samples name the classes, as those of the training do.
+        ignored: the label of samples that do not count.
     """
 
     shape: Callable[[np.ndarray], tuple[int, ...]]
     is_values: bool = False
+    is_own: bool = False
     is_training: bool = True
+    ignored: int | None = None
 
 
 def encode_for_outputs(
@@ -58,13 +62,15 @@ def encode_for_outputs(
         return y, names, ()
     if y.ndim > 1 or len(shape) > 2:
         return _of_several(y, len(shape) > 2), (), ()
-    k = shape[-1]
+    *_, k = shape
     if y.dtype.kind in "UO":
         return *_in_order(y, k, coding), ()
     y = y.astype(np.int64) if y.dtype.kind == "b" else y
+    if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
+        return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
     whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
     inside = whole and 0 <= y.min() and y.max() < max(k, 2)
-    if coding.is_values and (y.dtype.kind == "f" or not inside or k == 1):
+    if (coding.is_own and not inside) or (k == 1 and (coding.is_own or coding.is_values)):
         return y if y.dtype.kind in "iu" else y.astype(np.float64), (), ()
     if inside:
         return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
@@ -109,22 +115,49 @@ def _renumbered(
     y: np.ndarray, k: int, coding: Coding
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
     indices, names = _in_order(y, k, coding)
+    return indices, names, (renumbering(names),)
+
+
+def renumbering(names: tuple[str, ...]) -> str:
+    """What is told of labels that are other numbers than the outputs.
+
+    Args:
+        names: of the classes, in order.
+
+    Returns:
+        A sentence.
+    """
     pairs = ", ".join(f"{name} is {i}" for i, name in enumerate(names[:FEW]))
     more = ", ..." if len(names) > FEW else ""
-    told = (
+    return (
         f"labels are taken for the network's outputs in rising order, counted from 0: {pairs}{more}"
         ". Pass 0 to k - 1 where it was trained otherwise."
     )
-    return indices, names, (told,)
 
 
-def indexed(samples: SampleSet, n_outputs: int, *, beside_loader: bool = False) -> SampleSet:
+def with_warning(samples: SampleSet, told: str) -> SampleSet:
+    """The set, with one more thing that the user should know.
+
+    Args:
+        samples: the set.
+        told: a sentence.
+
+    Returns:
+        It.
+    """
+    return replace(samples, warnings=(*samples.warnings, told))
+
+
+def indexed(
+    samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, own: bool = False
+) -> SampleSet:
     """A set whose labels are the numbers of a network's outputs.
 
     Args:
         samples: of classes; a regression is handed back as it is.
         n_outputs: k.
         beside_loader: whether the training is a loader, whose labels are those numbers already.
+        own: whether the loss is the user's own, and takes other labels too.
 
     Returns:
         The set. Where it has fewer classes than outputs, and they are named by numbers from 0 to
@@ -138,8 +171,11 @@ def indexed(samples: SampleSet, n_outputs: int, *, beside_loader: bool = False) 
         return samples
     numbers = _numbers(samples.class_names, samples.label_type)
     inside = numbers is not None and 0 <= min(numbers) and max(numbers) < n_outputs
-    if n == n_outputs and (inside or numbers is None or not beside_loader):
+    if n == n_outputs and (inside or numbers is None):
         return samples
+    if n == n_outputs and not beside_loader:
+        told = renumbering(names)
+        return samples if own or told in samples.warnings else with_warning(samples, told)
     if numbers is not None and inside:
         codes = np.array(numbers)
         true = samples.true_y
@@ -149,6 +185,8 @@ def indexed(samples: SampleSet, n_outputs: int, *, beside_loader: bool = False) 
             true_y=None if true is None else codes[true],
             class_names=tuple(map(str, range(n_outputs))),
         )
+    if own and not beside_loader:
+        return samples
     shown = ", ".join(names[:FEW]) + (", ..." if len(names) > FEW else "")
     raise DataError(
         f"the samples must say which of the network's {n_outputs} outputs a class is; they have "

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from datassay.score.influence.methods import influence as influence
     from datassay.score.influence.plan import InfluencePlan as InfluencePlan
     from datassay.score.influence.plan import influence_plan as influence_plan
-    from datassay.score.influence.unrolled import unrolled as unrolled
     from datassay.score.influence.whole.cg import conjugate_gradients as conjugate_gradients
     from datassay.score.influence.whole.exact import exact as exact
     from datassay.score.influence.whole.gauss_newton import gauss_newton as gauss_newton
     from datassay.score.influence.whole.lissa import lissa as lissa
     from datassay.score.influence.whole.problem import Problem as Problem
+    from datassay.score.influence.whole.unrolled import unrolled as unrolled
     from datassay.score.influence_moments import InfluenceMoments as InfluenceMoments
     from datassay.score.influence_moments import gradient_moments as gradient_moments
     from datassay.score.influence_moments import influence_moments as influence_moments

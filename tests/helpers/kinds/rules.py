@@ -200,7 +200,10 @@ FITS: dict[str, Fit] = {
         ),
         truth.several_labels(1 / K, POSITIVE, WEIGHT), ("several labels",), LOSS,
     ),
-    "auto, of values": Fit(lambda: "auto", truth.squares(0.5), (*VALUES, "probabilities"), LOSS),
+    "auto, of values": Fit(lambda: "auto", truth.squares(0.5), VALUES, LOSS),
+    "auto, of probabilities": Fit(
+        lambda: "auto", None, ("probabilities",), LOSS, outcome="refuses", mentions=("probabilit",)
+    ),
     "auto, of one value": Fit(lambda: "auto", truth.squares(0.5), ("one value",), ("output",)),
     "'mse'": Fit(lambda: "mse", truth.squares(0.5), (*VALUES, "one-hot"), LOSS),
     "MSELoss": Fit(
@@ -333,8 +336,10 @@ def _of_queries(cell: Cell, n: int) -> Expected:
     if cell.queries in UNLABELLED:
         return Expected() if cell.measure == "output" else Expected("refuses", ("label|target",))
     words = cell.targets in LABELS and LABELS[cell.targets].train[0] in NAMES
+    if cell.asked == "unknown" and cell.loss == "own, of classes" and cell.in_batches:
+        return Expected("either")  # only the loss knows which labels it takes
     if cell.asked == "unknown" and cell.measure != "output":
-        return Expected("refuses", ("bee",) if words else ("class|label",))
+        return Expected("refuses", ("bee|numbers",) if words else ("class|label",))
     if cell.asked in {"unknown", "indices"}:  # labels that are not used; numbers beside names
         return Expected("either")
     if cell.query_sampler:

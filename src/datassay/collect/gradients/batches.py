@@ -148,7 +148,8 @@ def _content(leaf: Any) -> bytes:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind != "O":
         return f"{leaf.dtype} {leaf.shape} ".encode() + leaf.tobytes()
     if hasattr(leaf, "getbands"):  # of Pillow
-        return f"{leaf.mode} {leaf.size} ".encode() + leaf.tobytes()
+        image: Any = leaf
+        return f"{image.mode} {image.size} ".encode() + image.tobytes()
     if isinstance(leaf, str | bytes | int | float | np.generic | None):
         return repr(leaf).encode()
     return type(leaf).__name__.encode()

@@ -86,21 +86,38 @@ def objective(
     return _with_axis(Objective(loss), model, batch)
 
 
-def takes_values(loss: Any) -> bool:
-    """Whether a loss compares numbers, or is the user's own: then labels stay as they are.
+def ignored_label(loss: Any) -> int:
+    """The label of samples that do not count.
 
     Args:
         loss: as in `objective`.
 
     Returns:
-        False of classes, and of "auto", which asks the targets.
+        Torch's own where the loss says none.
+    """
+    loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
+    if isinstance(loss, Objective):
+        return loss.ignored
+    return int(getattr(loss, "ignore_index", IGNORED))
+
+
+def kind_of_loss(loss: Any) -> str:
+    """What a loss compares.
+
+    Args:
+        loss: as in `objective`.
+
+    Returns:
+        "values", "own" of a function of the user's, or "classes", also of "auto", which asks the
+        targets.
     """
     loss = FUNCTIONS[loss]() if _is_functional(loss) else loss
     if isinstance(loss, nn.Module):
-        return not isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
+        of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
+        return "classes" if of_classes else "values"
     if isinstance(loss, Objective):
-        return loss.name in {"mse", "huber", "custom"}
-    return callable(loss) or loss == "mse"
+        return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
+    return "own" if callable(loss) else "values" if loss == "mse" else "classes"
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
@@ -269,16 +286,17 @@ def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None
     Args:
         loss: of the training.
         targets: of a batch; None: it has none.
-        n_outputs: k; None: the loss is not of classes.
+        n_outputs: k; None: the targets are no classes.
 
     Raises:
         DataError: a label is below 0 or above k − 1, and not the one that does not count.
     """
-    if n_outputs is None or targets is None or loss.name not in OF_CLASSES:
+    if n_outputs is None or targets is None:
         return
     k = max(n_outputs, 2)  # one output is of two classes
     if targets.is_floating_point():
-        _check_soft(targets, n_outputs)
+        if loss.name in OF_CLASSES:
+            _check_soft(targets, n_outputs)
         return
     counted = targets[(targets != loss.ignored) & (targets != IGNORED)]
     wrong = counted[(counted < 0) | (counted >= k)]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.random import default_generator
 
 from datassay.collect.gradients.batches import digest_of
 from datassay.errors import DataError
@@ -58,7 +57,7 @@ def fixed_draws(*seeds: Any) -> Iterator[None]:
     with generators_kept():
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 the user's own draws
-        default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # of the processor alone
         yield
 
 

@@ -126,8 +126,8 @@ class Objective:
         """
         if targets is None:
             raise ModelError(
-                "a named loss needs the batch's targets: the last of a tuple, or a dictionary's "
-                "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
+                "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
+                "dictionary's 'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
             )
         if self.name == "next_token":
             outputs, targets = outputs[:, :-1], targets[:, 1:]
@@ -339,17 +339,37 @@ def targets_of(batch: Any) -> Tensor | None:
 
     Returns:
         The last of a tuple; of a dictionary its "labels", or its input_ids where there are none,
-        padding not counted; None where there are none.
+        padding not counted; None where there are none, or no numbers.
     """
     if isinstance(batch, Mapping):
         for name in TARGETS:
             if batch.get(name) is not None:
-                return batch[name]
+                return _as_tensor(batch[name])
         ids, mask = batch.get("input_ids"), batch.get("attention_mask")
         if ids is None or mask is None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
-    return batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return _as_tensor(batch[-1]) if isinstance(batch, tuple | list) and len(batch) > 1 else None
+
+
+def labels_by_name(batch: Any) -> list[str]:
+    """A batch's labels, where they are words.
+
+    Args:
+        batch: as in `outputs_of`.
+
+    Returns:
+        Mostly empty.
+    """
+    if isinstance(batch, Mapping):
+        given = next((batch[name] for name in TARGETS if name in batch), None)
+    else:
+        given = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return [v for v in given if isinstance(v, str)] if isinstance(given, tuple | list) else []
+
+
+def _as_tensor(given: Any) -> Tensor | None:
+    return given if isinstance(given, Tensor) else None  # names of classes, say
 
 
 def is_one_hot(y: Tensor) -> bool:

@@ -98,7 +98,10 @@ def _is(sampler: Any, *kinds: type) -> bool:
 def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
     """The samples of torch's random samplers, which need not be asked; None of others."""
     if _is(sampler, RandomSampler):
-        return Order(np.arange(len(sampler.data_source)))
+        n = len(sampler.data_source)
+        if queries and (sampler.replacement or sampler.num_samples < n):
+            raise _drawn_anew(sampler, name)
+        return Order(np.arange(n))
     if _is(sampler, SubsetRandomSampler):
         return Order(np.asarray(list(sampler.indices)))
     if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
@@ -117,15 +120,19 @@ def _weighted(sampler: WeightedRandomSampler, name: str, *, queries: bool) -> Or
     if every:  # each once a pass: only their order is drawn
         return Order(drawn)
     if queries or not sampler.replacement:
-        raise DataError(
-            f"{name} must be the same samples in each pass; a WeightedRandomSampler draws them "
-            "anew. Give the Dataset itself, or a loader without a sampler."
-        )
+        raise _drawn_anew(sampler, name)
     told = (
         f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "
         "it is drawn."
     )
     return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(told,))
+
+
+def _drawn_anew(sampler: Any, name: str) -> DataError:
+    return DataError(
+        f"{name} must be the same samples in each pass; a {type(sampler).__name__} draws them "
+        "anew. Give the Dataset itself, or a loader without a sampler."
+    )
 
 
 def _asked(sampler: Any, n: int, name: str) -> tuple[np.ndarray, bool]:

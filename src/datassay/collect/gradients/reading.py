@@ -22,7 +22,7 @@ from datassay.collect.gradients.batches import (
     rows,
     with_ids,
 )
-from datassay.collect.gradients.draws import check_collate, settled
+from datassay.collect.gradients.draws import check_collate, fixed_draws, generators_kept, settled
 from datassay.collect.gradients.order import Order, order_of
 from datassay.data.arguments import check_kind
 from datassay.data.convert import as_samples, unlabelled
@@ -117,13 +117,16 @@ class Streamed:
         Raises:
             DataError: the second pass gives others, there are none, or reading them raised.
         """
-        self.name, self.warnings, self._batched = name, (), batched
+        self.name, self._batched = name, batched
+        self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
-        self._digest, self.n = self._pass()
+        with generators_kept():
+            self._digest, self.n = self._pass()
         if not self.n:
             raise DataError(f"{name} must hold at least 1 sample; got none.")
-        digest, n = self._pass()
+        with fixed_draws("a second pass"):  # so that what is drawn at random differs
+            digest, n = self._pass()
         self._check(digest, n)
 
     def _pass(self) -> tuple[bytes, int]:
@@ -159,7 +162,9 @@ class Streamed:
                 yield with_ids(unit)
             self._check(sha.digest(), n)
 
-        return Batches(parts, None, self.n, lambda places: self._subset(size, places))
+        return Batches(
+            parts, None, self.n, lambda places: self._subset(size, places), None, self.warnings
+        )
 
     def _in_batches(self, size: int, sha: Any) -> Iterator[Any]:
         waiting: list[Any] = []

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from datassay.data.files.plain_text import PlainText, read_text
-from datassay.data.number_words import CODE, NUMBER
+from datassay.data.tables.number_words import CODE, NUMBER
 from datassay.errors import DataError
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from datassay.data.number_words import SHARE, are_marks, stray_words
 from datassay.data.samples import Column
+from datassay.data.tables.number_words import SHARE, are_marks, stray_words
 from datassay.data.tables.read import ReadColumn, without_values
 
 _TIME = (

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.choose import engine_named
 from datassay.collect.gradients.batches import Batches
-from datassay.collect.gradients.criteria import takes_values
 from datassay.collect.gradients.objective import Objective
 from datassay.collect.store.location import shown
 from datassay.data.samples import SampleSet
@@ -42,7 +41,7 @@ from datassay.score.index.segment import (
     check_positions,
     segment_store,
 )
-from datassay.score.influence.given import output_shape, query_set
+from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.trained_network import TrainedNetwork, trained_network
@@ -326,8 +325,8 @@ class Index(Tabular):
                 f"model must be given to compute gradients with {shown(self.location)}: "
                 "open_index(location, model)."
             )
-        shape, own = output_shape(self.model), takes_values(self.loss)
-        samples = query_set(shape, samples, self.like, own, name, queries=queries)
+        coding = coding_of(self.model, self.loss)
+        samples = query_set(coding, samples, self.like, name, queries=queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.criteria import takes_values
+from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
 from datassay.collect.gradients.objective import outputs_of
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
@@ -40,21 +41,34 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
         DataError: samples are not usable, or which label is which output cannot be told.
         ModelError: the network cannot be run.
     """
-    shape = output_shape(model)
-    own = takes_values(loss)
-    given = samples_or_batches(train, "train", None, Coding(shape, own))
-    if isinstance(given, SampleSet) and not own:
-        given = _indexed(given, shape)
+    coding = coding_of(model, loss)
+    given = samples_or_batches(train, "train", None, coding)
+    if isinstance(given, SampleSet):
+        given = _indexed(given, coding)
     if val is None:
         return given, None
-    return given, query_set(shape, val, given if isinstance(given, SampleSet) else None, own)
+    return given, query_set(coding, val, given if isinstance(given, SampleSet) else None)
+
+
+def coding_of(model: nn.Module, loss: Any) -> Coding:
+    """What decides how labels are coded.
+
+    Args:
+        model: the network.
+        loss: of the training.
+
+    Returns:
+        For training samples.
+    """
+    kind = kind_of_loss(loss)
+    ignored = ignored_label(loss)
+    return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
 
 
 def query_set(
-    shape: Callable[[np.ndarray], tuple[int, ...]],
+    coding: Coding,
     val: Any,
     like: SampleSet | None,
-    own: bool,
     name: str = "val",
     *,
     queries: bool = True,
@@ -62,10 +76,9 @@ def query_set(
     """Samples that follow those of the training.
 
     Args:
-        shape: from `output_shape`.
+        coding: of the training's labels.
         val: as in `samples_or_batches`.
         like: the training samples; None: a loader, or what has no names of classes.
-        own: whether the loss compares numbers, or is the user's own.
         name: of the argument, for errors.
         queries: whether they are queries; else further training samples.
 
@@ -76,7 +89,7 @@ def query_set(
         DataError: they are not usable, or a label is no class of the training.
         ModelError: the network cannot be run.
     """
-    coding = Coding(shape, own, is_training=False)
+    coding = replace(coding, is_training=False)
     found = samples_or_batches(val, name, like, coding, queries=queries)
     if not isinstance(found, SampleSet):
         return found
@@ -84,7 +97,7 @@ def query_set(
         _check_prepared(found, like, name)
     if like is not None:
         return named_alike(found, like)
-    return found if own else _indexed(found, shape, beside_loader=True)
+    return _indexed(found, coding, beside_loader=True)
 
 
 def _check_prepared(found: SampleSet, like: SampleSet | None, name: str) -> None:
@@ -100,16 +113,14 @@ def _check_prepared(found: SampleSet, like: SampleSet | None, name: str) -> None
         )
 
 
-def _indexed(
-    samples: SampleSet,
-    shape: Callable[[np.ndarray], tuple[int, ...]],
-    *,
-    beside_loader: bool = False,
-) -> SampleSet:
+def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
     if not samples.is_classification:
         return samples
-    found = shape(samples.x[:1])
-    return indexed(samples, found[-1], beside_loader=beside_loader) if len(found) == 2 else samples
+    shape = coding.shape(samples.x[:1])
+    if len(shape) > 2:
+        return samples
+    *_, k = shape
+    return indexed(samples, k, beside_loader=beside_loader, own=coding.is_own)
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:

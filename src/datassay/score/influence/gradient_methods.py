@@ -12,10 +12,12 @@ from torch import nn
 
 from datassay.collect.gradients.batches import Batches, grouped
 from datassay.collect.gradients.blocks import Block
+from datassay.collect.gradients.criteria import check_classes
+from datassay.collect.gradients.objective import labels_by_name, targets_of
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet
-from datassay.errors import SettingError
+from datassay.errors import DataError, SettingError
 from datassay.score.attribution import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import (
@@ -61,7 +63,7 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     Raises:
         SettingError: a setting is out of range.
     """
-    each, name = prepared(request, train)
+    each, name = prepared(request, train, val)
     first = each[0].network
     queries = first.train if val is None else queries_of(first, val)
     first.warnings.extend(queries.warnings)
@@ -89,12 +91,43 @@ def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batc
     return batches(queries, network.pass_size, name, integers=integers)
 
 
-def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
+def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
+    """Refuse queries that cannot be measured, before anything is computed.
+
+    Args:
+        network: whose outputs their labels must be.
+        queries: as in `batches`.
+        measure: of them.
+
+    Raises:
+        SettingError: the measure needs targets, and there are none.
+        DataError: a label is no output.
+
+    Cost: a pass over the queries, without the network.
+    """
+    named = measure.function is None and measure.objective.name != "custom"
+    for _, batch in queries_of(network, queries):
+        targets = targets_of(batch)
+        if targets is None and named and measure.name != "output":
+            given = labels_by_name(batch)
+            if given:
+                raise DataError(
+                    "labels in batches must be the numbers of the network's outputs; got names "
+                    f"such as {given[0]!r}. Pass arrays, whose names the training's classes have."
+                )
+            raise SettingError(
+                f"measure={measure.name!r} needs the queries' targets. Give them, or take 'output'."
+            )
+        check_classes(network.loss, targets, network.n_outputs)
+
+
+def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
     """The networks of a request with what turns their gradients into effects.
 
     Args:
         request: what was asked.
         train: the training samples.
+        queries: looked at before anything is computed; None: later.
 
     Returns:
         One a network or checkpoint, and the method's name.
@@ -116,6 +149,8 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
         replace(measure_of(request.measure, n.loss, several=n.several), deciders=deciders)
         for n in networks
     ]
+    if queries is not None:
+        check_queries(networks[0], queries, measures[0])
     both = list(zip(networks, measures, strict=True))
     if request.method == "segments":
         each = [

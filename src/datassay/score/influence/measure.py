@@ -100,7 +100,7 @@ class Measure:
                 f"one a token or pixel, {list(outputs.shape)}. Give targets, or a measure of your "
                 "own."
             )
-        if self.objective.name in OF_CLASSES:
+        if self.objective.name in OF_CLASSES or outputs.shape[1] > 1:  # classes, all of them
             return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
         return torch.zeros_like(outputs)
 

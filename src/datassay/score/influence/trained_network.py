@@ -159,10 +159,9 @@ def trained_network(
     few = to_model(rows(first, slice(0, 2)), copied)
     task, targets = _known_task(train), targets_of(few)
     more = [] if task or targets is None else _more_targets(parts, targets)
-    bound, k = objective(loss, copied, few, task, more), None
-    if bound.name in OF_CLASSES:
-        k = outputs_of_classes(bound, copied, few)
-        check_classes(bound, targets, k)
+    bound = objective(loss, copied, few, task, more)
+    k = outputs_of_classes(bound, copied, few)
+    check_classes(bound, targets, k)
     told = check_logits(loss, bound, copied, few)
     alone = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     values = _sums if alone and targets is None and bound.name != "next_token" else bound.losses
@@ -217,8 +216,8 @@ def _more_targets(parts: Batches, first: Tensor) -> list[Tensor]:
     return found
 
 
-def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int:
-    """How many outputs a network has at each place.
+def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
+    """How many outputs a network has at each place, one a class.
 
     Args:
         loss: of classes.
@@ -226,10 +225,15 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int:
         batch: of a few samples.
 
     Returns:
-        k.
+        k; None where the targets are no classes, or the loss is the user's own.
     """
+    if loss.name == "custom":
+        return None
     with torch.no_grad():
         outputs, targets = outputs_of(model, batch), targets_of(batch)
+    if loss.name not in OF_CLASSES:  # squares of classes
+        whole = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
+        return outputs.shape[1] if whole and outputs.ndim == 2 and outputs.shape[1] > 1 else None
     places = None if targets is None else targets.shape[1:]
     return loss.by_place(outputs, places).shape[-1]
 
