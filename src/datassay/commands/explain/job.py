@@ -24,7 +24,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
-from datassay.models.weights import weights_source
+from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
 from datassay.score.attribution import Attribution, check_top
@@ -66,6 +66,7 @@ def run(
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
     facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
     beside = () if kept is None else kept.warnings
+    choices = [told for path in settings.weights for told in weights_choice(path, models[0])]
     return ExplainFindings(
         samples=train,
         queries=train if val is None else val,
@@ -75,7 +76,7 @@ def run(
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*beside, *found.warnings, *_warnings(fitted, train, val)),
+        warnings=(*choices, *beside, *found.warnings, *_warnings(fitted, train, val)),
     )
 
 

@@ -23,8 +23,8 @@ class ExplainSettings:
     model: str = setting(MODEL, MODEL_HELP)
     weights: tuple[Path, ...] = setting(
         (),
-        ".safetensors or state dict of the trained network; several times for several seeds or "
-        "checkpoints, whose effects are averaged.",
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "several times for several seeds or checkpoints, whose effects are averaged.",
     )
     index: str | None = setting(
         None,

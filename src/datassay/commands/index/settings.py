@@ -21,7 +21,10 @@ class IndexSettings:
         "is computed anew.",
     )
     model: str = setting(MODEL, MODEL_HELP)
-    weights: Path | None = setting(None, ".safetensors or state dict of the trained network.")
+    weights: Path | None = setting(
+        None,
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several).",
+    )
     loss: str = setting(
         Influence.loss,
         "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
