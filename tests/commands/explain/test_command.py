@@ -206,6 +206,15 @@ def test_the_plan_runs_nothing(here, monkeypatch):
     assert not Path("out").exists()
 
 
+def test_a_plan_needs_no_weights_and_says_so(here):
+    plan = ["explain", *TABLE, "--curvature", "ekfac", "--plan"]
+    without, trained = (succeed(*plan, *args).stdout for args in ([], W))
+    assert "80 queries by 80 training samples, 1 network" in " ".join(without.split())
+    told = "Counted at the weights as initialised, since sizes do not depend on them."
+    assert told in " ".join(without.split()) and told not in " ".join(trained.split())
+    assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
+
+
 def test_a_long_run_says_so_first(here, monkeypatch, caplog):
     monkeypatch.setattr(job, "MANY_VALUES", 0)
     monkeypatch.setattr(job, "LONG_SECONDS", 0)

@@ -102,6 +102,16 @@ def test_which_weights_were_taken_is_told(here):
     assert told not in " ".join(succeed("index", *TABLE, *more, "--out", "ix").output.split())
 
 
+def test_a_plan_needs_no_weights_and_says_so(here):
+    without, trained = (succeed("index", *args, "--plan").stdout for args in (TABLE, NET))
+    told = (
+        "Counted at the weights as initialised, since sizes do not depend on them; the width may."
+    )
+    assert told in " ".join(without.split()) and "initialised" not in trained
+    assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
+    assert "Nothing was written" in " ".join(without.split()) and not Path("index").exists()
+
+
 def test_settings_reach_the_index(here):
     told = succeed(
         "index", *NET, "--out", "ix", "--curvature", "ekfac", "--damping", "0.3", "--width", 9,

@@ -117,9 +117,10 @@ def _plan(
     )  # fmt: skip
 
 
-def check_settings(settings: ExplainSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be."""
-    check_weights(settings.weights)
+def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    if not only_plan:
+        check_weights(settings.weights)
     if settings.index is not None:
         check_index(settings)
     for name, value, allowed in (

@@ -24,7 +24,8 @@ class ExplainSettings:
     weights: tuple[Path, ...] = setting(
         (),
         ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
-        "several times for several seeds or checkpoints, whose effects are averaged.",
+        "several times for several seeds or checkpoints, whose effects are averaged; none for "
+        "--plan.",
     )
     index: str | None = setting(
         None,

@@ -103,9 +103,10 @@ def planned(train: SampleSet, settings: IndexSettings) -> IndexPlan:
     )  # fmt: skip
 
 
-def check_settings(settings: IndexSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be."""
-    check_weights(() if settings.weights is None else (settings.weights,))
+def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    if not only_plan:
+        check_weights(() if settings.weights is None else (settings.weights,))
     if settings.loss not in ("auto", *LOSSES):
         raise SettingError(
             f"loss must be one of {', '.join(('auto', *LOSSES))}; got {settings.loss!r}."
@@ -117,7 +118,7 @@ def check_settings(settings: IndexSettings) -> None:
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
-    assert settings.weights is not None, "checked"
     named = replace(settings, model=full_name(settings.model, train))
-    (found,) = networks(named.model, (settings.weights,), train, settings.seed)
+    files = () if settings.weights is None else (settings.weights,)
+    (found,) = networks(named.model, files, train, settings.seed)
     return found

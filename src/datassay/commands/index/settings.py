@@ -23,7 +23,8 @@ class IndexSettings:
     model: str = setting(MODEL, MODEL_HELP)
     weights: Path | None = setting(
         None,
-        ".safetensors or state dict of the trained network (weights.pt::ema names one of several).",
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "not needed for --plan.",
     )
     loss: str = setting(
         Influence.loss,
