@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from dataclasses import MISSING, fields, is_dataclass
@@ -14,6 +15,9 @@ from typer.main import get_command
 import datassay
 from datassay.commands import app
 from datassay.commands.app import commands
+from datassay.score.influence.exact_blocks import auto_damping
+from datassay.score.influence.trained_network import PLAIN, SOFTENED
+from datassay.score.settings import DEFAULT_TOP, Influence
 from datassay.setting import settings_of as options_of
 from helpers.command_line import succeed
 
@@ -241,3 +245,55 @@ def text_of(default, spec):
     if isinstance(default, tuple):
         return ",".join(map(str, default))
     return "" if default in {None, False} else str(default)
+
+
+# Options of explain and index that are not parameters of the function, and those whose default is
+# another one, which their help says.
+NO_PARAMETER = {"queries", "model", "weights", "index", "command", "append", "location", "address"}
+RENAMED = {"keep_as": "keep"}
+OWN_DEFAULT = {
+    ("explain", "measure"): ("auto", "margin of classes, the output of one target, else the loss"),
+    ("explain", "top"): (DEFAULT_TOP, "Samples kept a query"),
+    ("explain", "device"): ("cpu", "cpu, cuda"),
+    ("index", "device"): ("cpu", "cpu, cuda"),
+}
+FUNCTIONS = {"explain": datassay.influence, "index": datassay.index}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
+    known = inspect.signature(inspect.unwrap(FUNCTIONS[name])).parameters
+    settings = next(c for c in commands() if c.name == name).settings
+    seen = set()
+    for option, spec in options_of(settings).items():
+        if option in NO_PARAMETER or (name, option) == ("index", "workers"):
+            continue
+        seen.add(option)
+        own = next(f.default for f in fields(settings) if f.name == option)
+        other = known[RENAMED.get(option, option)].default
+        if (name, option) in OWN_DEFAULT:
+            assert own == OWN_DEFAULT[name, option][0] != other
+            assert OWN_DEFAULT[name, option][1] in spec.help
+        else:
+            assert own == other, option
+    assert {"loss", "curvature", "damping", "parameters", "precision", "seed"} <= seen
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_auto_stands_for_is_said_as_it_is(name):
+    options = options_of(next(c for c in commands() if c.name == name).settings)
+    number = r"([\d.]+)"
+    pattern = rf"auto: {number} where it is exact \({number}/n with fewer than {number} samples\), "
+    text = options["damping"].help
+    most, per, enough, factored = re.search(
+        rf"{pattern}{number} where it is factored", text
+    ).groups()
+    for n in (10, 500, 1000, 5000):
+        exact = max(float(most), float(per) / n if n < float(enough) else 0)
+        assert auto_damping(n, is_exact=True) == exact
+        assert auto_damping(n, is_exact=False) == float(factored.rstrip("."))
+    if name == "explain":
+        assert f"absolute, auto {Influence.damping:g}" in text
+        assert "(default: float32; with --curvature whole float64)" in options["precision"].help
+    else:
+        assert f"auto: {SOFTENED:g} of classes, {PLAIN:g} of next" in options["temperature"].help

@@ -293,13 +293,19 @@ def test_own_module_with_safetensors_weights(here):
 
     torch.manual_seed(0)
     sizes = {"0.weight": (8, 4), "0.bias": (8,), "2.weight": (1, 8), "2.bias": (1,)}
-    save_file({name: torch.randn(size) for name, size in sizes.items()}, "other.safetensors")
+    other = {name: torch.randn(size) for name, size in sizes.items()}
+    save_file(other, "other.safetensors")
+    torch.save({"swa": {"mean": other}, "model": other}, "two.pt")
     own = ["--model", "own_networks:fits", "--curve-seeds", 0, "--out", "out"]
     succeed("run", "good.npz", *own)
     without = columns("out/scores.parquet")["information"]
     succeed("run", "good.npz", *own, "--weights", "other.safetensors")
     assert columns("out/scores.parquet")["information"] != without
     assert "other.safetensors" in Path("out/index.html").read_text()
+    scores = columns("out/scores.parquet")["information"]
+    told = succeed("run", "good.npz", *own, "--weights", "two.pt").output
+    assert "'model' was taken, not 'swa.mean'" in " ".join(told.split())
+    assert columns("out/scores.parquet")["information"] == scores
 
 
 def test_memory_that_does_not_suffice_is_warned_of_before_the_work(here):

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import datassay as da
 from datassay.act.partition import held_out, influence_blocks, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
-from datassay.errors import DataError, SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.estimators import PartitionedRegressor
 
 partition = import_module("datassay.act.partition.blocks")
@@ -37,6 +37,44 @@ def few_iterations(monkeypatch):
 ])
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
+
+
+class Reversed(LogisticRegression):
+    """Columns as `classes_` names them, the last class first, times a factor."""
+
+    def __init__(self, factor=1.0):
+        super().__init__(max_iter=1000)
+        self.factor = factor
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_, self.sorted_ = self.classes_[::-1], self.classes_
+        return self
+
+    def predict_proba(self, X):
+        classes, self.classes_ = self.classes_, self.sorted_
+        p = super().predict_proba(X)[:, ::-1]
+        self.classes_ = classes
+        return self.factor * p
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+
+def test_columns_of_own_models_and_routers_are_read_by_classes_():
+    train = routable_mixture((250, 250), n_classes=3, n_features=6, seed=0)
+    plain, reverse = (
+        da.PartitionedClassifier(one, one, n_blocks=2, restarts=4, random_state=0)
+        for one in (LogisticRegression(max_iter=1000), Reversed())
+    )
+    truth = plain.fit(train.x, train.y).predict_proba(train.x)
+    assert plain.router_is_informative_
+    found = reverse.fit(train.x, train.y).predict_proba(train.x)
+    np.testing.assert_allclose(found, truth)
+    for wrong in ([Reversed(1.1), None], [None, Reversed(1.1)]):
+        model = da.PartitionedClassifier(*wrong, n_blocks=2, restarts=4, random_state=0)
+        with pytest.raises(ModelError, match="predict_proba of Reversed gave 500 rows that do"):
+            model.fit(train.x, train.y).predict_proba(train.x)
 
 
 def test_routed_blocks_beat_one_model():

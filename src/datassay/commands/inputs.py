@@ -30,6 +30,10 @@ BLOCK_MODEL_HELP = (
 )
 RIDGE_HELP = "Of a linear model, (ridge/2)‖θ‖² on the mean loss."
 DAMPING_HELP = "Added to the Hessian behind V; not to the fits."
+BLOCK_DAMPING_HELP = (
+    "Share of each layer's mean curvature added to it, or auto: 1 where it is exact (1000/n with "
+    "fewer than 1000 samples), 0.1 where it is factored."
+)
 SEED_HELP = "Of split, noise, weights, projection and batches."
 
 

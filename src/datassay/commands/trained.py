@@ -15,6 +15,9 @@ from datassay.errors import SettingError
 from datassay.models.build import build_model
 from datassay.setting import default_of
 
+# What a plan says where it counted without trained weights.
+INITIAL = "Counted at the weights as initialised, since sizes do not depend on them{}."
+
 
 def check_weights(weights: tuple[Path, ...]) -> None:
     """Refuse a network without weights.
@@ -36,17 +39,20 @@ def check_weights(weights: tuple[Path, ...]) -> None:
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
     """One network a file of weights, in evaluation mode; a factory may always give the same one.
 
+    Without a file it is one as it is initialised, which a plan can count.
+
     Args:
         model: its name, as `build_model` takes it.
-        weights: files.
+        weights: files; none: weights as initialised.
         train: what the network is built for.
         seed: as in `build_model`.
 
     Returns:
-        As many networks as files.
+        As many networks as files, at least one.
     """
     return [
-        copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval() for path in weights
+        copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval()
+        for path in weights or (None,)
     ]
 
 

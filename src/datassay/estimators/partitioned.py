@@ -16,6 +16,7 @@ from datassay.act.partition.routing import compact, fit_experts, linear_partitio
 from datassay.act.partition.settings import Division
 from datassay.errors import SettingError
 from datassay.estimators.validation import validated, validated_classes
+from datassay.models.estimators import class_probabilities
 
 
 class _Partitioned(BaseEstimator):
@@ -140,12 +141,17 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
 
         Returns:
             [m, n_classes], rows sum to 1.
+
+        Raises:
+            ModelError: a block's estimator or the router gives no probabilities, or its `classes_`
+                does not name their columns.
         """
         X = self._checked_inputs(X)  # first: it tells whether there are classes_
         probability = np.zeros((len(X), len(self.classes_)))
         weights = self._routed.weights(X, self.routing)
         for weight, expert in zip(weights.T, self.estimators_, strict=True):
-            probability[:, expert.classes_] += weight[:, None] * expert.predict_proba(X)
+            judged = class_probabilities(expert, X, len(self.classes_))
+            probability += weight[:, None] * judged
         return probability
 
     def predict(self, X: Any) -> np.ndarray:

@@ -37,7 +37,8 @@ def build_model(
         train: the samples; their inputs set the scaling layer, their classes the output count
             (one output for two classes, as S1 does; one a class beyond).
         weights: a .safetensors file, or a state dict or checkpoint that torch saved (.pt), loaded
-            into the network; of several state dicts the one whose names fit.
+            into the network; of several state dicts the one whose names fit, trained weights before
+            averaged ones, or the one named: "weights.pt::ema".
         seed: of the initial weights.
 
     Returns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from datassay.errors import ModelError, printable
+from datassay.models.stand_ins import RULE, pickled, stood_in
 from datassay.models.user_code import brief
 
 REMEDY = (
@@ -21,6 +22,12 @@ REMEDY = (
     '"weights.safetensors") and give that file.'
 )
 DEEPEST = 4  # dictionaries inside each other
+# Between a file and the keys of one of its state dicts, as in "weights.pt::ema".
+NAMED = "::"
+# Words of keys that say that weights are an average over the training, not where it ended.
+AVERAGES = {"average", "averaged", "avg", "ema", "lawa", "moving", "polyak", "shadow", "swa"}
+# What torch.optim.swa_utils.AveragedModel counts beside the weights.
+COUNTER = "n_averaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +38,15 @@ class StateDict:
         place: keys that lead to it, such as "model" or "states.ema"; empty at the top.
         prefix: that was taken off all names, such as "module." of nn.DataParallel; mostly empty.
         tensors: name → tensor.
+        is_average: whether its keys say that it is averaged over the training: "ema", "swa_model".
+        others: places of further state dicts of the file that fit the network as well.
     """
 
     place: str
     prefix: str
     tensors: dict[str, Tensor]
+    is_average: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -45,26 +56,58 @@ class StateDict:
         return printable(", ".join(parts))
 
 
+def file_and_place(path: Path) -> tuple[Path, str]:
+    """A file of weights, and which of its state dicts the user named.
+
+    Args:
+        path: of a file, with "::" and the keys of one of its state dicts or without.
+
+    Returns:
+        The file and the keys, such as "ema" or "states.ema"; empty where none is named.
+    """
+    file, mark, place = str(path).rpartition(NAMED)
+    return (Path(file), place) if mark and not path.exists() else (path, "")
+
+
 def state_dicts(path: Path) -> list[StateDict]:
     """All state dicts that a file holds, in its order, those at the top first.
 
     Args:
-        path: a .safetensors file, or what torch saved.
+        path: a .safetensors file, or what torch saved; "weights.pt::ema" names one of those inside.
 
     Returns:
         At least one; dictionaries of tensors alone, as optimisers do not have them by name.
 
     Raises:
-        ModelError: it cannot be read, holds more than tensors and plain values, or no state dict.
+        ModelError: it cannot be read, holds no state dict, or none of the name given.
     """
-    held = plain_values(path)
-    found = sorted(_dictionaries(held, ()), key=lambda pair: len(pair[0]))
-    if not found:
+    file, named = file_and_place(path)
+    held = plain_values(file)
+    keyed = sorted(_dictionaries(held, ()), key=lambda pair: len(pair[0]))
+    if not keyed:
+        if names := pickled(held):
+            raise ModelError(
+                f"{file} must be {RULE}; it holds more than tensors ({names[0]}). {REMEDY}"
+            )
         raise ModelError(
-            f"{path} must hold a state dict of tensors; got {type(held).__name__}. Save "
+            f"{file} must hold a state dict of tensors; got {type(held).__name__}. Save "
             "model.state_dict() alone."
         )
-    return [StateDict(".".join(keys), "", tensors) for keys, tensors in found]
+    found = [
+        StateDict(".".join(keys), "", tensors, COUNTER in tensors or any(map(_is_average, keys)))
+        for keys, tensors in keyed
+    ]
+    if not named:
+        return found
+    chosen = [one for one in found if one.place == named]
+    if not chosen:
+        places = ", ".join(repr(one.place) for one in found if one.place)
+        raise ModelError(
+            f"{file} must hold the state dict {named!r}; it holds "
+            f"{printable(places) or 'one alone, without a name'}. Name one as {file}{NAMED}KEY, or "
+            f"leave {NAMED} out."
+        )
+    return chosen
 
 
 def fitting(found: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict:
@@ -75,32 +118,44 @@ def fitting(found: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict
         wanted: names that would do, the first preferred.
 
     Returns:
-        The one with most of the names wanted, and then fewest others.
+        The one with most of the names wanted; of these none that is averaged over the training,
+        where there is another; then the one with fewest further names, and the first.
     """
     names = list(wanted)
     candidates = [one for each in found for one in _without_prefix(each, names)]
 
-    def misfit(one: StateDict) -> tuple[int, int, int]:
-        own = one.tensors.keys()
-        common = max(len(own & w) for w in names)
-        return (-common, min(len(own ^ w) for w in names), bool(one.prefix))
+    def common(one: StateDict) -> int:
+        return max(len(one.tensors.keys() & w) for w in names)
 
-    return min(candidates, key=misfit)
+    def misfit(one: StateDict) -> tuple[int, bool, int, bool]:
+        others = min(len(one.tensors.keys() ^ w) for w in names)
+        return (-common(one), one.is_average, others, bool(one.prefix))
+
+    best = min(candidates, key=misfit)
+    places = dict.fromkeys(one.place for one in candidates if common(one) == common(best))
+    return replace(best, others=tuple(place for place in places if place != best.place))
 
 
 def _without_prefix(found: StateDict, wanted: list[set[str]]) -> Iterator[StateDict]:
     """The state dict as it is, and without what stands before all of its names."""
     yield found
-    first, *others = found.tensors
+    held = {name: t for name, t in found.tensors.items() if name != COUNTER}
+    if not held:
+        return
+    first, *others = held
     places = [i + 1 for i, letter in enumerate(first) if letter == "."]
     for end in places:
         prefix = first[:end]
         if all(name.startswith(prefix) for name in others) and any(
             first[end:] in w for w in wanted
         ):
-            yield StateDict(
-                found.place, prefix, {name[end:]: t for name, t in found.tensors.items()}
-            )
+            short = {name[end:]: t for name, t in held.items()}
+            yield replace(found, prefix=prefix, tensors=short)
+
+
+def _is_average(key: str) -> bool:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", key)
+    return bool(AVERAGES & set(re.split("[^a-z]+", words.lower())))
 
 
 def _dictionaries(
@@ -124,19 +179,22 @@ def plain_values(path: Path) -> object:
         path: a .safetensors file, or what torch saved.
 
     Returns:
-        As it was saved.
+        As it was saved; what else was pickled, such as settings, is a `StandIn` that holds nothing.
 
     Raises:
-        ModelError: it cannot be read, is damaged, or holds more than tensors and plain values.
+        ModelError: it cannot be read, is damaged, or names what no data are made of.
     """
-    rule = f"{path} must be a .safetensors file or a plain state dict of tensors"
+    rule = f"{path} must be {RULE}"
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise ModelError(f"{rule}; it is no regular file. {REMEDY}")
     try:
         if path.suffix.lower() == ".safetensors":
             return load_file(path)
         _check_archive(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with stood_in(path):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except ModelError:
+        raise
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{rule}; reading it raised {brief(error)} {REMEDY}") from error
     except Exception as error:

@@ -14,6 +14,8 @@ from datassay.models.reference import imported_reference
 from datassay.models.user_code import user_code
 
 NEEDED = ("fit", "predict", "get_params")
+# By how much a row of probabilities may miss a sum of 1.
+ROUNDING = 1e-3
 
 
 def named_estimator(name: str) -> Any:
@@ -109,3 +111,75 @@ def fitted(
         if "random_state" in one.get_params():
             one.set_params(random_state=seed)
         return one.fit(x, y) if weight is None else one.fit(x, y, sample_weight=weight)
+
+
+def no_probabilities(values: np.ndarray) -> np.ndarray:
+    """Rows that are no probabilities.
+
+    Args:
+        values: [n, k].
+
+    Returns:
+        Positions of those that are not finite, negative somewhere, or miss a sum of 1.
+    """
+    return np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
+
+
+def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
+    """What a fitted classifier's `predict_proba` says, a column a class.
+
+    Args:
+        one: the classifier, fitted to classes 0 … n_classes − 1 or some of them.
+        x: [n, d].
+        n_classes: k.
+
+    Returns:
+        [n, k], in the order of the classes, whatever the order of its `classes_`; 0 for a class
+        that it has not seen.
+
+    Raises:
+        ModelError: rows are no probabilities, or `classes_` does not name the columns.
+    """
+    values = np.asarray(one.predict_proba(x))
+    placed = by_class(one, values, n_classes, unseen=0.0)
+    if len(bad := no_probabilities(placed)):
+        raise ModelError(
+            "model must give probabilities, at least 0 and summing to 1 in each row; predict_proba "
+            f"of {type(one).__name__} gave {len(bad):,} rows that do not, such as "
+            f"{placed[bad[0]][:5].tolist()}. Mend it, or wrap it in CalibratedClassifierCV."
+        )
+    return placed
+
+
+def by_class(one: Any, values: np.ndarray, n_classes: int, *, unseen: float) -> np.ndarray:
+    """Columns of a fitted classifier in the order of the classes.
+
+    Args:
+        one: the classifier; its `classes_` names the columns.
+        values: [n, c], as it gave them.
+        n_classes: k; classes are 0 … k − 1.
+        unseen: for a class that it does not name.
+
+    Returns:
+        [n, k], in float64.
+
+    Raises:
+        ModelError: `classes_` is missing, names one twice or one that there is not, or there are
+            more or fewer columns.
+    """
+    classes = np.asarray(getattr(one, "classes_", None))
+    known = np.arange(n_classes)
+    names_all = classes.ndim == 1 and len(np.unique(classes)) == len(classes)
+    if not names_all or not all((known == name).any() for name in classes):
+        raise ModelError(
+            f"model must have classes_ that name classes of 0 to {n_classes - 1}, each once; "
+            f"{type(one).__name__} has {classes.tolist()}. Set it in fit: np.unique(y)."
+        )
+    if values.ndim != 2 or values.shape[1] != len(classes):
+        raise ModelError(
+            f"model must give a column for each of its {len(classes)} classes_; "
+            f"{type(one).__name__} gave shape {list(values.shape)}. Mend classes_ or the columns."
+        )
+    placed = np.full((len(values), n_classes), unseen, np.float64)
+    placed[:, classes.astype(np.int64)] = values
+    return placed

@@ -11,25 +11,30 @@ import torch
 from torch import Tensor, nn
 
 from datassay.errors import ModelError, printable
-from datassay.models.checkpoints import StateDict, fitting, state_dicts
+from datassay.models.checkpoints import NAMED, StateDict, file_and_place, fitting, state_dicts
 from datassay.models.networks import Affine
 
 logger = logging.getLogger(__name__)
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
+def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
     """Load the whole network's weights, or for a built-in one those of the network inside.
 
     Of a checkpoint that holds several state dicts, or one inside a dictionary, the one whose names
-    fit the model is taken, and a warning says which.
+    fit the model is taken; of several those where the training ended before any average of them
+    ("ema", "swa"), then the first. A log line says which.
 
     Args:
         model: takes the weights, in its own precision.
-        path: a .safetensors file, or a state dict or checkpoint that torch saved.
+        path: a .safetensors file, or a state dict or checkpoint that torch saved;
+            "weights.pt::ema" names one of its state dicts.
+
+    Returns:
+        What the user must know where there was a choice, or an average is all there is; else none.
 
     Raises:
-        ModelError: it cannot be read, holds more than tensors and plain values, or they do not fit
-            the model.
+        ModelError: it cannot be read, holds no state dict (of that name), or none that fits the
+            model.
     """
     found = _chosen(model, path)
     if found.told:
@@ -39,6 +44,41 @@ def load_weights(model: nn.Module, path: Path) -> None:
         assert isinstance(model, nn.Sequential)
         target = model[1]
     load_state(target, found.tensors, str(path))
+    return _choice(found, path)
+
+
+def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
+    """What `load_weights` says of a file that has been read.
+
+    Args:
+        path: one that `load_weights` has read.
+        model: that has read it.
+
+    Returns:
+        As `load_weights`.
+    """
+    return _choice(_chosen(model, path), path)
+
+
+def _choice(found: StateDict, path: Path) -> tuple[str, ...]:
+    file, named = file_and_place(path)
+    if named or not (found.others or found.is_average):
+        return ()
+    kind = "averaged over the training" if found.is_average else "as the training left them"
+    if not found.others:
+        return (
+            printable(
+                f"the weights of {file} are {kind} ({found.place or 'it counts its averages'}); it "
+                "holds no others of this network. Give the trained weights where these are meant."
+            ),
+        )
+    others = ", ".join(repr(place) for place in found.others)
+    return (
+        printable(
+            f"{file} holds several state dicts of this network: {found.place!r} was taken, not "
+            f"{others}. Name another as {file}{NAMED}{found.others[0]}."
+        ),
+    )
 
 
 def load_state(model: nn.Module, given: Mapping[str, Tensor], path: str) -> None:
@@ -83,7 +123,7 @@ def weights_source(path: Path, model: nn.Module) -> str:
         Its path, the beginning of its SHA-256, which of its state dicts was taken, and its
         precision where float32 is another.
     """
-    with path.open("rb") as file:
+    with file_and_place(path)[0].open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     found = _chosen(model, path)
     kinds = {t.dtype for t in found.tensors.values() if t.is_floating_point()}

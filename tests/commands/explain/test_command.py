@@ -1,5 +1,7 @@
 """`datassay explain`: its files, several weights, queries of their own, one line for bad input."""
 
+import argparse
+import html
 import json
 import sys
 from pathlib import Path
@@ -136,6 +138,23 @@ def test_one_query_is_enough(here):
     assert "prediction" in result.stdout
 
 
+def test_which_weights_were_taken_stands_on_the_page_and_another_can_be_named(here):
+    model, average = (torch.load(f"own{seed}.pt") for seed in range(2))
+    torch.save({"ema": average, "model": model, "args": argparse.Namespace(lr=1)}, "two.pt")
+    args = ["explain", "rows.npz", "--model", "own_models:always", "--val-fraction", 0, "--weights"]
+    told = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
+    assert told in " ".join(succeed(*args, "two.pt", "--out", "both").output.split())
+    assert told in html.unescape(Path("both/index.html").read_text())
+    named = succeed(*args, "two.pt::ema", "--out", "ema")
+    assert told not in " ".join(named.output.split())
+    facts = json.loads(Path("ema/summary.json").read_text())["facts"]["Weights"]
+    assert facts.startswith("two.pt::ema (SHA-256 ") and "state dict 'ema'" in facts
+    for out, own in (("both", "own0.pt"), ("ema", "own1.pt")):
+        succeed(*args, own, "--out", "alone", "--overwrite")
+        total = columns("alone/samples.parquet")["total"]
+        assert columns(f"{out}/samples.parquet")["total"] == total
+
+
 def test_a_module_that_is_handed_out_twice_holds_each_weights_once(here):
     args = ["explain", "rows.npz", "--model", "own_models:always", "--val-fraction", 0]
     files = ["--weights", "own0.pt", "--weights", "own1.pt"]
@@ -187,6 +206,15 @@ def test_the_plan_runs_nothing(here, monkeypatch):
     assert not Path("out").exists()
 
 
+def test_a_plan_needs_no_weights_and_says_so(here):
+    plan = ["explain", *TABLE, "--curvature", "ekfac", "--plan"]
+    without, trained = (succeed(*plan, *args).stdout for args in ([], W))
+    assert "80 queries by 80 training samples, 1 network" in " ".join(without.split())
+    told = "Counted at the weights as initialised, since sizes do not depend on them."
+    assert told in " ".join(without.split()) and told not in " ".join(trained.split())
+    assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
+
+
 def test_a_long_run_says_so_first(here, monkeypatch, caplog):
     monkeypatch.setattr(job, "MANY_VALUES", 0)
     monkeypatch.setattr(job, "LONG_SECONDS", 0)
@@ -200,6 +228,10 @@ REFUSED = {
     "a pickled model": (
         [*TABLE, "--weights", "whole.pt"],
         r"safetensors.torch.save_model\(model, ",
+    ),
+    "no such state dict": (
+        [*TABLE, "--weights", "own0.pt::ema"],
+        "own0.pt must hold the state dict 'ema'; it holds one alone, without a name",
     ),
     "no file": ([*TABLE, "--weights", "gone.pt"], "gone.pt must be .*FileNotFoundError"),
     "another width": ([*TABLE[:-1], "mlp:width=9", *W], "must hold every tensor of the model in"),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
+import torch
+from safetensors.torch import load_file, save_file
 
 import datassay as da
 from datassay.act import trained_network
@@ -89,6 +90,26 @@ def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     ):  # fmt: skip
         assert text.replace("│", "").strip() in " ".join(result.stdout.split()), text
     assert len(index) == 90 and index.kept["curvature"] == "auto"
+
+
+def test_which_weights_were_taken_is_told(here):
+    nets = [load_file(f"net{seed}.safetensors") for seed in range(2)]
+    torch.save({"ema": nets[1], "model": nets[0]}, "two.pt")
+    told = "two.pt holds several state dicts of this network: 'model' was taken"
+    made = succeed("index", *TABLE, "--weights", "two.pt", "--out", "ix")
+    assert told in " ".join(made.output.split())
+    more = ["--weights", "two.pt::model", "--append", "more.csv"]
+    assert told not in " ".join(succeed("index", *TABLE, *more, "--out", "ix").output.split())
+
+
+def test_a_plan_needs_no_weights_and_says_so(here):
+    without, trained = (succeed("index", *args, "--plan").stdout for args in (TABLE, NET))
+    told = (
+        "Counted at the weights as initialised, since sizes do not depend on them; the width may."
+    )
+    assert told in " ".join(without.split()) and "initialised" not in trained
+    assert without.splitlines()[:8] == trained.splitlines()[:8]  # the table of blocks
+    assert "Nothing was written" in " ".join(without.split()) and not Path("index").exists()
 
 
 def test_settings_reach_the_index(here):

@@ -172,6 +172,12 @@ def test_given_weights_are_not_trained_again(here):
     assert "train the network" not in result.stderr
     model = json.loads(Path("out/summary.json").read_text())["facts"]["Model"]
     assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
+    one, other = torch.load("net.pt"), build_model("mlp:width=8", train, seed=6).state_dict()
+    torch.save({"model": one, "ema": other}, "two.pt")
+    told = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
+    for name, is_told in (("two.pt", True), ("two.pt::ema", False)):
+        result = succeed("weigh", "classes.npz", *QUICK, "--weights", name, "--out", name[-3:])
+        assert (told in " ".join(result.output.split())) == is_told
 
 
 @pytest.mark.parametrize("task", ["classes", "numbers"])

@@ -10,7 +10,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import curvature, network, opening, search, segment
+from datassay.score.index import curvature, network, opened, opening, search, segment
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -53,8 +53,28 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
     np.testing.assert_allclose(few.total, found.effect.sum(1), rtol=1e-3, atol=1e-4)
 
 
+def test_the_whole_matrix_stands_beside_the_top_where_it_fits(tmp_path, monkeypatch):
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix")
+    plain, found = ix.query(new), ix.query(new, top=3)
+    assert plain.effect.shape == (len(train), len(new)) and plain.top.raising.shape[1] == 20
+    np.testing.assert_array_equal(found.effect, plain.effect)
+    np.testing.assert_array_equal(found.total, plain.total)
+    for side in ("raising", "lowering"):
+        named = getattr(found.top, side)
+        assert named.shape == (len(new), 3)
+        np.testing.assert_array_equal(named, getattr(plain.top, side)[:, :3])
+        values = np.take_along_axis(found.effect.T, named, 1)
+        np.testing.assert_array_equal(getattr(found.top, f"{side}_effect"), values)
+    monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new) - 1)
+    few = ix.query(new, top=3)
+    assert few.effect is None and ix.query(new, top=None).effect is None
+    np.testing.assert_array_equal(few.top.raising, found.top.raising)
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast):
+    monkeypatch.setattr(opened, "LARGEST_MATRIX", 0)
     monkeypatch.setattr(search, "has_bfloat16", lambda: fast)
     monkeypatch.setattr(search, "QUERY_GROUP", 7)
     monkeypatch.setattr(search, "FEW", 1)
@@ -63,7 +83,9 @@ def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, new = trained()
     ix = da.index(model, train, tmp_path / "ix")
-    effect, found = ix.query(new, top=None).effect, ix.query(new, top=6)
+    found = ix.query(new, top=6)
+    monkeypatch.undo()
+    effect = ix.query(new, top=None).effect
     best = np.argsort(-effect, 0)[:6].T
     shared = [len(set(a) & set(b)) for a, b in zip(best, found.top.raising, strict=True)]
     assert np.mean(shared) > 5.9

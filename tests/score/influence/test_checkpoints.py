@@ -72,6 +72,27 @@ def test_every_form_is_the_network_itself(kind, tmp_path):
     torch.testing.assert_close(model.state_dict(), network().state_dict())  # left as it was
 
 
+@pytest.mark.parametrize("curvature", ["blocks", "whole"])
+@pytest.mark.parametrize("given", ["checkpoints", "models", "folder", "tracin"])
+def test_which_state_dict_was_taken_stands_in_the_result(given, curvature, tmp_path):
+    model, average = network(1), network(2)
+    held = {"ema": average.state_dict(), "model": model.state_dict()}
+    torch.save(held, path := tmp_path / "pytorch_model.bin")
+    found, told = None, f"{path} holds several state dicts of this network: 'model' was taken"
+    if given == "models":
+        found = run([network(), path], curvature=curvature)
+        truth = run([network(), model], curvature=curvature)
+    else:
+        method = {"method": "tracin"} if given == "tracin" else {"curvature": curvature}
+        found = run(network(), checkpoints=tmp_path if given == "folder" else path, **method)
+        truth = run(model, **method)
+    np.testing.assert_array_equal(found.effect, truth.effect)
+    assert sum(one.startswith(told) for one in found.warnings) == 1
+    named = run(network(), checkpoints=f"{path}::ema", curvature=curvature)
+    np.testing.assert_array_equal(named.effect, run(average, curvature=curvature).effect)
+    assert not any("state dict" in one for one in named.warnings)
+
+
 def test_checkpoints_are_averaged_and_added():
     models = [network(s) for s in range(3)]
     last = models[-1]

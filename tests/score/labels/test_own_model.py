@@ -128,7 +128,7 @@ class Confused(BaseEstimator):
         ("sklearn.svm:SVC", "model must be a scikit-learn estimator, .* got str"),
         (StandardScaler(), "model must be a scikit-learn estimator, .* got StandardScaler"),
         (LogisticRegression(C=-1), "must be able to learn from .* raised InvalidParameterError"),
-        (Confused(), "outputs must be finite; Confused gave"),
+        (Confused(), "must give probabilities, .* predict_proba of Confused gave"),
     ],
 )
 def test_what_cannot_judge_is_one_line(wine, model, message):

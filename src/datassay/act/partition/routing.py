@@ -20,6 +20,7 @@ from datassay.collect.curvature.output_features import SharedFeatures
 from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
+from datassay.models.estimators import class_probabilities
 from datassay.results import result
 
 # Of the inputs that the partition sees; of more, as many principal components. The blocks' models
@@ -61,11 +62,14 @@ class Routed:
 
         Returns:
             Rows that sum to 1.
+
+        Raises:
+            ModelError: the router gives no probabilities, or not of the blocks.
         """
         if self.router is None:
             probability = np.tile(self.share, (len(x), 1))
         else:
-            probability = self.router.predict_proba(x)
+            probability = class_probabilities(self.router, x, len(self.share))
         return probability if routing == "soft" else np.eye(len(self.share))[probability.argmax(1)]
 
 

@@ -14,14 +14,14 @@ from datassay.errors import SettingError
 
 
 class _Explain(Command):
-    """Weights must be given, and `--plan` only counts the work."""
+    """Weights must be given, but for `--plan`, which only counts the work."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, write, print; of a plan print only."""
         from datassay.commands.explain import job, plan
 
         settings = read(self.settings, given)
-        job.check_settings(settings)
+        job.check_settings(settings, only_plan=given["plan"])
         if not given["plan"]:
             return super().start(given, out)
         if settings.index is not None:
@@ -30,7 +30,8 @@ class _Explain(Command):
                 "Leave out --plan or --index."
             )
         train, val = self.sets(given)
-        out_console.print(*plan.lines(job.planned(train, val, settings)), sep="\n")
+        planned = job.planned(train, val, settings)
+        out_console.print(*plan.lines(planned, is_trained=bool(settings.weights)), sep="\n")
 
 
 COMMAND = _Explain(

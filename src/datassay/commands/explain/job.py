@@ -25,7 +25,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
-from datassay.models.weights import weights_source
+from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
 from datassay.score.attribution import Attribution, check_top
@@ -67,6 +67,7 @@ def run(
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
     facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
     beside = () if kept is None else kept.warnings
+    choices = [told for path in settings.weights for told in weights_choice(path, models[0])]
     return ExplainFindings(
         samples=train,
         queries=train if val is None else val,
@@ -76,7 +77,7 @@ def run(
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*beside, *found.warnings, *_warnings(fitted, train, val)),
+        warnings=(*choices, *beside, *found.warnings, *_warnings(fitted, train, val)),
     )
 
 
@@ -117,9 +118,10 @@ def _plan(
     )  # fmt: skip
 
 
-def check_settings(settings: ExplainSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be."""
-    check_weights(settings.weights)
+def check_settings(settings: ExplainSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    if not only_plan:
+        check_weights(settings.weights)
     if settings.index is not None:
         check_index(settings)
     for name, value, allowed in (

@@ -84,6 +84,7 @@ class Opened:
         assert found.self_influence is not None
         return replace(
             found,
+            effect=None if found.effect is None else found.effect[self.order],
             top=best if queries is not None else _of_others(best, top),
             total=found.total[self.order],
             self_influence=found.self_influence[self.order],

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from datassay.commands.terminal import block_table
+from datassay.commands.trained import INITIAL
 from datassay.report.wording import count
 from datassay.score.influence.plan import InfluencePlan
 
 
-def lines(plan: InfluencePlan) -> list[RenderableType]:
-    """The plan as a table, the largest blocks of many, and two sentences, for the terminal."""
+def lines(plan: InfluencePlan, *, is_trained: bool = True) -> list[RenderableType]:
+    """The plan as a table, the largest blocks of many, and sentences, for the terminal."""
     table = block_table(
         plan.block,
         plan.size,
@@ -27,4 +28,5 @@ def lines(plan: InfluencePlan) -> list[RenderableType]:
         f"{count(plan.n_models, 'network')}: {plan.passes:,} passes of a sample.",
         f"About {plan.seconds:.0f} s; {plan.peak_bytes / 1e9:.2f} GB beside the program, which "
         f"{fits} in the {plan.free_bytes / 1e9:.1f} GB free. Nothing was run.",
+        *([] if is_trained else [INITIAL.format("")]),
     ]

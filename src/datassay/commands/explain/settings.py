@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from datassay.collect.settings import Collection
-from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, number_or
+from datassay.commands.inputs import BLOCK_DAMPING_HELP, MODEL, MODEL_HELP, SEED_HELP, number_or
 from datassay.score.settings import DEFAULT_TOP, Influence, TrainedWeights
 from datassay.setting import setting
 
@@ -23,8 +23,9 @@ class ExplainSettings:
     model: str = setting(MODEL, MODEL_HELP)
     weights: tuple[Path, ...] = setting(
         (),
-        ".safetensors or state dict of the trained network; several times for several seeds or "
-        "checkpoints, whose effects are averaged.",
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "several times for several seeds or checkpoints, whose effects are averaged; none for "
+        "--plan.",
     )
     index: str | None = setting(
         None,
@@ -47,14 +48,16 @@ class ExplainSettings:
     )
     damping: float | str = setting(
         TrainedWeights.damping,
-        "Share of each layer's mean curvature added to it, or auto: 0.5 exact, 0.1 factored.",
+        f"{BLOCK_DAMPING_HELP} With --curvature whole it is absolute, auto 0.01.",
         read=lambda text: number_or(text, "auto", "damping"),
     )
     parameters: str | None = setting(
         None, "Only weights with this in their names, or that fit it where it has a *."
     )
     top: int = setting(DEFAULT_TOP, "Samples kept a query and direction.")
-    precision: str | None = setting(None, "float32 or float64 (default: float32 by layers).")
+    precision: str | None = setting(
+        None, "float32 or float64 (default: float32; with --curvature whole float64)."
+    )
     device: str = setting(Collection.device, "Where gradients are computed: cpu, cuda or cuda:1.")
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""

@@ -29,7 +29,12 @@ def lines(built: Built) -> list[RenderableType]:
             f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain "
             "asks about; --val-fraction 0 keeps them in."
         )
-    return [table, *map(plain_text, said), *warned(_warnings(found)), shown(found.location)]
+    return [
+        table,
+        *map(plain_text, said),
+        *warned(built.warnings + _warnings(found)),
+        shown(found.location),
+    ]
 
 
 def _warnings(found: Index) -> tuple[str, ...]:

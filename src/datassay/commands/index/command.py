@@ -21,13 +21,14 @@ class _Index(Command):
         from datassay.commands.terminal import ProgressDisplay
 
         settings = read(self.settings, given)
-        job.check_settings(settings)
+        job.check_settings(settings, only_plan=given["plan"])
         train, other = self.sets({**given, "queries": settings.append})
         if given["plan"]:
             from datassay.commands.index import plan
 
             planned = job.planned(train, settings)
-            out_console.print(*plan.lines(planned), sep="\n")
+            is_trained = settings.weights is not None
+            out_console.print(*plan.lines(planned, is_trained=is_trained), sep="\n")
             return
         with ProgressDisplay(err_console) as progress:
             built = job.run(train, other, settings, progress)

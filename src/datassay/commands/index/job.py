@@ -15,6 +15,7 @@ from datassay.commands.trained import check_left_to_index, check_weights, loss_o
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.names import full_name
+from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.score.index.build import index
 from datassay.score.index.opened import Index
@@ -37,12 +38,14 @@ class Built:
         added: samples that this call appended.
         seconds: that the call took.
         left_out: samples that were split off DATA, which the index does not have.
+        warnings: what the user must know of the weights.
     """
 
     index: Index
     added: int
     seconds: float
     left_out: int
+    warnings: tuple[str, ...] = ()
 
 
 def run(
@@ -64,13 +67,15 @@ def run(
     """
     started = time.perf_counter()
     check_settings(settings)
+    assert settings.weights is not None, "checked"
     model = _network(settings, train)
+    choice = weights_choice(settings.weights, model)
     by = engine_named(settings.engine, workers=settings.workers, address=settings.address)
     if settings.append is not None:
         assert other is not None, "what is to be appended was read"
         found = open_index(settings.location, model, device=settings.device)
         found.append(other, engine=by, progress=progress)
-        return Built(found, len(other), time.perf_counter() - started, 0)
+        return Built(found, len(other), time.perf_counter() - started, 0, choice)
     found = index(
         model, train, settings.location, loss=loss_of(settings.loss, train),
         curvature=settings.curvature, damping=settings.damping, temperature=settings.temperature,
@@ -79,7 +84,7 @@ def run(
         device=settings.device, engine=by, seed=settings.seed, progress=progress,
     )  # fmt: skip
     left_out = len(other) if other is not None and other.split_off else 0
-    return Built(found, 0, time.perf_counter() - started, left_out)
+    return Built(found, 0, time.perf_counter() - started, left_out, choice)
 
 
 def planned(train: SampleSet, settings: IndexSettings) -> IndexPlan:
@@ -98,9 +103,10 @@ def planned(train: SampleSet, settings: IndexSettings) -> IndexPlan:
     )  # fmt: skip
 
 
-def check_settings(settings: IndexSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be."""
-    check_weights(() if settings.weights is None else (settings.weights,))
+def check_settings(settings: IndexSettings, *, only_plan: bool = False) -> None:
+    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    if not only_plan:
+        check_weights(() if settings.weights is None else (settings.weights,))
     if settings.loss not in ("auto", *LOSSES):
         raise SettingError(
             f"loss must be one of {', '.join(('auto', *LOSSES))}; got {settings.loss!r}."
@@ -112,7 +118,7 @@ def check_settings(settings: IndexSettings) -> None:
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
-    assert settings.weights is not None, "checked"
     named = replace(settings, model=full_name(settings.model, train))
-    (found,) = networks(named.model, (settings.weights,), train, settings.seed)
+    files = () if settings.weights is None else (settings.weights,)
+    (found,) = networks(named.model, files, train, settings.seed)
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from datassay.commands.terminal import block_table
+from datassay.commands.trained import INITIAL
 from datassay.report.wording import count
 from datassay.score.index.plan import IndexPlan
 
 QUERIES = 1000
 
 
-def lines(plan: IndexPlan) -> list[RenderableType]:
+def lines(plan: IndexPlan, *, is_trained: bool = True) -> list[RenderableType]:
     """The plan as a table, the largest blocks of many, and sentences, for the terminal."""
     table = block_table(
         plan.block,
@@ -32,4 +33,5 @@ def lines(plan: IndexPlan) -> list[RenderableType]:
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB beside the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
+        *([] if is_trained else [INITIAL.format("" if plan.is_most else "; the width may")]),
     ]

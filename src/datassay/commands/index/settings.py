@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from datassay.collect.settings import Collection, Computing
-from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, number_or
+from datassay.commands.inputs import BLOCK_DAMPING_HELP, MODEL, MODEL_HELP, SEED_HELP, number_or
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 from datassay.setting import setting
 
@@ -21,7 +21,11 @@ class IndexSettings:
         "is computed anew.",
     )
     model: str = setting(MODEL, MODEL_HELP)
-    weights: Path | None = setting(None, ".safetensors or state dict of the trained network.")
+    weights: Path | None = setting(
+        None,
+        ".safetensors or state dict of the trained network (weights.pt::ema names one of several); "
+        "not needed for --plan.",
+    )
     loss: str = setting(
         Influence.loss,
         "Of the training: cross_entropy, mse, bce, next_token, or auto: by the task.",
@@ -32,7 +36,7 @@ class IndexSettings:
     )
     damping: float | str = setting(
         TrainedWeights.damping,
-        "Share of each layer's mean curvature added to it, or auto: 1 exact, 0.1 factored.",
+        BLOCK_DAMPING_HELP,
         read=lambda text: number_or(text, "auto", "damping"),
     )
     temperature: float | str = setting(

@@ -49,7 +49,7 @@ from datassay.commands.run.steps.scores import (
 from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversarial, check_adversarial
 from datassay.data.samples import SampleSet
 from datassay.models.build import build_model, given_network
-from datassay.models.weights import weights_source
+from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
@@ -125,7 +125,7 @@ def run(
         contests=retrained.contests,
         acts=acts,
         facts=facts,
-        warnings=lin.warnings + chosen.warnings + check_warning(checked),
+        warnings=_warnings(settings, model, lin, chosen.warnings + check_warning(checked)),
         judged=judged(lin, issues),
     )
 
@@ -250,6 +250,13 @@ def starting_network(train: SampleSet, settings: RunSettings, place: int = 0) ->
     if settings.given is not None:
         return given_network(settings.given, seed)
     return build_model(settings.model, train, weights=settings.weights, seed=seed)
+
+
+def _warnings(
+    settings: RunSettings, model: nn.Module, lin: Linearization, others: tuple[str, ...]
+) -> tuple[str, ...]:
+    file = settings.weights
+    return (() if file is None else weights_choice(file, model)) + lin.warnings + others
 
 
 def _facts(

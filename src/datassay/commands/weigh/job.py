@@ -40,7 +40,9 @@ from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
+from datassay.models.checkpoints import file_and_place
 from datassay.models.names import full_name
+from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -81,7 +83,7 @@ def run(
         boundary=boundary,
         search=job.search,
         facts=facts,
-        warnings=_warnings(settings, ours, job.search),
+        warnings=(*_of_weights(train, settings), *_warnings(settings, ours, job.search)),
     )
 
 
@@ -216,6 +218,12 @@ def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Mod
     return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
 
 
+def _of_weights(train: SampleSet, settings: WeighSettings) -> tuple[str, ...]:
+    if settings.weights is None:
+        return ()
+    return weights_choice(settings.weights, _model(train, settings))
+
+
 def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
     """The trained network, and what was seen while it was trained."""
     model = _model(train, settings)
@@ -264,7 +272,8 @@ def _facts(
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
     if settings.seeds or job.problem is not None:
         file = settings.weights
-        came = "" if file is None else f", weights of {file.name}, {file_digest(file)}"
+        digest = "" if file is None else file_digest(file_and_place(file)[0])
+        came = "" if file is None else f", weights of {file.name}, {digest}"
         facts |= model_facts(settings.model, f"{settings.model}{came}")
     return facts | noise_facts(train)
 

@@ -120,7 +120,8 @@ class Index(Tabular):
 
         Args:
             new: m samples, as `influence` takes them; a loader's batches are taken as they come.
-            top: samples a query and direction; None: the whole matrix of up to 2^25 effects.
+            top: samples a query and direction in `top`; None: 20. Up to n m = 2^25 the whole matrix
+                stands beside them.
             measure: as in `influence`; [b, tokens] makes each token a query of its own.
             progress: called with (step, samples done, samples in all).
 
@@ -146,9 +147,13 @@ class Index(Tabular):
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
         own = self.self_influence()
-        if top is None and n * m <= LARGEST_MATRIX:
+        if n * m <= LARGEST_MATRIX:
             effects = self._effects(asked, progress)
             whole = gather(effects, values, found.name, self.ids, method, None)
+            if top is not None:
+                parts = [Effects(0, torch.from_numpy(whole.effect), None, None)]
+                few = gather(parts, values, found.name, self.ids, method, top)
+                whole = replace(whole, top=few.top)
             return replace(whole, self_influence=own, warnings=warnings)
         best, total = largest(self.segments, asked, 1 / n, top or Indexing.top or n, progress)
         return Attribution(

@@ -52,25 +52,27 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
             f"model must be a network, or a list with one first; got {request.models[0]!r:.80}. "
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
         )
-    models = [_network(base, one) for one in _each(request.models)]
+    notes: list[str] = []
+    models = [_network(base, one, notes) for one in _each(request.models)]
     lr = request.settings.get("lr")
     _check_rate(lr, checkpoints)
     if checkpoints is None:
-        return replace(request, models=models)
+        return replace(request, models=models, notes=tuple(notes))
     if len(models) > 1:
         raise SettingError(
             f"checkpoints belong to one training run; got {len(models)} models. Call once a model."
         )
-    networks = [_network(base, one) for one in _each(checkpoints)]
+    networks = [_network(base, one, notes) for one in _each(checkpoints)]
     if not networks:
         raise SettingError("checkpoints must hold at least 1 network; got none. Pass None for one.")
     if request.method not in {"tracin", "segments"}:
-        return replace(request, models=networks)
-    read, notes = {}, []
+        return replace(request, models=networks, notes=tuple(notes))
+    read: dict[str, Any] = {}
     if lr == "trainer" and request.method == "tracin":
         read = {"lr": learning_rates(checkpoints)}
     elif lr == "trainer":
-        read, notes = trainer_run(checkpoints, networks, request.clip)
+        read, told = trainer_run(checkpoints, networks, request.clip)
+        notes += told
     settings = {**request.settings, "checkpoints": networks, **read}
     return replace(request, models=models, settings=settings, notes=tuple(notes))
 
@@ -210,30 +212,29 @@ def _each(given: Any) -> list[Any]:
     )
 
 
-def _network(base: nn.Module, given: Any) -> nn.Module:
-    """A copy of the base with these weights; a network as it is."""
+def _network(base: nn.Module, given: Any, notes: list[str]) -> nn.Module:
+    """A copy of the base with these weights, which of a file's is noted; a network as it is."""
     if isinstance(given, nn.Module):
         return given
     network = copy.deepcopy(unwrapped(base))
     if isinstance(given, Mapping):
         load_state(network, given, "the state dict")
     elif Path(given).is_dir():
-        _load_folder(network, Path(given))
+        notes += _load_folder(network, Path(given))
     else:
-        load_weights(network, Path(given))
+        notes += load_weights(network, Path(given))
     return network
 
 
-def _load_folder(network: nn.Module, folder: Path) -> None:
-    """Weights of a folder as `save_pretrained` writes it."""
+def _load_folder(network: nn.Module, folder: Path) -> tuple[str, ...]:
+    """Weights of a folder as `save_pretrained` writes it; what `load_weights` says of them."""
     adapter = _first(folder, ADAPTERS)
     if adapter is not None:
         _load_adapter(network, adapter)
-        return
+        return ()
     whole = _first(folder, WHOLE)
     if whole is not None:
-        load_weights(network, whole)
-        return
+        return load_weights(network, whole)
     index = _first(folder, SHARDS)
     if index is None:
         raise ModelError(
@@ -242,6 +243,7 @@ def _load_folder(network: nn.Module, folder: Path) -> None:
         )
     shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
     load_state(network, _tensors([folder / Path(name).name for name in shards]), str(folder))
+    return ()
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:

@@ -91,7 +91,8 @@ def influence(
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
         checkpoints: of one training run, instead of the model: networks, state dicts, files of
-            weights, or folders (transformers', peft's, or a run with its checkpoint-*). Averaged;
+            weights ("weights.pt::ema" names one of several in a file; without a name `warnings`
+            says which was taken), or folders (transformers', peft's, or a run's). Averaged;
             with "tracin" added, with "segments" in the order of the run, the trained network last.
         removed: positions of the samples to remove, one at a time; None: all.
         top: keep only this many samples per query and direction, as in `attribution`.

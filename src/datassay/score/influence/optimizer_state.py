@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.per_sample import as_matrix
 from datassay.collect.jacobian.suitable import unwrapped
-from datassay.errors import SettingError
+from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import plain_values
+from datassay.models.stand_ins import pickled
 
 FILE = "optimizer.pt"
 # Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
@@ -159,6 +160,11 @@ def _state(given: Any) -> Mapping[str, Any]:
         given = plain_values(Path(place))
     for one in _dictionaries(given):
         if {"state", "param_groups"} <= one.keys() and one["param_groups"]:
+            if names := pickled(one):
+                raise ModelError(
+                    f"{place} must hold tensors and plain numbers; it holds more than tensors "
+                    f"({names[0]}). Save optimizer.state_dict() with numbers of Python."
+                )
             return one
     raise SettingError(
         f"{place} must be the state of an optimiser, as optimizer.state_dict() has it; got "

@@ -13,7 +13,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
-from datassay.models.estimators import checked_estimator, fitted
+from datassay.models.estimators import (
+    by_class,
+    checked_estimator,
+    class_probabilities,
+    fitted,
+)
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 
@@ -71,7 +76,8 @@ def held_out_of(
 
     Raises:
         DataError: too few samples to be folded.
-        ModelError: it cannot be fitted, or says what is no finite number.
+        ModelError: it cannot be fitted, says what is no finite number or no probability, or its
+            `classes_` does not name the columns.
 
     Cost: five fits.
     """
@@ -129,14 +135,16 @@ def said_of(one: Any, x: np.ndarray, width: int, is_classification: bool) -> np.
     Returns:
         [n, width]: class probabilities, values of the decision function where it has none, or
         predictions.
+
+    Raises:
+        ModelError: what it gives is no probability, or its `classes_` does not name the columns.
     """
     if not is_classification:
         return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
-    is_probable = hasattr(one, "predict_proba")
-    values = np.asarray(one.predict_proba(x) if is_probable else one.decision_function(x))
+    # A class whose only samples are held out is unknown to this fit.
+    if hasattr(one, "predict_proba"):
+        return class_probabilities(one, x, width)
+    values = np.asarray(one.decision_function(x))
     if values.ndim == 1:  # of two classes, positive for the second
         values = np.stack([-values, values], 1) / 2
-    # A class whose only samples are held out is unknown to this fit.
-    said = np.full((len(x), width), 0.0 if is_probable else values.min())
-    said[:, np.asarray(one.classes_, np.int64)] = values
-    return said
+    return by_class(one, values, width, unseen=float(values.min()))

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.errors import DataError, SettingError
+from datassay.models.estimators import no_probabilities
 
 # Smaller probabilities count as this: folds of a few thousand samples know no smaller ones.
 LEAST_PROBABILITY = 1e-4
-ROUNDING = 1e-3  # by how much a row's sum may miss 1
 SUSPICIOUS = 0.99  # share of labels that are the likeliest
 FEWEST = 10  # of fewer samples that says nothing
 # A prior of the weights, nats a sample, where either judge alone separates the classes.
@@ -78,8 +78,7 @@ def checked_probabilities(
             f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row a sample and a column "
             f"a class, in the order {names}."
         )
-    bad = np.flatnonzero(~((p >= 0).all(1) & (abs(p.sum(1) - 1) <= ROUNDING)))
-    if len(bad):
+    if len(bad := no_probabilities(p)):
         raise DataError(
             f"pred_probs must be at least 0 and sum to 1 in each row; {len(bad)} rows do not, the "
             f"first at position {bad[0]}: {p[bad[0]][:5].tolist()}. Give probabilities."

@@ -18,6 +18,7 @@ from datassay.models.build import build_model
 from datassay.models.estimators import checked_estimator, is_estimator, named_estimator
 from datassay.models.names import full_name
 from datassay.models.reference import is_reference
+from datassay.models.weights import weights_choice
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
 from datassay.score.compare.halves import FEWEST, MOST, retrained_halves
@@ -49,7 +50,8 @@ def run(
     findings = TrustFindings(train, queries, settings.model, check, scores.fit, halves.seconds)
     trained = _estimator_facts(make, settings) if is_estimator(make) else _network_facts(settings)
     facts = _facts(findings) | trained | closing_facts(started, settings.seed, settings.command)
-    return replace(findings, facts=facts, warnings=_warnings(check))
+    choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
+    return replace(findings, facts=facts, warnings=(*choice, *_warnings(check)))
 
 
 def check_settings(settings: TrustSettings) -> None:

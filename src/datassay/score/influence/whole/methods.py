@@ -79,7 +79,7 @@ def on_arrays(
     own = None if val is not None else np.arange(len(train)) if chosen is None else np.array(chosen)
     measure, top = request.measure, request.top
     result = gather(_averaged(streams), with_all, measure, ids, named, top, own)
-    warnings = dict.fromkeys(w for p in problems for w in p.warnings)
+    warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))
 
 
