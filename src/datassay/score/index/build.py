@@ -43,7 +43,11 @@ from datassay.score.influence.exact_blocks import (
 )
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    trained_network,
+    with_temperature,
+)
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
@@ -121,7 +125,7 @@ def index(
         precision=precision, device=device, progress=progress,
     )  # fmt: skip
     check_positions(network.train, "train")
-    network.loss = softened(network.loss, temperature)
+    with_temperature(network, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
     digest, ids = samples_digest(network.train)
@@ -129,7 +133,7 @@ def index(
     chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
     run = {
         "index": FORMAT,
-        **identity(model, network.loss),
+        **identity(model, network.loss, network.own_loss),
         **machine_fingerprint(network.model),
         "training samples": digest,
         "curvature": curvature,

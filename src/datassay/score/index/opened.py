@@ -29,7 +29,7 @@ from datassay.score.attribution import (
 )
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import Encoding, query_rows
-from datassay.score.index.identity import samples_digest
+from datassay.score.index.identity import OWN_TEMPERATURE, samples_digest
 from datassay.score.index.known_ids import new_ids, places_of
 from datassay.score.index.pieces import fill
 from datassay.score.index.search import blocks, largest
@@ -42,7 +42,11 @@ from datassay.score.index.segment import (
 )
 from datassay.score.influence.gradient_methods import Prepared
 from datassay.score.influence.measure import measure_of
-from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    temperatures,
+    trained_network,
+)
 from datassay.score.settings import Indexing, Queries
 
 # Share of samples that came after the curvature was fitted, from which on that is told.
@@ -136,7 +140,10 @@ class Index(Tabular):
         asked, values = query_rows(network, encoding, found, parts, progress)
         n, m = len(self), len(asked)
         warnings = (*network.warnings, *self.warnings)
-        method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+        method = (
+            f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+            f"{temperatures(network)}"
+        )
         own = self.self_influence()
         if top is None and n * m <= LARGEST_MATRIX:
             effects = self._effects(asked, progress)
@@ -217,7 +224,8 @@ class Index(Tabular):
                 were one of these, and whether it is the one of its id; None: all of the index.
 
         Returns:
-            By all coordinates.
+            By all coordinates, at the temperature of self-influence: 1 where the index was made
+            with "auto".
 
         Raises:
             SettingError: there are samples and no network.
@@ -229,7 +237,9 @@ class Index(Tabular):
         network, parts = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         given = replace(network, train=parts, removed=None, progress=silent)
-        lengths = [encoding.rows(g)[1] for _, g in given.loss_gradients()]
+        lengths = [
+            encoding.lengths(g if own is None else own) for _, g, own in given.both_gradients()
+        ]
         return torch.cat(lengths).cpu().numpy() / len(self)
 
     def to_table(self) -> pa.Table:
@@ -321,6 +331,9 @@ class Index(Tabular):
                 device=self.device,
                 progress=silent,
             )
+            own = self.kept.get(OWN_TEMPERATURE, self.loss.temperature)
+            if own != self.loss.temperature:
+                self._network.own_loss = replace(self.loss, temperature=own)
         network = self._network
         integers = network.integers
         return network, batches(samples, network.pass_size, name, integers=integers)

@@ -37,7 +37,11 @@ from datassay.score.influence.block_basis import (
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
 from datassay.score.influence.plan import SHARE, held_bytes, kept_bytes
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    trained_network,
+    with_temperature,
+)
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
 # Samples that are gone through, fewer where that takes longer than so many seconds.
@@ -170,7 +174,7 @@ def index_plan(
         model, samples_or_batches(train, "train"), loss=loss, parameters=parameters,
         precision=precision, device=device, progress=silent,
     )  # fmt: skip
-    network.loss = softened(network.loss, temperature)
+    with_temperature(network, temperature)
     check_positions(network.train, "train")
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
@@ -231,7 +235,7 @@ class _Rehearsal:
             self.squares, _ = _timed(lambda: square_sums(factored, few.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         whole = Encoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = _timed(lambda: [whole.rows(g) for _, g in few.loss_gradients()], size)
+        self.rows, _ = _timed(lambda: list(whole.rows_of(few)), size)
 
     def _few(
         self, network: TrainedNetwork, small: set[str], seed: int

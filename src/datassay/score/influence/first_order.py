@@ -133,13 +133,16 @@ def removal_effects(
         Chunks in sample order.
     """
     start, m = 0, len(towards.values)
-    for size, gradients in network.loss_gradients():
+    for size, gradients, alone in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64)
         own = torch.zeros(size, dtype=torch.float64)
         for basis, found, rows in gradient_coordinates(bases, gradients):
             matrix, theirs = towards.by_block[basis.block.name]
             effect -= _products(found, rows, matrix, theirs, basis.block.shape[1]).double().cpu()
-            own += (found.square() @ basis.inverse(rows).to(found)).double().cpu()
+            if alone is None:
+                own += _length(basis, found, rows)
+        for basis, found, rows in gradient_coordinates(bases, alone or {}):
+            own += _length(basis, found, rows)
         yield Effects(
             start=start,
             effect=effect * scale,
@@ -149,6 +152,11 @@ def removal_effects(
         )
         start += size
         network.progress(step, start, network.n)
+
+
+def _length(basis: BlockBasis, found: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
+    """gᵀ P g of each gradient."""
+    return (found.square() @ basis.inverse(rows).to(found)).double().cpu()
 
 
 def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:

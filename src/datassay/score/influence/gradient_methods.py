@@ -37,7 +37,12 @@ from datassay.score.influence.segments import (
     set_time,
     tracin_settings,
 )
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    temperatures,
+    trained_network,
+    with_temperature,
+)
 from datassay.train.retrain import positions
 
 # Values of the queries' gradients that are held at once, 1 GiB in float32.
@@ -103,16 +108,14 @@ def prepared(request: Request, train: Any) -> tuple[list[Prepared], str]:
             with_curvature(n, m, request, place, part.of_loss(request.unit))
             for place, ((n, m), part) in enumerate(zip(both, run, strict=True))
         ]
-        return each, f"segments{of_the_run(run)}, temperature {networks[0].loss.temperature:g}"
+        return each, f"segments{of_the_run(run)}{temperatures(networks[0])}"
     if adds:
         each = [with_steps(n, m, part) for (n, m), part in zip(both, run, strict=True)]
         return each, f"tracin{of_the_run(run)}"
     each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-    warmth = networks[0].loss.temperature
-    warm = "" if warmth == 1 else f", temperature {warmth:g}"
-    return each, f"gauss_newton by {kind}{share}{warm}"
+    return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
 def _deciders(
@@ -139,7 +142,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         progress=request.progress_of(place, of),
     )
     if request.method != "tracin":
-        network.loss = softened(network.loss, request.temperature)
+        with_temperature(network, request.temperature)
     if request.removed is not None:
         if network.train.subset is None:
             raise SettingError("removed needs samples that have positions; these are iterated.")
