@@ -292,6 +292,7 @@ def _planned(
     scratch = timed.sum_bytes * n_parts(fitted_to, timed.sum_bytes)
     each = np.array([_kept(b, exact(b), itemsize) for b in blocks])
     rows = _row_bytes(network, width, keep)
+    both = network.own_loss is not None  # gradients of rows, and for self-influence
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
     seconds = fitted_to * (timed.sums + timed.squares) + (n + judged) * timed.rows + solving
     rounds = 1 + (timed.squares > 0)
@@ -312,7 +313,7 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged),
+        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged) + n * both,
         peak_bytes=weights + timed.held + formed + fitting,
         seconds=seconds + BYTE_SECONDS * (scratch + float(each.sum()) + rows),
         gradient_seconds=timed.rows,

@@ -272,9 +272,11 @@ def attributed(
     parts = []
     for places, towards in towards_queries(each, queries):
         values = torch.stack([d.values for d in towards]).mean(0)
+        # Self-influence is that of the first group.
+        networks = [replace(p.network, own_loss=None) if parts else p.network for p in each]
         streams = [
-            removal_effects(p.network, p.bases, d, p.scale)
-            for p, d in zip(each, towards, strict=True)
+            removal_effects(network, p.bases, d, p.scale)
+            for network, p, d in zip(networks, each, towards, strict=True)
         ]
         mine = None if own is None else np.where(np.isin(own, places), own - places[0], -1)
         if len(values) != len(places):  # tokens
