@@ -89,7 +89,8 @@ def index(
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
         damping: relative to each block's mean eigenvalue; "auto" as there.
-        temperature: of the loss of classes; "auto" as in `influence`.
+        temperature: of the loss of classes; "auto" as in `influence`: 2 of effects, 1 of
+            `self_influence`.
         weight_decay: of the training.
         parameters: which weights.
         share: of the expected mean squared effect that a row holds, where the width allows it.
