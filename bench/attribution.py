@@ -7,8 +7,9 @@ Linear datamodelling score (Park et al. 2023): Spearman correlation, over random
 samples, of the margin that networks trained on the half reach (of a language model: the loss of a
 text) with the sum of the half's effects; mean over queries, with 95 % intervals over halves and
 queries. Cases: `attribution_cases.py`; contenders: `attribution_contenders.py`. Further
-"wrong_labels" (AUROC of self-influence on a fine-tuned ResNet-20), and "datamodelling" and
-"leave_one_out" of `attribution_digits.py`. Truths and verdicts are kept in --work; what is there is
+"wrong_labels" (AUROC of self-influence on a fine-tuned ResNet-20) and "wrong_labels_mlp" and so on
+(of the networks of `attribution_noise.py`), and "datamodelling" and "leave_one_out" of
+`attribution_digits.py`. Truths and verdicts are kept in --work; what is there is
 not computed again. One line a case goes to results.jsonl. Needs DATASSAY_DATA, and the rivals as
 `attribution_contenders.py` says: one whose package is missing is left out, and said.
 """
@@ -33,7 +34,8 @@ from scipy.stats import spearmanr
 
 from datassay.act import auroc
 
-OTHERS = ("wrong_labels", "datamodelling", "leave_one_out")
+WRONG = {"wrong_labels": "ResNet-20", **{f"wrong_labels_{name}": name for name in noise.NETWORKS}}
+OTHERS = (*WRONG, "datamodelling", "leave_one_out")
 
 
 class Log:
@@ -156,25 +158,26 @@ def datamodelling(case: str, args: argparse.Namespace, log: Log) -> None:
     )
 
 
-def wrong_labels(args: argparse.Namespace, log: Log) -> None:
-    """Self-influence on fine-tuned networks."""
-    cells = [noise.noisy_cell(seed) for seed in range(noise.SEEDS)]
+def wrong_labels(case: str, args: argparse.Namespace, log: Log) -> None:
+    """Self-influence on networks that were trained on wrong labels."""
+    cells = noise.noisy_cells(WRONG[case], args.work)
     contenders = {**(noise.NOISE_RIVALS if "rivals" in args.who else {})}
-    contenders |= {"ours": noise.ours} if "ours" in args.who else {}
+    contenders |= noise.NOISE_OURS if "ours" in args.who else {}
 
     def ask(name, contender):
         verdicts = [asked(name, contender, c.task, c.model) for c in cells]
         each = [auroc(c.wrong, v.effect) for c, v in zip(cells, verdicts, strict=True)]
         return {"auroc": round(float(np.mean(each)), 4), "each": each, **cost(verdicts)}
 
-    judged(log, "wrong_labels", contenders, args.again, ask)
+    judged(log, case, contenders, args.again, ask)
     finish(
-        "attribution/wrong labels, ResNet-20",
-        log.of("wrong_labels"),
+        f"attribution/wrong labels, {WRONG[case]}",
+        log.of(case),
         args,
-        n=noise.N,
-        wrong=noise.N_WRONG,
+        n=len(cells[0].wrong),
+        wrong=int(cells[0].wrong.sum()),
         seeds=noise.SEEDS,
+        learnt=[round(noise.learnt(c), 3) for c in cells],
     )
 
 
@@ -207,8 +210,8 @@ def main(arguments: list[str] | None = None) -> None:
         for case in args.cases:
             if case in CASES:
                 datamodelling(case, args, log)
-            elif case == "wrong_labels":
-                wrong_labels(args, log)
+            elif case in WRONG:
+                wrong_labels(case, args, log)
             else:
                 getattr(digits, case)(*digits.samples())
 

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
+import attribution_noise as noise  # noqa: E402
 import inserted_texts  # noqa: E402
 from attribution_cases import lds, lds_drawn_again, summed  # noqa: E402
 from attribution_contenders import same_label, word_overlap  # noqa: E402
@@ -52,6 +53,21 @@ def test_the_second_half_of_a_text_is_asked_for():
     asked = inserted_texts.halves({"input_ids": labels, "labels": labels})
     assert asked["labels"].tolist() == [[-100] * 3 + [7, 8, 0], [-100, -100, 6, 0, -100, -100]]
     assert asked["input_ids"] is labels
+
+
+def test_simple_scores_of_wrong_labels_by_hand():
+    torch.manual_seed(0)
+    model, x, y = torch.nn.Linear(4, 3), torch.randn(7, 4), torch.arange(7) % 3
+    task = Task({"x": x, "labels": y}, {}, np.arange(7), lambda seed: model)
+    f = model(x).detach()
+    others = f.masked_fill(torch.eye(3)[y].bool(), -torch.inf).amax(1)
+    given = f[torch.arange(7), y]
+    away = (f.softmax(1) - torch.eye(3)[y]).norm(dim=1)
+    np.testing.assert_allclose(noise.margin(task, model), others - given, rtol=1e-5)
+    np.testing.assert_allclose(noise.loss(task, model), f.logsumexp(1) - given, rtol=1e-5)
+    np.testing.assert_allclose(noise.el2n(task, model), away, rtol=1e-5)
+    slopes = away**2 * (x.square().sum(1) + 1)  # of weights and biases
+    np.testing.assert_allclose(noise.tracin(task, model), slopes, rtol=1e-4)
 
 
 def test_log_odds_are_those_of_the_given_label():

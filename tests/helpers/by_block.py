@@ -48,16 +48,26 @@ def slopes(model, x, function, names):
     return torch.einsum("nkp,nk->np", jacobians(model, x, names), by_output)
 
 
-def effects(model, blocks, train, queries, measure, damping=0.1, weight_decay=0.0, temperature=1.0):
-    """−(1/n) Σ_b ∇ℓ_iᵀ (H_b + damping mean + weight_decay)⁻¹ ∇m_j, [n, m], and each one's own."""
+def effects(
+    model, blocks, train, queries, measure,
+    damping=0.1, weight_decay=0.0, temperature=1.0, own_temperature=None,
+):  # fmt: skip
+    """−(1/n) Σ_b ∇ℓ_iᵀ (H_b + damping mean + weight_decay)⁻¹ ∇m_j, [n, m], and each one's own.
+
+    H_b and ∇ℓ_i are of T ℓ(f / T); each one's own takes ∇ℓ_i at own_temperature, and that H_b.
+    """
     x, y = train
+    of_own = temperature if own_temperature is None else own_temperature
     total, own = 0.0, 0.0
     for names in blocks:
         hessian = gauss_newton(model, x, y, names, temperature)
         penalty = damping * hessian.diagonal().mean() + weight_decay
         inverse = torch.linalg.inv(hessian + penalty * torch.eye(len(hessian)).to(hessian))
-        rows = slopes(model, x, lambda f: temperature * losses(f / temperature, y), names)
+        rows, alone = (
+            slopes(model, x, lambda f, t=t: t * losses(f / t, y), names)
+            for t in (temperature, of_own)
+        )
         towards = slopes(model, queries[0], measure, names)
         total = total - rows @ inverse @ towards.T / len(x)
-        own = own + (rows @ inverse * rows).sum(1) / len(x)
+        own = own + (alone @ inverse * alone).sum(1) / len(x)
     return total, own

@@ -60,9 +60,9 @@ def encode_for_outputs(
     if class_names:
         y, _, names = encode_targets(y, None, class_names, "classification")
         return y, names, ()
-    if y.ndim > 1 or len(shape) > 2:
+    if y.ndim > 1 or len(shape) != 2:
         return _of_several(y, len(shape) > 2), (), ()
-    *_, k = shape
+    k = shape[1]
     if y.dtype.kind in "UO":
         return *_in_order(y, k, coding), ()
     y = y.astype(np.int64) if y.dtype.kind == "b" else y

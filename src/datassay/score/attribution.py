@@ -67,7 +67,9 @@ class Attribution(Tabular):
         ids: [n], the training samples' ids.
         warnings: what the user should know about these numbers; may be empty.
         self_influence: how much its presence lowers each sample's own loss, [n], loss unit: large
-            for wrong labels and rare samples; None in the linearised network (see `leave_one_out`).
+            for wrong labels and rare samples; of a loss softened by `influence(temperature="auto")`
+            it is that of the loss itself (`method` says so). None in the linearised network (see
+            `leave_one_out`).
     """
 
     effect: Float[np.ndarray, "n m"] | None

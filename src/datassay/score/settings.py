@@ -79,7 +79,7 @@ class TrainedWeights:
         response: "first_order" or "leave_one_out".
         damping: added to the Hessian; "auto": a share of each block's mean eigenvalue.
         temperature: that the outputs of classes are divided by in the loss; "auto": 2, and 1 of
-            a language model's tokens.
+            a language model's tokens and of self-influence.
     """
 
     method: str = "auto"

@@ -1,6 +1,7 @@
 """An index answers as `influence` does, from what it kept; an interrupted one goes on."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from torch import nn
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, network, opened, opening, search, segment
+from datassay.score.index.identity import OWN_TEMPERATURE
+from helpers.by_block import gauss_newton, losses, slopes
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -186,6 +189,58 @@ def test_self_influence_of_samples_tells_whether_they_are_those_of_the_index(tmp
     np.testing.assert_allclose(ix.self_influence(some), own[[4, 9, 31]], rtol=1e-4)
     relabelled = da.SampleSet(some.x, (some.y + 1) % 3, some.ids, some.class_names)
     assert (np.abs(ix.self_influence(relabelled) / own[[4, 9, 31]] - 1) > 0.1).all()
+
+
+@pytest.mark.parametrize(("temperature", "own"), [("auto", 1.0), (2.0, 2.0), (1.0, 1.0)])
+def test_self_influence_is_the_definition_at_its_temperature(tmp_path, temperature, own):
+    model, train, new = trained()
+    model, names = model.double(), [["0.weight", "0.bias"], ["2.weight", "2.bias"]]
+    exact = {"precision": "float64", "curvature": "blocks", "damping": 0.1}
+    ix = da.index(model, train, tmp_path / "ix", temperature=temperature, **exact)
+    hot = 2.0 if temperature == "auto" else temperature
+    pair, more = (
+        (torch.from_numpy(s.x).double(), torch.from_numpy(s.y).long()) for s in (train, new)
+    )
+    truth = own_effects(model, names, pair, pair, hot, own)
+    np.testing.assert_allclose(ix.self_influence(), truth, rtol=1e-9)
+    # Of further samples in the metric of the first.
+    theirs = own_effects(model, names, pair, more, hot, own)
+    np.testing.assert_allclose(ix.self_influence(new), theirs, rtol=1e-9)
+    ix = da.open_index(tmp_path / "ix", model).append(new)
+    np.testing.assert_allclose(ix.self_influence()[60:] * 90, theirs * 60, rtol=1e-9)
+    words = {"auto": ", temperature 2 (1 of self-influence)", 2.0: ", temperature 2", 1.0: ""}
+    assert ix.query(new, top=2).method == (
+        f"index, blocks curvature, {ix.share:.3g} of the effects{words[temperature]}"
+    )
+
+
+def own_effects(model, names, train, samples, temperature, own):
+    """gᵀ P g / n of samples at a temperature of their own, P of the training samples."""
+    both = [torch.cat(parts) for parts in zip(train, samples, strict=True)]
+    total = 0.0
+    for block in names:
+        hessian = gauss_newton(model, *train, block, temperature)
+        damped = hessian + 0.1 * hessian.diagonal().mean() * torch.eye(len(hessian)).double()
+        rows = slopes(model, both[0], lambda f: own * losses(f / own, both[1]), block)
+        total = total + (rows @ torch.linalg.inv(damped) * rows).sum(1) / len(train[0])
+    return total[len(train[0]) :].detach().numpy()
+
+
+def test_an_index_of_one_temperature_keeps_it(tmp_path):
+    """As those of the first format were made."""
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix", temperature=2.0)
+    old = dict(ix.kept)
+    del old[OWN_TEMPERATURE]
+    given = replace(ix, kept=old, model=model)
+    np.testing.assert_array_equal(given.self_influence(new), ix.self_influence(new))
+    assert given.query(new).method.endswith(", temperature 2")
+
+
+def test_an_index_by_values_names_no_temperature(tmp_path):
+    model, train, new = trained()
+    ix = da.index(model, train, tmp_path / "ix", loss="mse")
+    assert "temperature" not in ix.query(new, measure="loss").method
 
 
 def test_texts_and_loaders_are_indexed(tmp_path):

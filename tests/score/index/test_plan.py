@@ -43,8 +43,10 @@ def test_passes_by_hand():
     for curvature, many in rounds.items():
         plan = index_plan(model, train, curvature=curvature)
         # One forward and three back for three outputs; a loss gradient of each sample, and of 100
-        # samples and 25 queries twice, to judge the rows.
-        assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125)
+        # samples and 25 queries twice, to judge the rows; one more back for self-influence.
+        assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125) + 100
+        plain = index_plan(model, train, curvature=curvature, temperature=1.0)
+        assert plan.passes == plain.passes + 100
 
 
 def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):

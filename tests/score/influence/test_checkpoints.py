@@ -195,10 +195,14 @@ def test_segments_of_a_runs_folder_are_its_optimisers(tmp_path):
     given = {"lr": [0.015, 0.025], "steps": [2, 4]}
     by_hand = run(models[1], checkpoints=models, method="segments", optimizer=folders, **given)
     np.testing.assert_allclose(found.effect, by_hand.effect, rtol=1e-5)
-    assert found.method == by_hand.method == "segments of Adam's run, temperature 2"
+    assert (
+        found.method
+        == by_hand.method
+        == ("segments of Adam's run, temperature 2 (1 of self-influence)")
+    )
     assert not found.warnings
     plain = run(models[1], checkpoints=models, method="segments", **given)
-    assert plain.method == "segments, temperature 2"
+    assert plain.method == "segments, temperature 2 (1 of self-influence)"
     assert not np.allclose(found.effect, plain.effect, rtol=0.1)
 
 

@@ -26,6 +26,15 @@ def network(seed=0, bias=True):
     return nn.Sequential(nn.Linear(4, 5, bias=bias), nn.Tanh(), nn.Linear(5, K, bias=bias)).double()
 
 
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.inner = nn.Parameter(torch.ones(4).double() * 0.7), network()
+
+    def forward(self, x):
+        return self.inner(x * self.scale)
+
+
 def data(n, seed=0, values=False):
     torch.manual_seed(100 + seed)
     x = torch.randn(n, 4).double()
@@ -92,20 +101,83 @@ def test_values_and_another_damping(damping):
     assert_close(found.effect, truth)
 
 
-def test_a_temperature_softens_the_training_loss_alone():
+@pytest.mark.parametrize(
+    ("given", "own_temperature", "words"),
+    [
+        ({}, 1.0, "temperature 2 (1 of self-influence)"),
+        ({"temperature": 2.0}, 2.0, "temperature 2"),
+    ],
+)
+def test_a_temperature_softens_the_training_loss_and_self_influence_has_its_own(
+    given, own_temperature, words
+):
     model, train, queries = network(), data(N), data(M, 1)
     loss = lambda f: losses(f, queries[1])  # noqa: E731
     damping = 1000 / N  # of blocks that are exact, with fewer than 1000 samples
-    truth, own = effects(model, LAYERS, train, queries, loss, damping=damping, temperature=2.0)
-    found = da.influence(  # the defaults
-        model, arrays(train), arrays(queries), measure="loss", precision="float64"
+    truth, own = effects(
+        model, LAYERS, train, queries, loss,
+        damping=damping, temperature=2.0, own_temperature=own_temperature,
+    )  # fmt: skip
+    found = da.influence(  # otherwise the defaults
+        model, arrays(train), arrays(queries), measure="loss", precision="float64", **given
     )
     assert_close(found.effect, truth)
     assert_close(found.self_influence, own)
-    assert found.method == "gauss_newton by blocks, temperature 2"
+    assert found.method == f"gauss_newton by blocks, {words}"
+
+
+def test_a_tensor_without_a_layer_has_the_temperature_of_self_influence_too():
+    train, queries = data(N), data(M, 1)
+    found, hot = (
+        run(Scaled(), arrays(train), arrays(queries), **given)
+        for given in ({"temperature": "auto"}, {"temperature": 2.0})
+    )
+    blocks = [["scale"], *[[f"inner.{name}" for name in names] for names in LAYERS]]
+    _, own = effects(
+        Scaled(), blocks, train, queries, margin(queries[1]), temperature=2.0, own_temperature=1.0
+    )
+    assert_close(found.self_influence, own)
+    np.testing.assert_array_equal(found.effect, hot.effect)
+
+
+def own_loss(model, batch):
+    return losses(model(batch[0]), batch[1])
+
+
+several = data(N)[0], (data(N, 3)[0][:, :K] > 0).double()
+
+
+@pytest.mark.parametrize(
+    ("train", "settings", "words", "told"),
+    [
+        (data(N), {}, ", temperature 2 (1 of self-influence)", False),
+        (data(N), {"temperature": 3.0}, ", temperature 3", False),
+        (data(N), {"temperature": 1.0}, "", False),
+        (data(N), {"loss": own_loss}, "", False),
+        (data(N), {"loss": own_loss, "temperature": 3.0}, "", True),
+        (data(N, values=True), {}, "", False),
+        (data(N, values=True), {"temperature": 3.0}, "", True),
+        (data(N), {"loss": nn.MSELoss()}, "", False),
+        (several, {"loss": "bce"}, ", temperature 2 (1 of self-influence)", False),
+        (several, {"loss": nn.BCEWithLogitsLoss(), "temperature": 3.0}, ", temperature 3", False),
+    ],
+)
+def test_a_temperature_is_named_where_it_was_applied(train, settings, words, told):
+    settings = {"temperature": "auto", "measure": "loss", "curvature": "blocks", **settings}
+    found = run(network(), arrays(train), None, **settings)
+    assert found.method == f"gauss_newton by blocks, damping 0.1{words}"
+    plain = run(network(), arrays(train), None, **{**settings, "temperature": 1.0})
+    changed = np.abs(found.effect - plain.effect).max() > 1e-3 * np.abs(plain.effect).max()
+    assert changed == bool(words)
+    assert told == any("was not applied" in w for w in found.warnings)
+    own = found.self_influence != pytest.approx(plain.self_influence, rel=1e-6)
+    assert own == bool(words)  # the Hessian is softened too
+
+
+def test_a_temperature_is_positive():
     for wrong in (0.0, "warm"):
         with pytest.raises(SettingError, match="finite, or 'auto'; got"):
-            run(model, arrays(train), None, temperature=wrong)
+            run(network(), arrays(data(N)), None, temperature=wrong)
 
 
 def test_next_tokens_are_not_softened_unless_told():
@@ -122,14 +194,6 @@ def test_some_weights_alone():
 
 
 def test_a_tensor_without_a_layer_is_a_block():
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale, self.inner = nn.Parameter(torch.ones(4).double() * 0.7), network()
-
-        def forward(self, x):
-            return self.inner(x * self.scale)
-
     model, train, queries = Scaled(), data(N), data(M, 1)
     blocks = [["scale"], *[[f"inner.{name}" for name in names] for names in LAYERS]]
     truth, _ = effects(model, blocks, train, queries, margin(queries[1]))

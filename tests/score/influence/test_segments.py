@@ -48,7 +48,7 @@ def test_effects_are_the_definition():
         checkpoints=each, lr=LR, steps=STEPS, precision="float64", temperature=1.0,
     )  # fmt: skip
     np.testing.assert_allclose(found.effect, truth.detach().numpy(), rtol=1e-5, atol=1e-8)
-    assert found.method == "segments, temperature 1"
+    assert found.method == "segments"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_removal_from_preconditioned_descent_with_decay(curvature, decay):
         optimizer=[state(model, sizes, decay)], precision="float64", curvature=curvature,
     )  # fmt: skip
     close(found.effect, removed(start, x, y, u, [(sizes, decay, lr, steps)]))
-    assert found.method == "segments of Adam's run, temperature 2"
+    assert found.method == "segments of Adam's run"
 
 
 @pytest.mark.parametrize("curvature", SIZES)

@@ -137,7 +137,7 @@ def test_segments_of_a_run_with_its_optimiser(tf, tmp_path):
     one = trainer(tf, tmp_path, weight_decay=0.1, max_grad_norm=0.1)
     one.train()
     found = da.influence(one, texts(M, 1), method="segments", checkpoints=tmp_path, lr="trainer")
-    assert found.method == "segments of Adam's run, temperature 2"
+    assert found.method == "segments of Adam's run, temperature 2 (1 of self-influence)"
     assert not any("weight decay" in told or "clipped" in told for told in found.warnings)
     update = update_of(tmp_path / "checkpoint-4", one.model)
     for name, weight in one.model.named_parameters():

@@ -61,9 +61,14 @@ class Objective:
     classes_second: bool | None = None
 
     @property
+    def has_temperature(self) -> bool:
+        """Whether a temperature changes this loss: those of values and a user's own have none."""
+        return self.name not in {*OF_VALUES, "custom"}
+
+    @property
     def is_softened(self) -> bool:
-        """Whether the temperature changes this loss: values and a user's own loss have none."""
-        return self.temperature != 1 and self.name not in {*OF_VALUES, "custom"}
+        """Whether its temperature changes it."""
+        return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
         """Each sample's loss.

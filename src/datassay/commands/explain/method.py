@@ -40,7 +40,8 @@ def notes(findings: ExplainFindings) -> tuple[tuple[str, str], ...]:
             "Self-influence",
             "How much a sample's presence lowers its own loss: large where no other sample "
             "supports its label. It orders samples and is no probability: where nothing is wrong, "
-            "rare and hard ones come first.",
+            "rare and hard ones come first. Of a loss softened for the effects it takes the "
+            "gradients of the loss itself, as the method above says.",
         ),
         *_index(findings),
         ("Total", "The sum of a sample's effects over all queries."),

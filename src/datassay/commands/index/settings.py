@@ -41,7 +41,8 @@ class IndexSettings:
     )
     temperature: float | str = setting(
         TrainedWeights.temperature,
-        "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens.",
+        "That logits are divided by in the loss, or auto: 2 of classes, 1 of next tokens and of "
+        "self-influence.",
         read=lambda text: number_or(text, "auto", "temperature"),
     )
     weight_decay: float = setting(Training.weight_decay, "Of the training of the network.")

@@ -44,7 +44,11 @@ from datassay.score.influence.exact_blocks import (
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.measure import measure_of
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    trained_network,
+    with_temperature,
+)
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
@@ -86,7 +90,8 @@ def index(
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
         damping: relative to each block's mean eigenvalue; "auto" as there.
-        temperature: of the loss of classes; "auto" as in `influence`.
+        temperature: of the loss of classes; "auto" as in `influence`: 2 of effects, 1 of
+            `self_influence`.
         weight_decay: of the training.
         parameters: which weights.
         share: of the expected mean squared effect that a row holds, where the width allows it.
@@ -123,7 +128,7 @@ def index(
         progress=progress,
     )  # fmt: skip
     check_positions(network.train, "train")
-    network.loss = softened(network.loss, temperature)
+    with_temperature(network, temperature)
     by = engine_named(engine) if isinstance(engine, str) else engine
     place = normal(location)
     digest, ids = samples_digest(network.train)
@@ -131,7 +136,7 @@ def index(
     chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
     run = {
         "index": FORMAT,
-        **identity(model, network.loss),
+        **identity(model, network.loss, network.own_loss),
         **machine_fingerprint(network.model),
         "training samples": digest,
         "curvature": curvature,

@@ -10,7 +10,7 @@ mean squared effect is about s². The coordinates with the largest s² of all bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -58,6 +58,21 @@ class Encoding:
             found[name] = replace(basis, response=response.view_as(basis.eigenvalues))
         return found
 
+    def rows_of(
+        self, network: TrainedNetwork
+    ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
+        """Rows of a network's training samples, batch by batch, and their squared lengths.
+
+        Args:
+            network: with its samples.
+
+        Yields:
+            Rows of the loss's gradients; ‖c‖² of those that self-influence is of.
+        """
+        for _, gradients, own in network.both_gradients():
+            rows, lengths = self.rows(gradients)
+            yield rows, lengths if own is None else self.lengths(own)
+
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
         """Kept coordinates of a batch's gradients, and the squared length of all of them.
 
@@ -71,8 +86,7 @@ class Encoding:
         """
         pieces: dict[str, Tensor] = {}
         lengths: Tensor | None = None
-        for basis, found, rows in gradient_coordinates(dict(self.bases), gradients):
-            white = found * basis.inverse(rows).sqrt().to(found)
+        for basis, white, rows in self._white(gradients):
             squares = white.square().sum(1).double()
             lengths = squares if lengths is None else lengths + squares
             kept = self.kept[basis.block.name].to(white.device)
@@ -84,6 +98,23 @@ class Encoding:
             for name, kept in self.kept.items()
         ]
         return torch.cat(every, 1), lengths
+
+    def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
+        """‖c‖² of a batch's gradients.
+
+        Args:
+            gradients: of b samples.
+
+        Returns:
+            In float64, of every coordinate.
+        """
+        every = [white.square().sum(1).double() for _, white, _ in self._white(gradients)]
+        return torch.stack(every).sum(0)
+
+    def _white(self, gradients: Gradients) -> Iterator[tuple[BlockBasis, Tensor, Tensor | None]]:
+        """Each block's c, and which rows of the weights it is of."""
+        for basis, found, rows in gradient_coordinates(dict(self.bases), gradients):
+            yield basis, found * basis.inverse(rows).sqrt().to(found), rows
 
 
 def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> Tensor:

@@ -22,23 +22,31 @@ from datassay.errors import ModelError, SettingError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-LOSS = "loss"
+FORMAT = 2  # 1: one temperature of effects and of self-influence
+LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
 
 
-def identity(model: nn.Module, loss: Objective) -> dict[str, object]:
+def identity(
+    model: nn.Module, loss: Objective, own_loss: Objective | None = None
+) -> dict[str, object]:
     """A network and a loss.
 
     Args:
         model: at its trained weights.
         loss: of the training.
+        own_loss: of self-influence; None: the same.
 
     Returns:
         Plain JSON values, one entry a cause.
     """
-    return {**model_fingerprint(model), **frozen_fingerprint(model), LOSS: described(loss)}
+    return {
+        **model_fingerprint(model),
+        **frozen_fingerprint(model),
+        LOSS: described(loss),
+        OWN_TEMPERATURE: (own_loss or loss).temperature,
+    }
 
 
 def described(loss: Objective) -> dict[str, Any]:

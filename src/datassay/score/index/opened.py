@@ -30,7 +30,7 @@ from datassay.score.attribution import (
 )
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import Encoding, query_rows
-from datassay.score.index.identity import samples_digest
+from datassay.score.index.identity import OWN_TEMPERATURE, samples_digest
 from datassay.score.index.known_ids import new_ids, places_of
 from datassay.score.index.pieces import fill
 from datassay.score.index.search import blocks, largest
@@ -44,7 +44,11 @@ from datassay.score.index.segment import (
 from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
 from datassay.score.influence.measure import measure_of
-from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    temperatures,
+    trained_network,
+)
 from datassay.score.settings import Indexing, Queries
 
 # Share of samples that came after the curvature was fitted, from which on that is told.
@@ -145,7 +149,10 @@ class Index(Tabular):
         asked, values = query_rows(network, encoding, found, parts, progress)
         n, m = len(self), len(asked)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
-        method = f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+        method = (
+            f"index, {self.kept['curvature']} curvature, {self.share:.3g} of the effects"
+            f"{temperatures(network)}"
+        )
         own = self.self_influence()
         if n * m <= LARGEST_MATRIX:
             effects = self._effects(asked, progress)
@@ -235,7 +242,8 @@ class Index(Tabular):
                 were one of these, and whether it is the one of its id; None: all of the index.
 
         Returns:
-            By all coordinates.
+            By all coordinates, at the temperature of self-influence: 1 where the index was made
+            with "auto".
 
         Raises:
             SettingError: there are samples and no network.
@@ -247,7 +255,9 @@ class Index(Tabular):
         network, parts = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         given = replace(network, train=parts, removed=None, progress=silent)
-        lengths = [encoding.rows(g)[1] for _, g in given.loss_gradients()]
+        lengths = [
+            encoding.lengths(g if own is None else own) for _, g, own in given.both_gradients()
+        ]
         return torch.cat(lengths).cpu().numpy() / len(self)
 
     def to_table(self) -> pa.Table:
@@ -342,6 +352,9 @@ class Index(Tabular):
                 device=self.device,
                 progress=silent,
             )
+            own = self.kept.get(OWN_TEMPERATURE, self.loss.temperature)
+            if own != self.loss.temperature:
+                self._network.own_loss = replace(self.loss, temperature=own)
         network = self._network
         return network, queries_of(network, samples, name)
 

@@ -37,7 +37,11 @@ from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, p
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import SHARE, held_bytes, kept_bytes
 from datassay.score.influence.request import check_numbers
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    trained_network,
+    with_temperature,
+)
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
 # Samples that are gone through, fewer where that takes longer than so many seconds.
@@ -171,7 +175,7 @@ def index_plan(
         model, given, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=silent,
     )  # fmt: skip
-    network.loss = softened(network.loss, temperature)
+    with_temperature(network, temperature)
     check_positions(network.train, "train")
     n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
@@ -232,7 +236,7 @@ class _Rehearsal:
             self.squares, _ = _timed(lambda: square_sums(factored, few.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         whole = Encoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = _timed(lambda: [whole.rows(g) for _, g in few.loss_gradients()], size)
+        self.rows, _ = _timed(lambda: list(whole.rows_of(few)), size)
 
     def _few(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -289,6 +293,7 @@ def _planned(
     scratch = timed.sum_bytes * n_parts(fitted_to, timed.sum_bytes)
     each = np.array([_kept(b, exact(b), itemsize) for b in blocks])
     rows = _row_bytes(network, width, keep)
+    both = network.own_loss is not None  # gradients of rows, and for self-influence
     judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
     seconds = fitted_to * (timed.sums + timed.squares) + (n + judged) * timed.rows + solving
     rounds = 1 + (timed.squares > 0)
@@ -309,7 +314,7 @@ def _planned(
         row_bytes=rows,
         curvature_bytes=float(each.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged),
+        passes=fitted_to * rounds * (1 + timed.vectors) + 2 * (n + judged) + n * both,
         peak_bytes=weights + timed.held + formed + fitting,
         seconds=seconds + BYTE_SECONDS * (scratch + float(each.sum()) + rows),
         gradient_seconds=timed.rows,

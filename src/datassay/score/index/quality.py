@@ -47,7 +47,9 @@ def rank_correlation(
     drawn = np.random.default_rng(seed).permutation(network.n)[: m + N_SAMPLES]
     queries = network.train.subset(np.sort(drawn[:m]).tolist())
     samples = network.train.subset(np.sort(drawn[m:]).tolist())
-    few = replace(network, train=samples, removed=None, n=len(drawn) - m, progress=silent)
+    few = replace(
+        network, train=samples, removed=None, n=len(drawn) - m, progress=silent, own_loss=None
+    )
     bases = dict(encoding.bases)
     towards = directions(network, bases, [batch for _, batch in queries], measure)
     exact = torch.cat([p.effect for p in removal_effects(few, bases, towards, 1.0)]).numpy()

@@ -53,7 +53,7 @@ class RowWork:
         assert self.samples.subset is not None
         few = self.samples.subset(range(chunk.start, chunk.stop))
         network = replace(self.network, train=few, removed=None, progress=silent)
-        found = [self.encoding.rows(g) for _, g in network.loss_gradients()]
+        found = list(self.encoding.rows_of(network))
         drawn = weights_at(few, 0, len(chunk))  # a sample drawn twice weighs two
         every = torch.cat([r for r, _ in found])
         rows, scale = quantised(every * drawn.to(every)[:, None], self.precision)
@@ -103,7 +103,7 @@ class Segment:
 
     @property
     def lengths(self) -> Float[np.ndarray, " n"]:
-        """‖c‖² of every sample, of all its coordinates."""
+        """‖c‖² of every sample, of all its coordinates, at the temperature of self-influence."""
         return self._whole(LENGTH)
 
     @property

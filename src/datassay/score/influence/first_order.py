@@ -136,13 +136,16 @@ def removal_effects(
     """
     start, m = 0, len(towards.values)
     samples = network.train if network.removed is None else network.removed
-    for size, gradients in network.loss_gradients():
+    for size, gradients, alone in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64)
         own = torch.zeros(size, dtype=torch.float64)
         for basis, found, rows in gradient_coordinates(bases, gradients):
             matrix, theirs = towards.by_block[basis.block.name]
             effect -= _products(found, rows, matrix, theirs, basis.block.shape[1]).double().cpu()
-            own += (found.square() @ basis.inverse(rows).to(found)).double().cpu()
+            if alone is None:
+                own += _length(basis, found, rows)
+        for basis, found, rows in gradient_coordinates(bases, alone or {}):
+            own += _length(basis, found, rows)
         drawn = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
@@ -153,6 +156,11 @@ def removal_effects(
         )
         start += size
         network.progress(step, start, network.n)
+
+
+def _length(basis: BlockBasis, found: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
+    """gᵀ P g of each gradient."""
+    return (found.square() @ basis.inverse(rows).to(found)).double().cpu()
 
 
 def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:

@@ -117,10 +117,9 @@ def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False)
     if not samples.is_classification:
         return samples
     shape = coding.shape(samples.x[:1])
-    if len(shape) > 2:
+    if len(shape) != 2:
         return samples
-    *_, k = shape
-    return indexed(samples, k, beside_loader=beside_loader, own=coding.is_own)
+    return indexed(samples, shape[1], beside_loader=beside_loader, own=coding.is_own)
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:

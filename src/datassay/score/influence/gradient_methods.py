@@ -42,7 +42,12 @@ from datassay.score.influence.segments import (
     set_time,
     tracin_settings,
 )
-from datassay.score.influence.trained_network import TrainedNetwork, softened, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    temperatures,
+    trained_network,
+    with_temperature,
+)
 from datassay.train.retrain import positions
 
 # Values of the queries' gradients that are held at once, 1 GiB in float32.
@@ -157,16 +162,14 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
             with_curvature(n, m, request, place, part.of_loss(request.unit))
             for place, ((n, m), part) in enumerate(zip(both, run, strict=True))
         ]
-        return each, f"segments{of_the_run(run)}, temperature {networks[0].loss.temperature:g}"
+        return each, f"segments{of_the_run(run)}{temperatures(networks[0])}"
     if adds:
         each = [with_steps(n, m, part) for (n, m), part in zip(both, run, strict=True)]
         return each, f"tracin{of_the_run(run)}"
     each = [with_curvature(n, m, request, place) for place, (n, m) in enumerate(both)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
-    warmth = networks[0].loss.temperature
-    warm = "" if warmth == 1 else f", temperature {warmth:g}"
-    return each, f"gauss_newton by {kind}{share}{warm}"
+    return each, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
 
 def _deciders(
@@ -193,7 +196,7 @@ def _network(request: Request, model: nn.Module, train: Any, place: int, of: int
         progress=request.progress_of(place, of),
     )
     if request.method != "tracin":
-        network.loss = softened(network.loss, request.temperature)
+        with_temperature(network, request.temperature)
     if request.removed is not None:
         if network.train.subset is None:
             raise SettingError("removed needs samples that have positions; these are iterated.")
@@ -323,9 +326,11 @@ def attributed(
     parts = []
     for places, towards in towards_queries(each, queries):
         values = torch.stack([d.values for d in towards]).mean(0)
+        # Self-influence is that of the first group.
+        networks = [replace(p.network, own_loss=None) if parts else p.network for p in each]
         streams = [
-            removal_effects(p.network, p.bases, d, p.scale)
-            for p, d in zip(each, towards, strict=True)
+            removal_effects(network, p.bases, d, p.scale)
+            for network, p, d in zip(networks, each, towards, strict=True)
         ]
         mine = None if own is None else np.where(np.isin(own, places), own - places[0], -1)
         if len(values) != len(places):  # tokens

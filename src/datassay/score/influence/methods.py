@@ -86,7 +86,9 @@ def influence(
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have
             next to no gradient in the end, though it had to learn them; softened, they count.
-            "auto" is 2; of next tokens, which no network fits so well, 1: the loss itself.
+            "auto" is 2, and 1, the loss itself, of next tokens, which no network fits so well, and
+            in the gradients of `self_influence`. A number is both's. Losses of values (mse) and
+            your own are never softened; `method` names what was.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
@@ -106,7 +108,8 @@ def influence(
 
     Returns:
         The effects, in the form of `attribution`; `method` names curvature and damping.
-        `self_influence` ranks wrong labels and rare samples.
+        `self_influence` ranks wrong labels and rare samples, by the loss itself where temperature
+        is "auto": (1/n) ∇ℓ_iᵀ P ∇ℓ_i of ℓ(f), P of the effects.
 
     Raises:
         SettingError: a setting is unknown or out of range, a Hessian with damping is not positive

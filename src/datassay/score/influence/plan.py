@@ -29,7 +29,11 @@ from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import QUERY_VALUES
-from datassay.score.influence.trained_network import TrainedNetwork, trained_network
+from datassay.score.influence.trained_network import (
+    TrainedNetwork,
+    trained_network,
+    with_temperature,
+)
 from datassay.score.settings import Influence, Queries, TrainedWeights
 
 PLANNED = ("auto", "blocks", "ekfac")
@@ -132,6 +136,7 @@ def influence_plan(
         device=device, progress=silent,
     )  # fmt: skip
     m = network.n if val is None else _count(batches(val, network.pass_size, "val"))
+    with_temperature(network, TrainedWeights.temperature)
     first = next(iter(network.train))
     alone = Batches(lambda: iter([first]), first[0], len(first[0]))
     timed = _Timed.of(replace(network, train=alone), len(first[0]), seed)
@@ -149,6 +154,7 @@ class _Timed:
     Attributes:
         roots: seconds a sample of its gradients by all outputs.
         losses: seconds a sample of the gradient of its loss.
+        own: likewise, of the further one that self-influence takes.
         vectors: gradients by the outputs, of one sample.
         uses: of the batch, block by block.
         held: bytes that a batch holds.
@@ -156,6 +162,7 @@ class _Timed:
 
     roots: float
     losses: float
+    own: float
     vectors: int
     uses: Gradients
     held: float
@@ -168,9 +175,13 @@ class _Timed:
         for _ in network.loss_gradients():
             pass
         ended = time.perf_counter()
-        seconds = (middle - started) / size, (ended - middle) / size
+        for _ in network.both_gradients():
+            pass
+        both = time.perf_counter() - ended
+        roots, losses = (middle - started) / size, (ended - middle) / size
+        own = max(0.0, both / size - losses)
         held = sum(map(held_bytes, uses))
-        return cls(*seconds, len(uses), uses[0], float(held))
+        return cls(roots, losses, own, len(uses), uses[0], float(held))
 
 
 def held_bytes(gradients: Gradients) -> float:
@@ -200,14 +211,16 @@ def _planned(
     group = max(1, QUERY_VALUES // p // models)
     goes = ceil(m / group)  # through the samples, for the queries
     rounds = 1 + (not all(exact(b) for b in blocks))  # through them, for the curvature
+    alone = n * (network.own_loss is not None)  # gradients for self-influence
     counts = rounds * n, m + goes * n
+    gradients = n, counts[1] + alone
     work = [
-        _work(b, timed, exact(b), (n, m + goes * n), m * n) if b.name in timed.uses else (0.0, 0.0)
+        _work(b, timed, exact(b), gradients, m * n) if b.name in timed.uses else (0.0, 0.0)
         for b in blocks
     ]
     fast, slow = (sum(part) for part in zip(*work, strict=True))
     rates = [matrix_rate(dtype) * SHARE for dtype in (torch.float32, torch.float64)]
-    passing = counts[0] * timed.roots + counts[1] * timed.losses
+    passing = counts[0] * timed.roots + counts[1] * timed.losses + alone * timed.own
     seconds = passing + fast / rates[0] + slow / rates[1] + n * m * EFFECT_SECONDS
     return InfluencePlan(
         block=np.array([b.name for b in blocks]),
@@ -218,7 +231,7 @@ def _planned(
         n_samples=n,
         n_queries=m,
         n_models=models,
-        passes=models * (counts[0] * (1 + timed.vectors) + 2 * counts[1]),
+        passes=models * (counts[0] * (1 + timed.vectors) + 2 * counts[1] + alone),
         peak_bytes=_peak(network, timed, exact, sizes, min(group, m), top),
         seconds=models * seconds,
         free_bytes=available_memory(),

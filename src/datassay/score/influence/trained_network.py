@@ -53,6 +53,7 @@ class TrainedNetwork:
         integers: whether it takes arrays of whole numbers.
         n_outputs: k, of classes; None: of values, or of a loss of the user's own.
         several: whether a sample has several targets, of which no output is the one.
+        own_loss: whose gradients `self_influence` is of; None: `loss`.
     """
 
     model: nn.Module
@@ -67,6 +68,7 @@ class TrainedNetwork:
     integers: bool = False
     n_outputs: int | None = None
     several: bool = False
+    own_loss: Objective | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -79,6 +81,32 @@ class TrainedNetwork:
             check_classes(self.loss, targets_of(batch), self.n_outputs)
             found = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(found)
+
+    def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
+        """Gradients by two losses.
+
+        Yields:
+            Like `loss_gradients`, and the gradients of `own_loss`; None where that is the loss.
+
+        Cost: one pass forward, and one back for each of the two.
+        """
+        if self.own_loss is None:
+            yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
+            return
+        losses = (self.loss, self.own_loss)
+
+        def values(model: nn.Module, part: Any) -> Tensor:  # [b, 2]
+            f, y = self.loss.placed(outputs_of(model, part), targets_of(part))
+            return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(part, f) for a in losses], 1)
+
+        for ids, batch in self.train if self.removed is None else self.removed:
+            check_classes(self.loss, targets_of(batch), self.n_outputs)
+            gradients, own = self.per_sample.gradients(
+                values,
+                to_model(batch, self.model),
+                lambda v: torch.eye(2).to(v)[:, None].expand(2, len(v), 2),
+            )
+            yield len(ids), gradients, own
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
         """Gradients whose squares add up to the loss's Gauss–Newton Hessian.
@@ -262,8 +290,47 @@ def softened(loss: Objective, temperature: float | str) -> Objective:
         temperature: T, or "auto".
 
     Returns:
-        The loss to attribute by.
+        The loss to attribute by; one of values, or of the user's own, as it is.
     """
+    if not loss.has_temperature:
+        return loss
     if isinstance(temperature, str):
         temperature = PLAIN if loss.name == "next_token" else SOFTENED
     return replace(loss, temperature=float(temperature))
+
+
+def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
+    """Let a network attribute by the softened loss.
+
+    Args:
+        network: with the loss of its training; changed.
+        temperature: T of effects and of self-influence; "auto" softens effects alone: what a
+            sample that the network fits did to others is in its softened gradient, but a wrong
+            label stands out by its own (`bench/attribution.py`, "wrong_labels").
+    """
+    plain, network.loss = network.loss, softened(network.loss, temperature)
+    if not isinstance(temperature, str) and network.loss.temperature != temperature:
+        network.warnings.append(
+            f"temperature={temperature:g} was not applied: it is of losses of classes, and this "
+            f"one is {'your own' if plain.name == 'custom' else plain.name!r}."
+        )
+    both = isinstance(temperature, str) and network.loss.temperature != plain.temperature
+    network.own_loss = plain if both else None
+
+
+def temperatures(network: TrainedNetwork) -> str:
+    """The temperatures that a network's losses have, for a result.
+
+    Args:
+        network: whose losses.
+
+    Returns:
+        Words that follow the method's; empty where nothing is softened.
+    """
+    effects = network.loss.temperature
+    if effects == 1 or not network.loss.has_temperature:
+        return ""
+    own = network.own_loss
+    return f", temperature {effects:g}" + (
+        "" if own is None else f" ({own.temperature:g} of self-influence)"
+    )
