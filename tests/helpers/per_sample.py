@@ -8,7 +8,7 @@ from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.factors import matrix
-from datassay.collect.gradients.objective import to_model
+from datassay.collect.gradients.outputs import to_model
 from datassay.collect.gradients.per_sample import PerSample
 
 

@@ -11,13 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from datassay.collect.gradients.objective import (
-    IGNORED,
-    OF_CLASSES,
-    Objective,
-    outputs_of,
-    targets_of,
-)
+from datassay.collect.gradients.objective import OF_CLASSES, Objective
+from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of
 from datassay.errors import DataError, SettingError
 from datassay.models.user_code import user_code
 

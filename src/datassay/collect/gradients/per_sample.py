@@ -23,7 +23,7 @@ from datassay.collect.gradients.blocks import Block, blocks_of
 from datassay.collect.gradients.criteria import ran_not
 from datassay.collect.gradients.factors import Use, matrix, tensors_of
 from datassay.collect.gradients.layers import Given, kind_of
-from datassay.collect.gradients.objective import to_model
+from datassay.collect.gradients.outputs import to_model
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
 from datassay.collect.gradients.criteria import LOSSES
-from datassay.collect.gradients.objective import outputs_of
+from datassay.collect.gradients.outputs import outputs_of
 from datassay.collect.jacobian.device import check_device
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
 from datassay.commands.explain.findings import ExplainFindings

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
-from datassay.collect.gradients.objective import outputs_of
+from datassay.collect.gradients.outputs import outputs_of
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.factors import matrix
-from datassay.collect.gradients.objective import to_model
+from datassay.collect.gradients.outputs import to_model
 from datassay.errors import SettingError
 from datassay.score.influence.block_basis import BlockBasis
 from datassay.score.influence.first_order import Directions, each_token
