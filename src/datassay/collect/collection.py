@@ -35,6 +35,7 @@ from datassay.collect.jacobian_pass import (
 from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
+from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.machine import available_memory
@@ -71,7 +72,8 @@ def collect(
         model: any module mapping [n, *input_shape] to [n, k], at initial weights or at weights
             pretrained on OTHER data; copied and evaluated in evaluation mode.
         train: n samples, at least 2: a SampleSet, (x, y) arrays or a Dataset. k must be
-            the number of classes (or 1 for two classes), or of regression targets.
+            the number of classes (or 1 for two classes), or of regression targets; with more
+            outputs, labels that are whole numbers from 0 to k − 1 are the outputs' own.
         val: m samples whose predictions the information is about; may be None.
         projection: "auto": exact where it fits and takes seconds, None: exact, int: features a
             parameter tensor, or the number of landmarks.
@@ -119,7 +121,7 @@ def collect(
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     settings |= {"precision": precision}
     by = engine_named(engine) if isinstance(engine, str) else engine
-    layers, targets, form = _plan(model, train, val, settings, store)
+    layers, targets, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _form_warning(form) + _memory_warning(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
@@ -202,11 +204,15 @@ def _plan(
     val: SampleSet | None,
     settings: dict,
     store: str | Path | None = None,
-) -> tuple[Layers, Tensor, Form]:
+) -> tuple[Layers, Tensor, Form, tuple[SampleSet, SampleSet | None]]:
+    """The form, and the sets with their labels as the network's outputs have them."""
     device = check_device(settings.get("device", "cpu"))
     chosen: dict[str, Any] = settings | {"device": device}
     check_sets(train, val)
     layers = sample_layers(model, train)
+    # Of networks with more outputs than classes seen; others are refused with the targets.
+    train = indexed(train, layers.n_outputs, own=True)
+    val = None if val is None else indexed(val, layers.n_outputs, own=True)
     targets = network_targets(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(layers, sizes, **chosen)
@@ -219,7 +225,7 @@ def _plan(
         free = available_memory() if memory is None else memory
         stays = form.representation == "features" and form.peak_bytes > free
         form = replace(form, products=replace(form.products, in_store=stays))
-    return layers, targets, form
+    return layers, targets, form, (train, val)
 
 
 def _kept(
@@ -298,6 +304,7 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     Raises:
         ModelError: k suits neither the classes nor the regression targets.
     """
+    samples = indexed(samples, n_outputs, own=True)  # of a network with more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:

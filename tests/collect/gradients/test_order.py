@@ -268,7 +268,9 @@ class Broken(Numbers):
 
 def test_what_a_dataset_raises_is_one_line():
     found = batches(DataLoader(Broken(), 2), 2)
-    with pytest.raises(DataError, match=r"train: its Dataset .* raised KeyError: .* at batch 2"):
+    with pytest.raises(
+        DataError, match=r"train: at batch 2 its Dataset .* raised KeyError: 'no pic"
+    ):
         list(found)
 
     def collate(samples):

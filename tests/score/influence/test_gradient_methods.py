@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
 from datassay.collect.gradients.objective import Objective
-from datassay.errors import SettingError
+from datassay.errors import DataError, ModelError, SettingError
 from datassay.score.influence import exact_blocks, gradient_methods
 from datassay.score.influence.trained_network import softened
 from helpers.by_block import effects, losses
@@ -411,3 +411,75 @@ def test_a_stream_has_positions_too():
     )
     part = run(network(), Stream(), arrays(data(M, 1)), removed=[1, 20])
     np.testing.assert_allclose(part.effect, found.effect[[1, 20]], rtol=1e-9)
+
+
+def test_a_network_that_fits_perfectly_is_no_mixture():
+    """Losses next to 0 are rounding: together and alone they differ by much of themselves."""
+    model = network().float()
+    x = data(N)[0].float()
+    train = TensorDataset(x, model(x).detach() + 1e-7 * torch.randn(N, K))
+    for loss in ("mse", lambda m, batch: (m(batch[0]) - batch[1]).square().mean(1)):
+        found = da.influence(model, train, train, loss=loss, measure="loss")
+        assert np.isfinite(found.effect).all()
+
+
+class Centred(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        f = self.inner(x)
+        return f - f.mean(0) if len(f) > 1 else 0 * f
+
+
+def test_how_far_a_mixture_is_off_is_readable():
+    with pytest.raises(ModelError, match=r"differ by 1,000,000 times their size from each alone"):
+        da.influence(Centred(network().float()), TensorDataset(*data(N)), None, loss="mse")
+
+
+@pytest.mark.parametrize("loss", ["auto", nn.CrossEntropyLoss()])
+def test_segmentation_and_tagging_by_place(loss):
+    """Classes at the second axis, as torch has them, or at the last: each place counts."""
+    torch.manual_seed(0)
+    inner, x = nn.Conv2d(1, K, 1).double(), torch.randn(12, 1, 2, 2).double()
+    y = torch.randint(0, K, (12, 2, 2))
+    one = lambda m, batch: nn.functional.cross_entropy(m(batch[0]), batch[1], reduction="none")  # noqa: E731
+    total = run(inner, (x.numpy(), y.numpy()), None, loss=loss, measure="loss")
+    own = run(inner, TensorDataset(x, y), None, loss=lambda m, b: one(m, b).sum((1, 2)))
+    np.testing.assert_allclose(total.outcome, own.outcome, rtol=1e-12)
+    assert total.effect.shape == (12, 12)
+    last = nn.Sequential(Last(inner))
+    found = run(last, (x.numpy(), y.flatten(1).numpy()), None, loss="auto", measure="loss")
+    np.testing.assert_allclose(found.outcome, own.outcome, rtol=1e-12)
+
+
+class Last(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x).flatten(2).transpose(1, 2)
+
+
+def test_several_targets_are_measured_by_their_loss():
+    x, y = data(N, values=True)
+    found = run(network(), (x.numpy(), y.numpy()), None)
+    assert found.measure == "loss"
+    labels = (y > 0).double()
+    both = run(network(), TensorDataset(x, labels), None)
+    assert both.measure == "loss"
+    truth = run(network(), TensorDataset(x, labels), None, loss="bce", measure="loss")
+    np.testing.assert_array_equal(both.effect, truth.effect)
+
+
+def test_what_a_dataset_raises_as_arrays_are_read():
+    class Broken(TensorDataset):
+        def __getitem__(self, i):
+            if i == 5:
+                raise OSError("file gone")
+            return super().__getitem__(i)
+
+    with pytest.raises(DataError, match=r"item 5 raised OSError: file gone\. Mend it"):
+        run(network(), Broken(*data(N)), None)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from datassay.data.outputs import indexed
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 
@@ -160,6 +161,7 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     Returns:
         Accuracy in [0, 1], or R².
     """
+    samples = indexed(samples, outputs.shape[1], own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
         predicted = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)

@@ -365,8 +365,8 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
 
     def refused(error: str) -> str:
         return (
-            f"{name}: its Dataset or collate function raised {error} at batch {count}. Mend it; "
-            "nothing was computed of it."
+            f"{name}: at batch {count} its Dataset or collate function raised {error} Mend it; "
+            "nothing was kept."
         )
 
     count, end = 0, object()

@@ -29,6 +29,7 @@ from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
 from datassay.score.attribution import Attribution, check_top
+from datassay.score.influence.given import given_sets
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
 from datassay.score.linear.outcome import OUTCOMES
@@ -53,6 +54,7 @@ def run(
     models = networks(settings.model, settings.weights, train, settings.seed)
     kept = None if settings.index is None else opened(settings, models[0], train, val)
     train = train if kept is None else kept.samples
+    train, val = _as_outputs(models[0], train, val, settings.loss)
     loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
     measure = measure_of(settings.measure, train)
     fitted = None if loss == "next_token" else predictions(models, train, loss)
@@ -79,6 +81,14 @@ def run(
         facts=facts,
         warnings=(*choices, *beside, *found.warnings, *_warnings(fitted, train, val)),
     )
+
+
+def _as_outputs(
+    model: nn.Module, train: SampleSet, val: SampleSet | None, loss: str
+) -> tuple[SampleSet, SampleSet | None]:
+    """Both sets, their labels as the network's outputs have them."""
+    train, val = given_sets(model, train, val, loss)  # pyright: ignore[reportAssignmentType]
+    return train, val
 
 
 def _computed(

@@ -10,7 +10,7 @@ import numpy as np
 from datassay.data.arrays import to_numpy
 from datassay.data.files.image import pixels
 from datassay.data.source import Part, Source
-from datassay.errors import DataError
+from datassay.errors import DataError, DatassayError
 
 
 def is_dataset(value: object) -> bool:
@@ -42,10 +42,23 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
 
 
 def _part(dataset: Any) -> Part:
-    pairs = [_pair(dataset[i], i) for i in range(len(dataset))]
+    pairs = [_pair(_item(dataset, i), i) for i in range(len(dataset))]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
     return Part(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+
+
+def _item(dataset: Any, i: int) -> Any:
+    try:
+        return dataset[i]
+    except DatassayError:
+        raise
+    except Exception as error:
+        told = str(error).splitlines()[0][:200] if str(error) else "no message"
+        raise DataError(
+            f"the Dataset must give each of its samples; item {i} raised {type(error).__name__}: "
+            f"{told}. Mend it, or leave that sample out."
+        ) from error
 
 
 def _pair(item: Any, i: int) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ class Measure:
                 "measure='margin' needs one class a sample; these have probabilities of classes. "
                 "Use 'loss'."
             )
-        classes = not soft or kind not in OF_VALUES or (kind == "mse" and is_one_hot(y))
+        classes = not soft or kind not in OF_VALUES or is_one_hot(y)
         counts = torch.ones_like(f[..., 0]) if soft else (y != IGNORED).to(f)
         flat = f.flatten(0, 1)
         given = y.flatten(0, 1) if soft else _coded(y.flatten(), k)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.batches import Batches, rows
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import check_classes, check_logits, objective
-from datassay.collect.gradients.objective import OF_CLASSES, Objective, is_one_hot
+from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.collect.gradients.outputs import outputs_of, targets_of, to_model, weights_of
 from datassay.collect.gradients.per_sample import Gradients, PerSample
 from datassay.collect.gradients.reading import batches
@@ -205,7 +205,7 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     with torch.no_grad():
         outputs, targets = outputs_of(model, batch), targets_of(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
-    one_hot = loss.name == "mse" and targets is not None and is_one_hot(targets)
+    one_hot = loss.name in OF_VALUES and targets is not None and is_one_hot(targets)
     return outputs[:1].numel() > 1 and not is_class and not one_hot
 
 
