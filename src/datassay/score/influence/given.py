@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
-from datassay.collect.gradients.outputs import outputs_of
+from datassay.collect.gradients.outputs import IGNORED, outputs_of, targets_of, to_model
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
@@ -20,7 +20,10 @@ from datassay.data.outputs import Coding, indexed, named_alike
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
+from datassay.score.influence.trained_network import TrainedNetwork
 
+# Training samples that are predicted to see whether labels are what the network has learnt.
+ASKED, FEWEST = 64, 50
 AS_IT_IS = "as it is"  # of a column that needs no preparation
 
 
@@ -122,6 +125,42 @@ def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False)
     return indexed(samples, shape[1], beside_loader=beside_loader, own=coding.is_own)
 
 
+def label_doubts(network: TrainedNetwork) -> list[str]:
+    """Tell a network that does not know its own training labels: they may be coded otherwise.
+
+    Args:
+        network: with its training samples.
+
+    Returns:
+        A warning where it predicts the given label no more often than chance would; or none, as
+        with fewer than FEWEST samples, with several labels or places, and of values.
+
+    Cost: a few samples are read and predicted.
+    """
+    k, samples = network.n_outputs, network.train
+    if k is None or samples.subset is None or network.n < FEWEST:
+        return []
+    places = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
+    right = total = 0
+    for _, batch in samples.subset(places):
+        with torch.no_grad():
+            given = to_model(batch, network.model)
+            f, y = network.loss.placed(outputs_of(network.model, given), targets_of(given))
+        if f.shape[1] > 1 or y.is_floating_point():
+            return []
+        predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)
+        right += int((predicted == y).sum())
+        total += int((y != IGNORED).sum())
+    chance = total / max(k, 2)
+    if right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
+        return []
+    return [
+        f"the network predicts the given label of {right} of {total} training samples, no more "
+        "than by chance. Were labels or inputs coded otherwise when it was trained, or are these "
+        "other weights?"
+    ]
+
+
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
     """The shape of a network's outputs, asked when it is needed.
 
@@ -138,9 +177,10 @@ def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
 
     def shape(x: np.ndarray) -> tuple[int, ...]:
         def refused(error: str) -> str:
+            shape = ", ".join(["n", *map(str, x.shape[1:])])
             return (
-                f"the model must run on samples of shape {list(x.shape[1:])}; that raised {error} "
-                "Give samples as it was trained on."
+                f"the model must run on samples [{shape}]; that raised {error} Give samples as it "
+                "was trained on."
             )
 
         given = network_inputs(np.ascontiguousarray(x), copied(), torch.float32)

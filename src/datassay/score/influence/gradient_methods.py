@@ -32,6 +32,7 @@ from datassay.score.influence.first_order import (
     removal_effects,
     too_far,
 )
+from datassay.score.influence.given import label_doubts
 from datassay.score.influence.measure import Measure, measure_of
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import (
@@ -146,7 +147,7 @@ def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Pr
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [part.network for part in run] if adds else request.models
     networks = [_network(request, one, train, i, len(models)) for i, one in enumerate(models)]
-    networks[0].warnings.extend(request.notes)
+    networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
     deciders = _deciders(request, networks, train)

@@ -59,9 +59,15 @@ def influence(
             Or a transformers Trainer, whose model, samples, collator and label smoothing are taken:
             influence(trainer, queries).
         train: n samples: a SampleSet, arrays (x, y), a frame; a DataLoader, a Dataset, a
-            `datasets.Dataset` or a list of samples (tuples, or dictionaries with "labels").
-        val: the queries, likewise; None takes the training samples. With a Trainer, the only
-            samples given are the queries.
+            `datasets.Dataset` or a list of samples (tuples, or dictionaries with "labels"). Whole
+            numbers from 0 to k − 1 are the network's outputs, whichever occur; names, and other
+            numbers, are in sorted order where there are k of them. A loader stands for the samples
+            that its sampler draws from, with their positions in its Dataset as ids; one that is
+            drawn twice weighs two. What differs from one pass to the next is refused, or, of
+            augmentation, one draw of each sample is taken and `warnings` say so.
+        val: the queries, likewise, or inputs alone for measure "output"; names of classes are
+            those of `train`. None takes the training samples. With a Trainer, the only samples
+            given are the queries.
         method: "auto" and "gauss_newton" are one: H is the Gauss–Newton Hessian. "exact" (the whole
             Hessian, small models), "cg" (conjugate gradients: `tolerance`, `iterations`), "lissa"
             (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`);
@@ -73,13 +79,15 @@ def influence(
             together, on arrays: small models or few samples, more with a `projection`).
         response: "first_order", or "leave_one_out": to second order by each sample's own leverage,
             with the whole curvature. It repairs the size of effects and costs some of their order.
-        loss: of the training: "auto" (by the task), "cross_entropy" (one output: binary), "mse"
-            (½ squared error, summed over outputs), "bce", "next_token", a criterion such as
-            nn.CrossEntropyLoss(label_smoothing=0.1), or loss(model, batch) → [b], whose curvature
-            is that of its own gradients.
+        loss: of the training: "auto" (by the targets: labels, 0 and 1 for each of several outputs,
+            or values; what could be two of these is refused), "cross_entropy" (one output: binary;
+            targets may be probabilities), "mse" (½ squared error, summed over outputs), "bce",
+            "next_token", a criterion of torch such as nn.CrossEntropyLoss(label_smoothing=0.1), or
+            loss(model, batch) → [b], whose curvature is that of its own gradients.
         measure: of each query: "output" (of the predicted class), "margin" (of the given label),
-            "loss", or measure(model, batch) → [b], or [b, tokens]: then each token of each query,
-            in order, is a column of its own.
+            "loss" (also for "output" of several targets, or of a loss of your own), or
+            measure(model, batch) → [b], or [b, tokens]: then each token of each query, in order, is
+            a column of its own.
         damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (1 where it
             is exact, 1000/n with fewer samples, 0.1 where it is factored), a number is the share.
             Of the whole Hessian and other methods it is absolute, "auto" 0.01.

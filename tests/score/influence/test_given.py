@@ -1,0 +1,117 @@
+"""Labels as a network's outputs have them, and a word where the network does not know them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+import datassay as da
+from datassay.errors import DataError
+
+N, ERRORS = 300, 20
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A ten-class network, its training samples, and those of others that it gets wrong."""
+    x, y = load_digits(return_X_y=True)
+    x, y = torch.tensor(x / 16).double(), torch.tensor(y)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10)).double()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(120):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x[:N]), y[:N]).backward()
+        optimizer.step()
+    wrong = np.flatnonzero((net(x[N:]).argmax(1) != y[N:]).numpy())[:ERRORS] + N
+    return net, x, y, wrong
+
+
+def asked(net, train, queries, **given):
+    return da.influence(net, train, queries, measure="loss", precision="float64", **given)
+
+
+def test_twenty_errors_that_lack_classes(digits):
+    """As arrays, Subset, pairs and loader, beside arrays and loaders: one answer."""
+    net, x, y, wrong = digits
+    assert len(set(y[wrong].tolist())) < 10
+    whole, part = TensorDataset(x, y), Subset(TensorDataset(x, y), wrong.tolist())
+    train = Subset(whole, range(N))
+    truth = asked(net, DataLoader(train, 32), DataLoader(part, 7)).effect
+    for queries in (
+        part,
+        (x[wrong].numpy(), y[wrong].numpy()),
+        [part[i] for i in range(len(part))],
+    ):
+        for samples in (train, DataLoader(train, 64, shuffle=True), (x[:N], y[:N])):
+            np.testing.assert_allclose(asked(net, samples, queries).effect, truth, rtol=1e-9)
+
+
+def test_an_index_of_twenty_errors(digits, tmp_path):
+    net, x, y, wrong = digits
+    queries, kept = (x[wrong], y[wrong]), {"share": 1.0, "width": 10**6, "keep": "float32"}
+    index = da.index(net, (x[:N], y[:N]), tmp_path / "ix", **kept)
+    more = (x[N : N + 40][y[N : N + 40] < 4], y[N : N + 40][y[N : N + 40] < 4])
+    loaders = DataLoader(TensorDataset(*queries), 7), DataLoader(TensorDataset(*more), 7)
+
+    def close(one, other):  # rows are kept in float32
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(other).max())
+
+    by_loader = da.open_index(tmp_path / "ix", net).query(loaders[0], measure="loss").effect
+    close(index.query(queries, measure="loss").effect, by_loader)
+    index.append(more)
+    whole = index.query(queries, measure="loss").effect[N:]
+    other = da.index(net, (x[:N], y[:N]), tmp_path / "other", **kept)
+    other.append(loaders[1])
+    close(other.query(queries, measure="loss").effect[N:], whole)
+
+
+@pytest.mark.parametrize("score", [da.influence_moments, da.removal_effects])
+def test_scores_of_networks_with_more_outputs_than_classes(digits, score):
+    net, x, y, _ = digits
+    chosen = (y[:N] % 3 == 0).numpy()
+    some, labels = x[:N][chosen].numpy(), y[:N][chosen].numpy()
+    named = da.SampleSet(some, labels, np.arange(len(some)), tuple(map(str, range(10))))
+    found, truth = score(net, (some, labels)), score(net, named)
+    for name in found.__dataclass_fields__:
+        one, other = getattr(found, name), getattr(truth, name)
+        if isinstance(one, float | np.ndarray) and np.asarray(one).dtype.kind == "f":
+            np.testing.assert_array_equal(one, other)
+
+
+def test_collected_with_more_outputs_than_classes(digits):
+    net, x, y, _ = digits
+    chosen = (y[:N] % 3 == 0).numpy()
+    some, labels = x[:N][chosen].numpy(), y[:N][chosen].numpy()
+    lin = da.collect(net, (some, labels), allow_trained=True)
+    assert lin.class_names == tuple(map(str, range(10)))
+    np.testing.assert_array_equal(lin.targets.argmax(1), labels)
+    issues = da.label_issues(lin)
+    assert np.isfinite(issues.score).all() and set(issues.suggested_label) <= set(labels.tolist())
+
+
+def test_a_network_that_does_not_know_its_labels_is_told(digits):
+    net, x, y, wrong = digits
+    x, y, queries = x[:N].numpy(), y[:N].numpy(), (x[wrong].numpy(), y[wrong].numpy())
+
+    def told(x, y):
+        return any("no more than by chance" in w for w in asked(net, (x, y), queries).warnings)
+
+    assert not told(x, y)
+    assert told(x, (y + 1) % 10) and told(x, np.roll(y, 1)) and told(1 - x, y)
+    loader = DataLoader(TensorDataset(torch.tensor(x), torch.tensor((y + 1) % 10)), 32)
+    assert any("by chance" in w for w in asked(net, loader, queries).warnings)
+
+
+def test_a_frame_beside_a_loader_is_prepared_by_nobody():
+    torch.manual_seed(0)
+    net = nn.Linear(3, 2).double()
+    train = DataLoader(TensorDataset(torch.randn(20, 3).double(), torch.arange(20) % 2), 5)
+    frame = pd.DataFrame({"colour": ["red", "blue"] * 4, "size": range(8), "y": [0, 1] * 4})
+    with pytest.raises(DataError, match="must be prepared as the training samples were"):
+        asked(net, train, frame)
+    numbers = pd.DataFrame({"a": [1.0, 2], "b": [0.5, 1], "c": [2.0, 1], "y": [0, 1]})
+    assert asked(net, train, numbers).effect.shape == (20, 2)
