@@ -158,7 +158,7 @@ def test_reductions_differ_by_the_tokens_of_a_text(model, tokenizer):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_a_learned_text_is_found_by_its_continuation(tokenizer, kind):
     """In float64, and stopped before all is known by heart: gradients there are next to nothing,
-    and Adam in float32 ends where rounding leads. 60 steps hold for 20 of 20 other starts.
+    and Adam in float32 ends where rounding leads. The effects hold for each of ten other starts.
     """
     torch.manual_seed(0)
     texts = tiny.sentences(30, shortest=5)
