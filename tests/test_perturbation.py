@@ -10,6 +10,7 @@ from helpers import perturbation
 @pytest.fixture
 def installed(monkeypatch):
     monkeypatch.setenv("DATASSAY_PERTURB", "1e-6")
+    monkeypatch.setenv("DATASSAY_PERTURB_SEED", "0")
     for name in perturbation.DRAWN:
         original = getattr(nn.init, name)
         original = getattr(original, "__wrapped__", original)  # where the whole run is perturbed
