@@ -241,6 +241,8 @@ KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import numpy as np, torch, torch._dynamo, zarr  # the second is what torch.func imports
+from helpers import perturbation
+perturbation.install()  # or the network would not be the caller's
 from datassay.collect import choose_form
 from datassay.collect.collection import collect
 from datassay.data.samples import SampleSet

@@ -156,14 +156,16 @@ def test_reductions_differ_by_the_tokens_of_a_text(model, tokenizer):
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_a_memorised_text_is_found_by_its_continuation(tokenizer, kind):
+def test_a_learned_text_is_found_by_its_continuation(tokenizer, kind):
+    """In float64, and stopped before all is known by heart: gradients there are next to nothing,
+    and Adam in float32 ends where rounding leads. The effects hold for each of ten other starts.
+    """
     torch.manual_seed(0)
     texts = tiny.sentences(30, shortest=5)
-    model = tiny.train(getattr(tiny, kind)(), tokenizer, texts, steps=150)
+    model = tiny.train(getattr(tiny, kind)().double(), tokenizer, texts, steps=60)
     for place in (3, 17):
         words = texts[place].split()
         start, rest = " ".join(words[:2]) + " ", " ".join(words[2:])
-        # What is known by heart has next to no gradient at temperature 1.
         found = da.lm.influence(model, tokenizer, texts, rest, prompt=start, top=1, temperature=2.0)
         assert found.effect.sum(1).argmax() == place
         assert found.parts and found.bm25 is not None and found.bm25.argmax() == place

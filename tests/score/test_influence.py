@@ -314,7 +314,8 @@ def test_units_of_tracin():
     [
         ("exact", {}),
         ("cg", {"tolerance": 1e-10}),
-        ("tracin", {}),
+        # Left to itself in float32, whose rounding depends on a sample's neighbours in its batch.
+        ("tracin", {"precision": "float64"}),
         ("lissa", {"batch_size": None, "depth": 60, "scale": 2.0}),
     ],
 )

@@ -42,10 +42,11 @@ class PermutationEquivariant(nn.Module):
                 f"{out_channels}."
             )
         bound = 1 / math.sqrt(in_channels)
-        self.own = nn.Parameter(torch.empty(out_channels, in_channels).uniform_(-bound, bound))
+        own = torch.empty(out_channels, in_channels)
+        self.own = nn.Parameter(nn.init.uniform_(own, -bound, bound))
         # The sum over a set is larger than its elements.
-        start = torch.empty(out_channels, in_channels).uniform_(-bound / 10, bound / 10)
-        self.shared = nn.Parameter(start)
+        shared = torch.empty(out_channels, in_channels)
+        self.shared = nn.Parameter(nn.init.uniform_(shared, -bound / 10, bound / 10))
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, M] → [n, M] with one channel, or [n, M, in_channels] → [n, M, out_channels].
