@@ -13,9 +13,9 @@ from torch.func import grad, jacrev
 from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
-from helpers.kinds import given, indexes, judge, page, rules, truth
-from helpers.kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything
-from helpers.kinds.rules import FITS, Cell
+from kinds import given, indexes, judge, page, rules, truth
+from kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything
+from kinds.rules import FITS, Cell
 
 AUTO = "auto, of classes"
 # Sure to work: what the judge itself is tried on.

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 
 import datassay as da
 from datassay.errors import DatassayError
-from helpers.kinds import given, judge, truth
-from helpers.kinds.rules import LABELS, Cell, Expected, expected
+from kinds import given, judge, truth
+from kinds.rules import LABELS, Cell, Expected, expected
 
 ROUNDING = 1e-4  # of rows in float32
 AUTO = "auto, of classes"

@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from helpers.kinds import given
-from helpers.kinds.judge import N, is_possible
-from helpers.kinds.rules import ASKED, FITS, INDICES, LABELLED, LABELS, QUERIES, UNLABELLED, Cell
+from kinds import given
+from kinds.judge import N, is_possible
+from kinds.rules import ASKED, FITS, INDICES, LABELLED, LABELS, QUERIES, UNLABELLED, Cell
 
 AUTO = "auto, of classes"
 SAMPLERS = tuple(given.samplers(N))

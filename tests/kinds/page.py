@@ -1,4 +1,4 @@
-"""What can be given, as tables in Markdown: `PYTHONPATH=src:tests python -m helpers.kinds.page`.
+"""What can be given, as tables in Markdown: `PYTHONPATH=src:tests python -m kinds.page`.
 
 Each entry is a combination that the test compares with brute force.
 """
@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.kinds import given
-from helpers.kinds.cells import AUTO, ORDERS, SAMPLERS
-from helpers.kinds.judge import N, is_possible
-from helpers.kinds.rules import FITS, LABELLED, LABELS, UNLABELLED, Cell, expected
+from kinds import given
+from kinds.cells import AUTO, ORDERS, SAMPLERS
+from kinds.judge import N, is_possible
+from kinds.rules import FITS, LABELLED, LABELS, UNLABELLED, Cell, expected
 
-PAGE = Path(__file__).parents[3] / "docs" / "howto" / "what-can-be-given.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "what-can-be-given.md"
 START, END = "<!-- tables -->\n", "\n<!-- /tables -->"
 SAID = {"works": "works", "warns": "warns", "refuses": "refuses", "either": "not said"}
 IMPOSSIBLE = "–"

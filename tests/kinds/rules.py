@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from helpers.kinds import given, truth
-from helpers.kinds.given import NAMES
+from kinds import given, truth
+from kinds.given import NAMES
 
 K = 4
 IGNORED = 255

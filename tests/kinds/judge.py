@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
 from datassay.errors import DatassayError
-from helpers.kinds import given, truth
-from helpers.kinds.rules import (
+from kinds import given, truth
+from kinds.rules import (
     IGNORED,
     LABELS,
     OTHER_TARGETS,
