@@ -1,5 +1,9 @@
 """Groups and pairs against their definition: delete, decompose again, train again."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -277,3 +281,32 @@ def test_bad_pairs(choice, message):
     phi, r, val = random_jacobians(5, 1, 1, 8, 3, seed=7)
     with pytest.raises(SettingError, match=message):
         pair_information(linearization(phi, r, val, dual=True), **choice)
+
+
+THREADS = """
+import numpy as np, torch
+from datassay.score.information import group_removal
+from datassay.score.information.groups import group_information
+from helpers.linearizations import close, linearization, random_jacobians
+torch.set_num_threads(2)
+lin = linearization(*random_jacobians(600, 1, 1, 250, 5, seed=0), dual=False)
+groups, found = [np.arange(200), np.arange(200, 400)], []
+for way in (group_removal._delete, group_removal._refit):
+    group_removal._cheapest = lambda *_: way
+    found.append(group_information(lin, groups, dynamics="flow", lr=0.001, steps=30).information)
+assert close(*found), found
+"""
+
+
+def test_large_groups_after_the_number_of_threads_was_set():
+    """torch's issue 142815: batched LU then fails or is wrong. In a process of its own, since the
+    first solve of a process decides.
+    """
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    child = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert not child.returncode, child.stderr[-2000:]
