@@ -14,6 +14,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from datassay.results import result
+from datassay.score.linear.batched import solved
 from datassay.score.linear.dynamics import (
     FEWEST_CONTOUR_STEPS,
     Dynamics,
@@ -25,9 +26,6 @@ from datassay.score.linear.eigenbasis import Eigenbasis
 
 # A leverage within this of 1 means that no other sample spans that direction.
 SPANNED_ALONE = 1e-8
-
-# Rows of a system that is solved alone, its own threads busy; MKL's trouble begins above.
-ONE_BY_ONE = 64
 
 
 @result
@@ -264,17 +262,7 @@ def held_out_residuals(
     right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
     size = blocks.residual.shape[1]
     left = blocks.weighted(fits.remain) + fits.base * torch.eye(size)
-    return right / left if size == 1 else _solved(left, right)
-
-
-def _solved(left: Tensor, right: Tensor) -> Tensor:
-    """left⁻¹ right, [q, g, b, c]; large systems one by one."""
-    # After torch.set_num_threads torch factorises a batch on several threads at once, which MKL
-    # does not bear from about 150 rows on: torch's issue 142815.
-    if left.shape[-1] < ONE_BY_ONE:
-        return torch.linalg.solve(left, right)
-    pairs = zip(left.flatten(0, 1), right.flatten(0, 1), strict=True)
-    return torch.stack([torch.linalg.solve(a, b) for a, b in pairs]).reshape(right.shape)
+    return right / left if size == 1 else solved(left, right)
 
 
 def _penalised(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:

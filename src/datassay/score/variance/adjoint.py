@@ -17,6 +17,7 @@ from datassay.collect.curvature.output_geometry import OutputGeometry
 from datassay.collect.curvature.output_loss import curvature_root
 from datassay.errors import SettingError
 from datassay.score.influence_moments import first_moments
+from datassay.score.linear.batched import inverted
 from datassay.score.variance.pair_influence import hessian_factor, singular_hessian, whiten
 
 # Values that the products of one chunk of removals with all samples may hold, 64 MiB.
@@ -124,7 +125,7 @@ def _without(
         left = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
         if not (torch.linalg.eigvalsh(left) > n * torch.finfo(u.dtype).eps * n).all():
             raise SettingError(singular_hessian(penalty))
-        variances.append(_downdated(a, c, total, q, u, torch.linalg.inv(left), part))
+        variances.append(_downdated(a, c, total, q, u, inverted(left), part))
     return torch.cat(variances)
 
 

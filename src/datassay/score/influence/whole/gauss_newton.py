@@ -17,6 +17,7 @@ from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.score.attribution import CHUNK_VALUES, OutputChanges
+from datassay.score.linear.batched import solved
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import all_rows, gram
 
@@ -66,7 +67,7 @@ def gauss_newton(
     step = slope[..., None]
     if leverage:
         inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
-        step = torch.linalg.solve(inner, step)  # (I − S H_ii)⁻¹ R
+        step = solved(inner, step)  # (I − S H_ii)⁻¹ R
     moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
     own = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
