@@ -29,11 +29,15 @@ from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
 from datassay.score.attribution import Attribution, check_top
-from datassay.score.influence.given import given_sets
+from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan
 from datassay.score.linear.outcome import OUTCOMES
 
+BELONG = (
+    "Check that --model, --weights and DATA belong together: the scale of the inputs, the order of "
+    "the classes, which samples it was trained on."
+)
 # Samples a pass, where only predictions are asked for.
 BATCH = 256
 # Values of all gradients; planning takes a second itself. What takes a minute says so first.
@@ -69,6 +73,10 @@ def run(
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": found.method}
     facts |= _score_facts(fitted, train) | closing_facts(started, settings.seed, settings.command)
     beside = () if kept is None else kept.warnings
+    own = _warnings(fitted, train, val)
+    # The page says of all samples what that warning says of a few.
+    doubted = any(BELONG in told for told in own)
+    heard = [w for w in found.warnings if not (doubted and w.startswith(DOUBT))]
     choices = [told for path in settings.weights for told in weights_choice(path, models[0])]
     return ExplainFindings(
         samples=train,
@@ -79,7 +87,7 @@ def run(
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*choices, *beside, *found.warnings, *_warnings(fitted, train, val)),
+        warnings=(*choices, *beside, *heard, *own),
     )
 
 
@@ -261,22 +269,18 @@ def _warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
     told = []
-    belong = (
-        "Check that --model, --weights and DATA belong together: the scale of the inputs, the "
-        "order of the classes, which samples it was trained on."
-    )
     if fitted is not None and train.is_classification:
         right, most = _accuracy(fitted, train), float(np.bincount(train.y).max() / len(train))
         if right <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
             told.append(
                 f"the network gets {percent(round(right, 3))} of its training samples right, "
                 f"hardly more than the most frequent class alone ({percent(round(most, 3))}). "
-                f"{belong}"
+                f"{BELONG}"
             )
     elif fitted is not None and (score := _r2(fitted, train)) <= 0:
         told.append(
             f"the network predicts its training samples no better than their mean (R² "
-            f"{number(score)}). {belong}"
+            f"{number(score)}). {BELONG}"
         )
     if val is not None and val.split_off:
         told.append(

@@ -24,6 +24,7 @@ from datassay.score.influence.trained_network import TrainedNetwork
 
 # Training samples that are predicted to see whether labels are what the network has learnt.
 ASKED, FEWEST = 64, 50
+DOUBT = "the network predicts the given label of"  # how that warning begins
 AS_IT_IS = "as it is"  # of a column that needs no preparation
 
 
@@ -155,7 +156,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     if right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
         return []
     return [
-        f"the network predicts the given label of {right} of {total} training samples, no more "
+        f"{DOUBT} {right} of {total} training samples, no more "
         "than by chance. Were labels or inputs coded otherwise when it was trained, or are these "
         "other weights?"
     ]
