@@ -219,14 +219,17 @@ class Noisy(Numbers):
         return torch.tensor([i + self.draw()]), i % 2
 
 
-@pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(
-    "draw", [lambda: float(torch.rand(1)), np.random.rand, random.random],
-    ids=["torch", "numpy", "python"],
-)  # fmt: skip
+    ("draw", "workers"),
+    [
+        (lambda: float(torch.rand(1)), 0),
+        (np.random.rand, 0),
+        (random.random, 0),
+        (random.random, 1),
+    ],
+    ids=["torch", "numpy", "python", "python in a worker"],
+)
 def test_one_draw_of_each_sample_in_every_pass(draw, workers):
-    if workers and draw is not random.random:
-        pytest.skip("one kind shows that workers draw alike")
     loader = DataLoader(Noisy(draw), 3, shuffle=True, num_workers=workers)
     found = samples_or_batches(loader, "train").batches(4)
     first, second = (torch.cat([x for _, (x, _) in found])[:, 0] for _ in range(2))
