@@ -76,7 +76,8 @@ def encode_for_outputs(
         return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
     if k == 1 and (not whole or len(np.unique(y)) != 2):
         return y.astype(np.float64), (), ()
-    return _renumbered(y, k, coding)
+    indices, names = _in_order(y, k, coding)
+    return indices, names, (renumbering(names),)
 
 
 def _of_several(y: np.ndarray, has_places: bool) -> np.ndarray:
@@ -111,13 +112,6 @@ def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[
     )
 
 
-def _renumbered(
-    y: np.ndarray, k: int, coding: Coding
-) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    indices, names = _in_order(y, k, coding)
-    return indices, names, (renumbering(names),)
-
-
 def renumbering(names: tuple[str, ...]) -> str:
     """What is told of labels that are other numbers than the outputs.
 
@@ -133,19 +127,6 @@ def renumbering(names: tuple[str, ...]) -> str:
         f"labels are taken for the network's outputs in rising order, counted from 0: {pairs}{more}"
         ". Pass 0 to k - 1 where it was trained otherwise."
     )
-
-
-def with_warning(samples: SampleSet, told: str) -> SampleSet:
-    """The set, with one more thing that the user should know.
-
-    Args:
-        samples: the set.
-        told: a sentence.
-
-    Returns:
-        It.
-    """
-    return replace(samples, warnings=(*samples.warnings, told))
 
 
 def indexed(
@@ -175,7 +156,8 @@ def indexed(
         return samples
     if n == n_outputs and not beside_loader:
         told = renumbering(names)
-        return samples if own or told in samples.warnings else with_warning(samples, told)
+        known = own or told in samples.warnings
+        return samples if known else replace(samples, warnings=(*samples.warnings, told))
     if numbers is not None and inside:
         codes = np.array(numbers)
         true = samples.true_y

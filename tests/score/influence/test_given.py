@@ -6,10 +6,13 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 
 import datassay as da
 from datassay.errors import DataError
+from datassay.progress import silent
+from datassay.score.influence.given import given_sets, label_doubts
+from datassay.score.influence.trained_network import trained_network
 
 N, ERRORS = 300, 20
 
@@ -115,3 +118,18 @@ def test_a_frame_beside_a_loader_is_prepared_by_nobody():
         asked(net, train, frame)
     numbers = pd.DataFrame({"a": [1.0, 2], "b": [0.5, 1], "c": [2.0, 1], "y": [0, 1]})
     assert asked(net, train, numbers).effect.shape == (20, 2)
+
+
+def test_asking_the_network_holds_no_stream(digits):
+    net, x, y, _ = digits
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(zip(x[:N], (y[:N] + 1) % 10, strict=True))
+
+    given, _ = given_sets(net, Stream(), None, "auto")
+    network = trained_network(
+        net, given, loss="auto", parameters=None, precision="float64", device=None, progress=silent
+    )
+    (told,) = label_doubts(network)
+    assert "no more than by chance" in told and given._held is None

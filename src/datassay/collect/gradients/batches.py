@@ -31,6 +31,7 @@ class Batches:
         subset: gives the samples at these positions as batches; None where they have none.
         weights: [n], of each sample's loss in the mean loss, 1 on average; None: all 1.
         warnings: what the user should know of how the samples were read.
+        streamed: whether all samples must be held in memory to take some by position.
     """
 
     parts: Callable[[], Iterator[tuple[np.ndarray | None, Any]]]
@@ -39,6 +40,7 @@ class Batches:
     subset: Callable[[Sequence[int]], Batches] | None = None
     weights: Float[np.ndarray, " n"] | None = None
     warnings: tuple[str, ...] = ()
+    streamed: bool = False
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, Any]]:
         start = 0

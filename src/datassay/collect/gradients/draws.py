@@ -95,7 +95,7 @@ def settled(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple
     )
 
 
-def check_collate(
+def collates_alike(
     collate: Callable[[Any], Any], dataset: Any, indices: Sequence[Any], name: str
 ) -> bool:
     """Whether a collate function gives the same batch of the same samples.

@@ -22,7 +22,7 @@ from datassay.collect.gradients.batches import (
     rows,
     with_ids,
 )
-from datassay.collect.gradients.draws import check_collate, fixed_draws, generators_kept, settled
+from datassay.collect.gradients.draws import collates_alike, fixed_draws, generators_kept, settled
 from datassay.collect.gradients.order import Order, order_of
 from datassay.data.arguments import check_kind
 from datassay.data.convert import as_samples, unlabelled
@@ -163,8 +163,9 @@ class Streamed:
             self._check(sha.digest(), n)
 
         return Batches(
-            parts, None, self.n, lambda places: self._subset(size, places), None, self.warnings
-        )
+            parts, None, self.n, lambda places: self._subset(size, places), None, self.warnings,
+            streamed=True,
+        )  # fmt: skip
 
     def _in_batches(self, size: int, sha: Any) -> Iterator[Any]:
         waiting: list[Any] = []
@@ -339,7 +340,7 @@ def _loaded(
         dataset, order, collate, name, _has_ids(dataset[indices[0]]), settings,
         (*order.warnings, *told),
     )  # fmt: skip
-    if check_collate(collate, dataset, indices, name):
+    if collates_alike(collate, dataset, indices, name):
         return found
     if order.weights is not None:
         raise DataError(

@@ -143,7 +143,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
         return []
     places = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
     right = total = 0
-    for _, batch in samples.subset(places):
+    for _, batch in samples if samples.streamed else samples.subset(places):
         with torch.no_grad():
             given = to_model(batch, network.model)
             f, y = network.loss.placed(outputs_of(network.model, given), targets_of(given))
@@ -152,6 +152,8 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
         predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)
         right += int((predicted == y).sum())
         total += int((y != IGNORED).sum())
+        if total >= ASKED:  # the first of a stream
+            break
     chance = total / max(k, 2)
     if right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
         return []
