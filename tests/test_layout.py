@@ -10,7 +10,8 @@ import datassay
 
 ROOT = Path(datassay.__file__).parent
 STEPS = [
-    *("errors", "progress", "saving", "results", "machine", "face", "setting"),
+    *("errors", "plugins", "rules", "progress", "saving", "results", "machine", "face", "setting"),
+    "stats",
     *("data", "models", "collect", "train", "score", "act"),
     *("polynomial", "complexity", "report", "lm", "lab"),
 ]
