@@ -1,0 +1,278 @@
+"""From a template in `text/` to a Page: what a page says stands there, code passes the numbers.
+
+A template is Jinja over a few signs of Markdown, read line by line:
+
+    brand: datassay purify · …          title:, lead:, answer:, warning: (the last two may repeat)
+    !! act | label errors | Headline    one advice; the paragraph below it is its sentence
+    ##! anchor | In navigation | Title  a section before the advice
+    ## anchor | In navigation | Title   a section; the title may be left out where it is the same
+    ### Heading
+    [[ name ]]                          a block that code passes, by its name
+    [[ name | Title | What it shows ]]  a figure with its heading and its text for the blind
+    ~ small print
+    - item                              (a line of its own)
+    ```                                 lines of code up to the next ```
+    ## Method                           then  Term, and on the next line  : its meaning
+
+Blocks in neighbouring lines stand side by side. `backticks` set code.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count as counter
+from pathlib import Path
+from typing import Any
+
+from datassay.report import wording
+from datassay.report.advice import Advice
+from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Text
+
+TEXT = Path(__file__).parent / "text"
+HEADS = ("brand", "title", "lead", "answer", "warning")
+MANY = ("answer", "warning")
+FUNCTIONS = (
+    "count", "in_points", "interval_text", "label_text", "number", "p_value", "percent",
+    "rough_percent", "score_change", "shortened", "signed",
+)  # fmt: skip
+
+
+def compose(
+    template: str,
+    blocks: Mapping[str, Any],
+    numbers: Mapping[str, object],
+    *,
+    ids: Mapping[str, tuple[str, ...]] | None = None,
+    **fields: Any,
+) -> Page:
+    """A page from its template.
+
+    Values are put in after the structure is read, so that no text of a user's can become a
+    heading, a block or another value.
+
+    Args:
+        template: name in `text/` without `.md.j2`.
+        blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out).
+        numbers: what the template may name, beside the functions of `wording`.
+        ids: kind of an advice → ids of the samples to start with.
+        fields: further fields of Page, such as facts, files and columns; `warnings` stand before
+            the template's own.
+
+    Returns:
+        The page.
+
+    Raises:
+        jinja2.UndefinedError: the template names what code does not pass.
+        KeyError: it names a block that code does not pass.
+    """
+    values = _Values()
+    text = _rendered(template, numbers, values.hidden)
+    page = _Reader(blocks, ids or {}, values.shown).read(text.splitlines())
+    page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
+    return Page(**page, **fields)
+
+
+def sentences(template: str, numbers: Mapping[str, object]) -> dict[str, str]:
+    """Short texts of a template: lines `name: text`, and lines below that go on.
+
+    Args:
+        template: name in `text/` without `.md.j2`.
+        numbers: what the template may name.
+
+    Returns:
+        Name → text; those that a condition leaves out are missing.
+    """
+    values, result, name = _Values(), {}, ""
+    for line in _rendered(template, numbers, values.hidden).splitlines():
+        start = re.match(r"(\w+): ?(.*)", line)
+        if start:
+            name, line = start.groups()
+            result[name] = line
+        elif line.strip():
+            result[name] += f" {line.strip()}"
+    return {key: values.shown(text.strip()) for key, text in result.items()}
+
+
+def _rendered(
+    template: str, numbers: Mapping[str, object], finalize: Callable[[object], str]
+) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEXT),
+        autoescape=False,  # a Page holds plain text; escaped where it is written
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+    functions = {name: getattr(wording, name) for name in FUNCTIONS}
+    environment.globals |= functions
+    environment.filters |= functions
+    return environment.get_template(f"{template}.md.j2").render(numbers)
+
+
+class _Values:
+    """Values behind signs that no text can hold, since they are drawn anew for each page."""
+
+    def __init__(self) -> None:
+        self._nonce, self._number = secrets.token_hex(8), counter()
+        self._values: dict[str, str] = {}
+        self._sign = re.compile(f"\ue000{self._nonce}:(\\d+)\ue001")
+
+    def hidden(self, value: object) -> str:
+        """The sign that stands for a value in the template's text."""
+        key = str(next(self._number))
+        self._values[key] = str(value)
+        return f"\ue000{self._nonce}:{key}\ue001"
+
+    def shown(self, text: str) -> str:
+        """A text with its values; those may hold signs too, where Jinja collected a text."""
+        while self._sign.search(text):
+            text = self._sign.sub(lambda sign: self._values[sign[1]], text)
+        return text
+
+
+class _Reader:
+    """Reads a template's lines into the fields of a Page."""
+
+    def __init__(
+        self,
+        blocks: Mapping[str, Any],
+        ids: Mapping[str, tuple[str, ...]],
+        shown: Callable[[str], str],
+    ) -> None:
+        self._blocks, self._ids, self._shown = blocks, ids, shown
+        self._fields: dict[str, Any] = {"advice": (), "opening": (), "sections": (), "method": ()}
+        self._section: tuple[str, Section] | None = None  # its field, and what it holds so far
+        self._in_method = False
+
+    def read(self, lines: list[str]) -> dict[str, Any]:
+        for kind, group in _paragraphs(lines):
+            first = group[0]
+            if kind == "code":
+                self._add(Code(self._shown("\n".join(group))))
+            elif first.startswith("!!"):
+                self._advise(group)
+            elif first.startswith(("## ", "##! ")):
+                self._open(first)
+            elif self._section is None and not self._in_method:
+                self._head(group)
+            else:
+                self._body(group)
+        self._close()
+        return self._fields
+
+    def _head(self, group: list[str]) -> None:
+        name = ""
+        for line in group:
+            start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
+            if start:
+                name, text = start[1], self._shown(start[2].strip())
+                many = name in MANY
+                self._fields[name] = (*self._fields.get(name, ()), text) if many else text
+            else:
+                old, more = self._fields[name], f" {self._shown(line.strip())}"
+                is_many = name in MANY
+                self._fields[name] = (*old[:-1], old[-1] + more) if is_many else old + more
+
+    def _advise(self, group: list[str]) -> None:
+        severity, kind, headline = self._parts(group[0][2:])
+        sentence = self._shown(" ".join(line.strip() for line in group[1:]))
+        one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyright: ignore[reportArgumentType]
+        self._fields["advice"] += (one,)
+
+    def _open(self, line: str) -> None:
+        self._close()
+        field = "opening" if line.startswith("##!") else "sections"
+        names = self._parts(line.lstrip("#!"))
+        self._in_method = names == ["Method"]
+        if not self._in_method:
+            anchor, short, *title = names
+            self._section = (field, Section(anchor, short, title[0] if title else short, ()))
+
+    def _close(self) -> None:
+        if self._section is not None:
+            field, section = self._section
+            self._fields[field] += (section,)
+        self._section = None
+
+    def _body(self, group: list[str]) -> None:
+        if self._in_method:
+            term, *meaning = group
+            text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
+            self._fields["method"] += ((self._shown(term.strip()), self._shown(text)),)
+        elif group[0].startswith("[["):
+            self._add(*self._placed(group))
+        elif group[0].startswith("### "):
+            self._add(Heading(self._shown(group[0][4:].strip())))
+        else:
+            self._add(self._text(group))
+
+    def _text(self, group: list[str]) -> Text:
+        note = group[0].startswith("~ ")
+        text = " ".join(line.strip() for line in group).removeprefix("~ ")
+        code = "`" in text
+        # A backtick in a value is the user's own and sets nothing.
+        text = self._shown(text if not code else text.replace("`", "\ue002"))
+        if code:
+            text = text.replace("`", "ˋ").replace("\ue002", "`")
+        return Text(text, note=note, code=code)
+
+    def _placed(self, group: list[str]) -> list[Block]:
+        placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
+        whole = [b for b in placed if isinstance(b, Pair) or len(placed) == 1]
+        return whole if whole else [Pair(tuple(placed))] if placed else []  # pyright: ignore[reportArgumentType]
+
+    def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
+        block = self._blocks[name]
+        if block is None:
+            return ()
+        if isinstance(block, tuple | list):
+            return tuple(block)
+        if hasattr(block, "to_plotly_json") or isinstance(block, str):
+            return (Figure(name, block, text or title, title=title if text else ""),)
+        if isinstance(block, Figure) and title:
+            block = replace(block, title=title, text=text or block.text)
+        return (block,)
+
+    def _parts(self, line: str) -> list[str]:
+        return [self._shown(part.strip()) for part in line.split("|")]
+
+    def _add(self, *blocks: Block) -> None:
+        assert self._section is not None, "a block stands before the first section"
+        field, section = self._section
+        self._section = (field, replace(section, blocks=(*section.blocks, *blocks)))
+
+
+def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """("text" or "code", lines): paragraphs; headings and items, and lines between ```, alone."""
+    group: list[str] = []
+    code: list[str] | None = None
+    for line in [*lines, ""]:
+        is_fence = line.startswith("```")
+        if group and (is_fence or not line.strip() or _parted(group[-1], line)):
+            yield "text", group
+            group = []
+        if is_fence and code is not None:
+            yield "code", code
+        if is_fence:
+            code = [] if code is None else None
+        elif code is not None:
+            code.append(line)
+        elif line.strip():
+            group.append(line)
+
+
+def _parted(before: str, line: str) -> bool:
+    """Whether a new group begins between two lines that no empty line parts."""
+    alone = ("## ", "##! ", "### ", "- ")
+    is_placed = before.startswith("[["), line.startswith("[[")
+    return (
+        before.startswith(alone)
+        or line.startswith((*alone, "!!", "~ "))
+        or is_placed[0] != is_placed[1]
+    )
