@@ -35,8 +35,8 @@ TEXT = Path(__file__).parent / "text"
 HEADS = ("brand", "title", "lead", "answer", "warning")
 MANY = ("answer", "warning")
 FUNCTIONS = (
-    "count", "in_points", "interval_text", "label_text", "number", "p_value", "percent",
-    "rough_percent", "score_change", "shortened", "signed",
+    "count", "fixed", "in_points", "interval_text", "label_text", "number", "p_value", "percent",
+    "rough_percent", "score_change", "share", "shortened", "signed", "thousands",
 )  # fmt: skip
 
 

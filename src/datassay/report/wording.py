@@ -37,6 +37,21 @@ def percent(share: float) -> str:
     return f"{hundredths:.0f} %" if whole else f"{hundredths:.1f} %"
 
 
+def share(part: float) -> str:
+    """A measured share with one decimal at most: "12.3 %"."""
+    return percent(round(float(part), 3))
+
+
+def thousands(amount: int) -> str:
+    """A whole number as it is read: "1,437"."""
+    return f"{amount:,}"
+
+
+def fixed(value: float, digits: int = 3) -> str:
+    """A number with so many digits behind the point: "0.940"."""
+    return f"{value:.{digits}f}"
+
+
 def rough_percent(share: float) -> str:
     """An estimated share in whole per cent: "about 31 %", "over 99 %", "under 1 %"."""
     if math.isnan(share):
