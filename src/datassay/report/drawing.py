@@ -6,14 +6,14 @@ import base64
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Shaped
 
 from datassay.data.samples import SampleSet
-from datassay.report.wording import value_text
+from datassay.report.wording import label_text, value_text
 from datassay.score.checks.row_codes import row_codes
 
 MAX_SIDE = 96
@@ -191,3 +191,17 @@ PER_CLASS = 12
 
 
 MAX_CARDS = 400
+
+
+def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
+    """Fields of a Card that are the sample's own: id, label, truth ("" if right), class_index."""
+    given = label_text(samples.class_names, samples.y[position])
+    truth = given
+    if samples.true_y is not None:
+        truth = label_text(samples.class_names, samples.true_y[position])
+    return {
+        "id": str(samples.ids[position]),
+        "label": given,
+        "truth": truth if truth != given else "",
+        "class_index": int(samples.y[position]) if samples.is_classification else -1,
+    }

@@ -6,8 +6,7 @@ import numpy as np
 
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.explain.findings import ExplainFindings
-from datassay.report.drawing import Drawing, draw
-from datassay.report.gallery import sample_texts
+from datassay.report.drawing import Drawing, draw, sample_texts
 from datassay.report.page import Card, Gallery, View
 from datassay.report.wording import label_text, number
 

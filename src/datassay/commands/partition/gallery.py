@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.commands.partition.findings import PartitionFindings
-from datassay.report.drawing import PER_CLASS, draw
-from datassay.report.gallery import sample_texts
+from datassay.report.drawing import PER_CLASS, draw, sample_texts
 from datassay.report.page import Card, Gallery, View
 
 

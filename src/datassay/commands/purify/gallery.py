@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from datassay.commands.purify.findings import Foreign, PurifyFindings, foreign
-from datassay.report.drawing import MAX_CARDS, draw
-from datassay.report.gallery import sample_texts
+from datassay.report.drawing import MAX_CARDS, draw, sample_texts
 from datassay.report.page import Card, Gallery, View
 from datassay.report.wording import label_text
 

@@ -12,8 +12,7 @@ from datassay.commands.weigh.findings import (
     neighbor_counts,
     neighbor_mean,
 )
-from datassay.report.drawing import draw
-from datassay.report.gallery import sample_texts
+from datassay.report.drawing import draw, sample_texts
 from datassay.report.page import Card, Gallery, View
 from datassay.report.wording import label_text, number, percent
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
-from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw
-from datassay.report.gallery import sample_texts
+from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_texts
 from datassay.report.page import Card, Gallery, View
 from datassay.report.wording import count, label_text, labels_given, number, rough_percent
 
