@@ -1,7 +1,8 @@
 # demo:   set up .venv and run the main job on scikit-learn's digits; opens nothing, needs no data.
-# check:  set up .venv-dev and run what pre-commit and CI run: format, lint, types, documentation, tests.
+# check:  set up .venv-dev and run what pre-commit runs: format, lint, types, documentation, tests.
+# slow:   the tests that check leaves out: attack, browsers, long ones.
 # bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
-# oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run the tests.
+# oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run check's tests.
 
 PYTHON ?= python3
 OUT ?= report
@@ -10,20 +11,37 @@ PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
 # Two files of tests at a time, each on one thread: half the time of one after the other.
 TEST := -m pytest -n 2 --dist loadfile
 # Oldest versions meet neither a browser nor the large data sets: those test the same code again.
-OLDEST_TESTS := not browser and not real_data
+OLDEST_TESTS := not slow and not browser and not real_data
 
-.PHONY: demo check bench oldest clean
+.PHONY: demo check lint types docs tests slow bench oldest clean
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
 	.venv/bin/datassay run digits --out $(OUT)
 
+# Types and documentation are checked beside the tests; all end, and one that fails fails the whole.
 check: .venv-dev/installed
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --keep-going -j 3 types docs tests
+
+lint: .venv-dev/installed
 	.venv-dev/bin/ruff format --check
 	.venv-dev/bin/ruff check
-	.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python
-	NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --quiet --site-dir .site
-	.venv-dev/bin/python $(TEST)
+
+types: .venv-dev/installed
+	$(call silent,.venv-dev/bin/pyright --pythonpath .venv-dev/bin/python)
+
+docs: .venv-dev/installed
+	$(call silent,NO_MKDOCS_2_WARNING=1 .venv-dev/bin/mkdocs build --strict --quiet --site-dir .site)
+
+tests: .venv-dev/installed
+	.venv-dev/bin/python $(TEST) -m 'not slow'
+
+slow: .venv-dev/installed
+	.venv-dev/bin/python $(TEST) -m slow
+
+# What runs beside the tests says nothing unless it fails.
+silent = @text=$$($(1) 2>&1) || { printf '%s\n' '$(1)' "$$text" >&2; exit 1; }
 
 bench: .venv-dev/installed
 	.venv-dev/bin/python -m bench check

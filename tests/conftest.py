@@ -1,13 +1,23 @@
-"""Shapes are checked in every test run: jaxtyping with beartype, never in production."""
+"""The core's shapes are checked in every test run, by jaxtyping with beartype; else never."""
 
 import os
 
+import pytest
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
 if "PYTEST_XDIST_WORKER" in os.environ:  # files run side by side: one thread each
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-install_import_hook("datassay", "typecheck.checked")
+CORE = ("data", "collect", "train", "score", "act", "polynomial")
+install_import_hook([f"datassay.{package}" for package in CORE], "typecheck.checked")
 from helpers import perturbation  # noqa: E402  (imports torch, which reads the variables above)
+from helpers.browser import started  # noqa: E402
 
 perturbation.install()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One headless browser for all tests; a test resizes it as it needs."""
+    with started(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver

@@ -1,14 +1,15 @@
-"""The house: one way for the data, small folders, a folder a command."""
+"""The house: one way for the data, small folders, a folder a command, and a budget of lines."""
 
 import ast
+from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import datassay
 
 ROOT = Path(datassay.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
 STEPS = [
     *("errors", "plugins", "rules", "progress", "saving", "results", "machine", "face", "setting"),
     "stats",
@@ -17,65 +18,125 @@ STEPS = [
 ]
 SHELLS = {"commands", "estimators", "__main__", "__init__"}
 MOST_MODULES = 15
+MOST_LINES = 400
 FILES = sorted(ROOT.rglob("*.py"))
-FOLDERS = sorted({file.parent for file in FILES})
-files = pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
-folders = pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f.relative_to(ROOT)))
+
+# The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
+BUDGET = {
+    # Python files below src/datassay: the most now, and in a comment the goal.
+    "data": 8_500,  # 5 900
+    "models": 2_400,  # 1 900
+    "store": 1_600,  # 1 600
+    "collect": 10_000,  # 6 800
+    "train": 2_800,  # 2 600
+    "stats.py": 300,  # 300
+    "score": 17_900,  # 15 800
+    "act": 8_900,  # 7 000
+    "polynomial complexity lm estimators": 8_200,  # 8 000
+    "commands": 20_400,  # 10 800
+    "lab": 12_100,  # 0: a package of its own
+    # Everything in the folder, templates of any kind counted.
+    "report": 5_200,  # 5 200
+    # All Python of src/datassay, and what lies beside it.
+    "src/datassay": 92_900,  # 66 000
+    "packages/datassay-lab/src": 12_300,  # 9 000
+    "bench": 18_100,  # 9 500
+    "tests packages/*/tests": 45_300,  # 32 000
+}
+# Commands, report with its templates, and setting.py, as a share of the core they serve.
+SHELLS_SHARE = 0.45  # 1/3
+SERVING = ("commands", "report", "setting.py")
+CORE = ("score", "act", "collect", "train", "data", "models", "polynomial", "complexity", "lm")
 
 
-def room(path: str) -> str:
-    return path.split(".")[1] if "." in path else ""
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
 
 
-def imported(tree: ast.AST) -> set[str]:
-    """Dotted names of the modules of this library that a file imports anywhere in it."""
-    modules = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    modules |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    return {m for m in modules if m.startswith("datassay.")}
+@cache
+def imports(file: Path) -> set[str]:
+    """Dotted names of all modules that a file imports anywhere in it."""
+    nodes = list(ast.walk(tree(file)))
+    modules = {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)}
+    return modules | {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
 
 
-@files
-def test_a_step_imports_only_earlier_steps(file):
-    here = file.relative_to(ROOT).parts[0].removesuffix(".py")
-    rooms = {room(m) for m in imported(ast.parse(file.read_text()))}
-    if here in STEPS:
-        assert rooms <= set(STEPS[: STEPS.index(here) + 1])
-    assert not rooms & {"commands", "estimators"} or here in SHELLS
+def parts(file: Path) -> tuple[str, ...]:
+    return file.relative_to(ROOT).with_suffix("").parts
 
 
-@files
-def test_a_command_imports_no_other_command(file):
-    parts = file.relative_to(ROOT).parts
-    if len(parts) > 2 and parts[0] == "commands":
-        others = {m.split(".")[2] for m in imported(ast.parse(file.read_text()))
-                  if m.startswith("datassay.commands.")}  # fmt: skip
-        commands = {p.name for p in (ROOT / "commands").iterdir() if p.is_dir()}
-        assert others & commands <= {parts[1]}
+def named(files: Iterable[Path]) -> list[str]:
+    """Offenders, as an assertion shows them."""
+    return [str(file.relative_to(ROOT)) for file in files]
 
 
-@files
-def test_only_commands_read_options(file):
-    names = {n.split(".")[0] for n in _imports(file)}
-    assert "typer" not in names or file.relative_to(ROOT).parts[0] == "commands"
+def lines(pattern: str, root: Path, suffixes: tuple[str, ...] = (".py",)) -> int:
+    """Of the files or folders that a pattern names, below root."""
+    paths = [p for top in root.glob(pattern) for p in (top, *top.rglob("*")) if p.is_file()]
+    return sum(len(p.read_text().splitlines()) for p in paths if p.suffix in suffixes)
 
 
-def _imports(file: Path) -> set[str]:
-    tree = ast.parse(file.read_text())
-    return {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)} | {
-        a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names
-    }
+def size(name: str) -> int:
+    suffixes = (".py", ".html", ".css", ".js", ".md", ".j2", ".txt")
+    if name == "report":
+        return lines(name, ROOT, suffixes)
+    outside = name.split("/")[0].split()[0] in {"src", "packages", "bench", "tests"}
+    return sum(lines(pattern, REPOSITORY if outside else ROOT) for pattern in name.split())
 
 
-@folders
-def test_folders_stay_small(folder):
-    modules = [f for f in FILES if f.parent == folder and not f.stem.startswith("__")]
-    assert len(modules) <= MOST_MODULES
+def test_the_budget():
+    sizes = {name: size(name) for name in BUDGET}
+    assert not {name: n for name, n in sizes.items() if n > BUDGET[name]}
+    budgeted = {word.removesuffix(".py") for name in BUDGET for word in name.split()}
+    folders = {p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()}
+    assert not folders - budgeted
 
 
-@files
-def test_no_file_repeats_its_folder(file):
-    assert file.stem != file.parent.name
-    assert not file.stem.startswith(f"{file.parent.name}_")
+def test_commands_and_pages_are_a_small_part_of_what_they_serve():
+    assert sum(map(size, SERVING)) <= SHELLS_SHARE * sum(map(size, CORE))
+
+
+def test_a_step_imports_only_earlier_steps():
+    wrong = {}
+    for file in FILES:
+        here = parts(file)[0]
+        rooms = {m.split(".")[1] for m in imports(file) if m.startswith("datassay.")}
+        later = rooms & {"commands", "estimators"} if here not in SHELLS else set()
+        if here in STEPS:
+            later |= rooms - set(STEPS[: STEPS.index(here) + 1])
+        if later:
+            wrong[str(file.relative_to(ROOT))] = later
+    assert not wrong
+
+
+def test_a_command_imports_no_other_command():
+    commands = {p.name for p in (ROOT / "commands").iterdir() if p.is_dir()}
+    wrong = {}
+    for file in FILES:
+        if len(parts(file)) > 2 and parts(file)[0] == "commands":
+            mine = (m for m in imports(file) if m.startswith("datassay.commands."))
+            if others := {m.split(".")[2] for m in mine} & commands - {parts(file)[1]}:
+                wrong[str(file.relative_to(ROOT))] = others
+    assert not wrong
+
+
+def test_only_commands_read_options():
+    readers = [f for f in FILES if {m.split(".")[0] for m in imports(f)} & {"typer", "cyclopts"}]
+    assert not named(f for f in readers if parts(f)[0] != "commands")
+
+
+def test_folders_stay_small():
+    modules = [file.parent for file in FILES if not file.stem.startswith("__")]
+    assert not named(f for f in set(modules) if modules.count(f) > MOST_MODULES)
+
+
+def test_files_stay_small():
+    assert not named(f for f in FILES if len(f.read_text().splitlines()) > MOST_LINES)
+
+
+def test_no_file_repeats_its_folder():
+    assert not named(f for f in FILES if f"{f.stem}_".startswith(f"{f.parent.name}_"))
 
 
 def test_no_imports_in_a_circle():
@@ -86,14 +147,13 @@ def test_no_imports_in_a_circle():
 
 
 def _dotted(file: Path) -> str:
-    parts = ("datassay", *file.relative_to(ROOT).with_suffix("").parts)
-    return ".".join(parts).removesuffix(".__init__")
+    return ".".join(("datassay", *parts(file))).removesuffix(".__init__")
 
 
 def _arrows(name: str, file: Path, known: dict[str, Path]) -> set[str]:
     """The modules that a file imports, wherever in the file; faces hand on and are left out."""
     targets = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("datassay"):
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
@@ -108,25 +168,10 @@ def test_few_public_names():
     assert all(getattr(datassay, name) is not None for name in datassay.__all__)
 
 
-@files
-def test_files_stay_small(file):
-    assert len(file.read_text().splitlines()) <= 400
-
-
-@files
-def test_functions_stay_small(file):
-    tree = ast.parse(file.read_text())
-    for f in ast.walk(tree):
-        if isinstance(f, ast.FunctionDef):
-            body = f.body[1:] if ast.get_docstring(f) else f.body
-            length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert length <= 40, f"{f.name} has {length} lines besides its docstring"
-
-
 def test_tests_mirror_the_source():
-    tests = Path(__file__).parent
+    tests = REPOSITORY / "tests"
     files = [f for f in tests.rglob("test_*.py") if "helpers" not in f.parts]
     folders = {f.parent.relative_to(tests) for f in files}
     assert not [str(f) for f in folders - {Path("attack")} if not (ROOT / f).is_dir()]
-    names = {name for f in tests.rglob("*.py") for name in _imports(f)}
+    names = {name for f in tests.rglob("*.py") for name in imports(f)}
     assert not [name for name in names if name.split(".")[-1].startswith("test_")]

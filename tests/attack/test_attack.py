@@ -1,4 +1,4 @@
-"""A part of the attack of bench/attack.py in every test run; the whole takes hours."""
+"""A part of the attack of bench/attack.py; the whole takes hours."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 BENCH = Path(__file__).parents[2] / "bench" / "attack.py"
 CASES = {
     "tables": 60,

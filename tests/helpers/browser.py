@@ -7,10 +7,19 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
-NEEDED = [
+SMOKE = [
     pytest.mark.browser,
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium or its driver is not installed"),
 ]
+NEEDED = [*SMOKE, pytest.mark.slow]
+
+
+def in_browser(test):
+    for mark in NEEDED:
+        test = mark(test)
+    return test
+
+
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking --hide-scrollbars "
     "--disable-component-update --disable-sync --no-first-run --disable-dev-shm-usage"
@@ -33,6 +42,30 @@ def started(profile):
         yield driver
     finally:
         driver.quit()
+
+
+def settle(browser):
+    """Wait until every figure is drawn and two frames have passed."""
+    browser.execute_async_script(
+        """const done = arguments[0];
+        (function wait() {
+          const figures = [...document.querySelectorAll("[data-figure]")];
+          if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);
+          requestAnimationFrame(() => requestAnimationFrame(() => done()));
+        })();"""
+    )
+
+
+def opened(browser, path, width=1280):
+    browser.get_log("browser")  # forget what earlier pages said
+    resize(browser, width)
+    browser.get(path.as_uri())
+    settle(browser)
+    return browser
+
+
+def severe(browser):
+    return [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def resize(browser, width, height=900):

@@ -12,7 +12,7 @@ import datassay as da
 from datassay.lm.page import page as page_of
 from datassay.report.html import render
 from helpers import language_models as tiny
-from helpers.browser import NEEDED, resize, started
+from helpers.browser import in_browser, resize, severe
 from helpers.findings import EVIL
 from helpers.pages import Elements, assert_asks_no_network, assert_policy
 
@@ -87,18 +87,6 @@ def test_without_rivals_and_tokens():
     assert "Who is right" not in html
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-def in_browser(test):
-    for mark in NEEDED:
-        test = mark(test)
-    return test
-
-
 @in_browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_tokens_are_picked_by_click_and_keys(browser, found, tmp_path, width):
@@ -119,4 +107,4 @@ def test_tokens_are_picked_by_click_and_keys(browser, found, tmp_path, width):
     assert shown.text.startswith("Token 1, “sat”: log-probability")
     assert not browser.find_elements(By.CSS_SELECTOR, ".told img, .told script, .told b")
     assert EVIL in browser.find_element(By.CSS_SELECTOR, "[data-rival]").text
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not severe(browser)

@@ -26,7 +26,7 @@ from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.recipe import Recipe
 from helpers.blocks import divided, evil_images, purified
-from helpers.browser import NEEDED, resize, started
+from helpers.browser import NEEDED, opened, resize, settle, severe
 from helpers.explanations import explained as explained_findings
 from helpers.findings import (
     EVIL,
@@ -46,36 +46,10 @@ VISIBLE = "[...document.querySelectorAll('#gallery .card:not([hidden])')]"
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(render(run_page(make_findings())), encoding="utf-8")
     return path
-
-
-def settle(browser):
-    """Wait until every figure is drawn and two frames have passed."""
-    browser.execute_async_script(
-        """const done = arguments[0];
-        (function wait() {
-          const figures = [...document.querySelectorAll("[data-figure]")];
-          if (!figures.every((f) => f.querySelector("svg.main-svg"))) return setTimeout(wait, 20);
-          requestAnimationFrame(() => requestAnimationFrame(() => done()));
-        })();"""
-    )
-
-
-def opened(browser, path, width=1280):
-    browser.get_log("browser")  # forget what earlier pages said
-    resize(browser, width)
-    browser.get(path.as_uri())
-    settle(browser)
-    return browser
 
 
 def choose(browser, **controls):
@@ -108,15 +82,6 @@ def screenshot(browser, path, width):
     grey = np.asarray(Image.open(path).convert("L"))
     assert grey.shape == (height, width)
     return grey
-
-
-def test_it_loads_in_silence_and_draws_every_figure(browser, page):
-    opened(browser, page)
-    assert browser.title == "digits & <friends> · datassay"
-    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
-    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 5
-    bars = "return document.querySelectorAll('[data-figure=information] .bars .point').length"
-    assert browser.execute_script(bars) > 50
 
 
 def test_code_that_the_page_did_not_come_with_does_not_run(browser, page, tmp_path):
@@ -271,7 +236,7 @@ def test_hostile_names_in_an_explanation_show_as_text(browser, tmp_path, make):
         assert browser.execute_script(inside) == 0
     shown = browser.execute_script("return document.querySelector('#why').textContent")
     assert (EVIL if make is digit_samples else "b<i>") in shown
-    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert severe(browser) == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -291,7 +256,7 @@ def test_texts_and_rows_fit_a_phone_in_silence(browser, tmp_path, make):
     path.write_text(render(run_page(make_findings(samples))), encoding="utf-8")
     opened(browser, path, 390)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert severe(browser) == []
 
 
 def silent_and_narrow(browser, path):
@@ -299,7 +264,7 @@ def silent_and_narrow(browser, path):
     for width in (1280, 390):
         opened(browser, path, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+        assert severe(browser) == []
     grey = screenshot(browser, path.with_suffix(".png"), 390)
     assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
 

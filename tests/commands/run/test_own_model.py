@@ -37,6 +37,7 @@ def test_the_users_model_judges_the_labels(iris, found):
     assert found.facts["Model"].startswith("mlp")
     assert found.influence is not None and np.isfinite(found.influence.variance).all()
     assert found.information.information.max() > 0
+    assert found.acts.n_parts == 5 and found.acts.n_held_out == len(iris)
 
 
 def test_the_users_model_is_retrained(iris, found):

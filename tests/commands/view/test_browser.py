@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datassay.act.review.decisions import read_decisions
-from helpers.browser import NEEDED, resize, started
+from helpers.browser import NEEDED, resize, severe
 from helpers.command_line import succeed
 from helpers.findings import EVIL
 from helpers.reviews import (
@@ -31,11 +31,9 @@ LEARNED = "return document.getElementById('reviewing').dataset.learned === '20'"
 WIDTH = "return document.documentElement.scrollWidth"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("profile")) as driver:
-        resize(driver, 1200)
-        yield driver
+@pytest.fixture(autouse=True)
+def wide(browser):
+    resize(browser, 1200)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +131,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
     assert "points" in said and "held-out" in said
     page = (tmp_path / "after" / "index.html").read_text(encoding="utf-8")
     assert 'id="before"' in page
-    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert severe(browser) == []
 
 
 def test_a_gone_server_is_told_and_nothing_is_lost(browser, digits, tmp_path):
@@ -251,7 +249,7 @@ def test_what_users_wrote_shows_as_text(browser, each_kind, mode):
         if "numbers" not in each_kind.parts[-2]:
             assert EVIL in text
             assert ("<i>" in text) == ("npz" in each_kind.parts[-2])
-        assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+        assert severe(browser) == []
 
     if mode == "page":
         return look((each_kind / "index.html").as_uri())
