@@ -14,11 +14,10 @@ from datassay.commands.partition.files import files as partition_files
 from datassay.commands.partition.findings import PartitionFindings, source_counts
 from datassay.commands.partition.gallery import gallery as surest_gallery
 from datassay.commands.partition.page import page as partition_page
-from datassay.commands.purify.advice import advice as purify_advice
 from datassay.commands.purify.files import files as purify_files
 from datassay.commands.purify.files import purified_table, trace_table
-from datassay.commands.purify.findings import before_and_after, foreign, majority_source
-from datassay.commands.purify.gallery import gallery as removed_gallery
+from datassay.commands.purify.job import before_and_after, foreign, majority_source
+from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
 from datassay.errors import DataError
 from datassay.report.html import render
@@ -75,7 +74,7 @@ def test_purify_says_what_was_right():
     gone = findings.purification.removed
     assert len(gone) > 10
     hits = (findings.samples.source[gone] == f"{EVIL}theirs").mean()
-    first, truth, gain, *rest = purify_advice(findings)
+    first, truth, gain, *rest = purify_page(findings).advice
     assert (first.severity, truth.severity) == ("act", "fine")
     assert first.ids == tuple(findings.samples.ids[gone[:10]])
     assert f"precision {hits:.2f}" in truth.sentence
@@ -143,7 +142,7 @@ def test_without_a_rival_or_a_truth_nothing_is_made_up():
     assert "by loss" not in page
     assert "The truth is known" not in page
     assert "removed in error" not in page
-    assert [a.kind for a in purify_advice(findings)][:2] == ["foreign samples", "validation"]
+    assert [a.kind for a in purify_page(findings).advice][:2] == ["foreign samples", "validation"]
     assert set(trace_table(findings).to_pydict()["ranking"]) == {findings.purification.order}
     assert purify_summary(findings)["counts"]["known_foreign"] is None
 

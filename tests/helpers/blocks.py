@@ -7,8 +7,8 @@ import numpy as np
 
 from datassay.commands.partition.job import run as run_partition
 from datassay.commands.partition.settings import PartitionSettings
+from datassay.commands.purify.command import PurifySettings
 from datassay.commands.purify.job import run as run_purify
-from datassay.commands.purify.settings import PurifySettings
 from datassay.data.samples import SampleSet
 from helpers.findings import EVIL
 from helpers.mixtures import two_rules

@@ -19,6 +19,7 @@ Blocks in neighbouring lines stand side by side. `backticks` set code.
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -110,7 +111,7 @@ def _rendered(
         finalize=finalize,
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS}
-    environment.globals |= functions
+    environment.globals |= functions | {"log": math.log, "max": max, "min": min}
     environment.filters |= functions
     return environment.get_template(f"{template}.md.j2").render(numbers)
 

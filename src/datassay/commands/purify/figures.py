@@ -10,7 +10,7 @@ import numpy as np
 
 from datassay.act.purify.result import Purification
 from datassay.act.purify.stopping import SMOOTHED
-from datassay.commands.purify.findings import Foreign, PurifyFindings
+from datassay.commands.purify.job import Foreign, PurifyFindings
 from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, plain, style
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import nn
 
 from datassay.act.purify.loop import STEP
@@ -15,16 +17,136 @@ from datassay.act.purify.result import Purification
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.commands.facts import closing_facts, data_facts, model_facts, noise_facts
-from datassay.commands.purify.findings import PurifyFindings, majority_source
-from datassay.commands.purify.settings import PurifySettings
+from datassay.commands.purify.command import PurifySettings
 from datassay.data.samples import SampleSet, wrong_labels
+from datassay.errors import DataError
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
+from datassay.results import result
 
 RIVAL_STEP = "rival: highest loss"
 AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond", "seed")
+
+
+@result
+class PurifyFindings:
+    """One purification and its rival, in the order of the training samples.
+
+    Attributes:
+        samples: the n training samples, as they were given.
+        validation: measured at each step; decides only where the rule is "validation".
+        purification: what was removed, and the trace.
+        rival: the highest training losses removed under the same rule; None where not asked for.
+        predicted: [n] or [n, k], label or target by the model fitted to what is kept.
+        chance: [n], probability that this model gives the label as given; NaN for a regression.
+        majority: the source that most samples come from, whose validation samples alone are the
+            trace's test set; empty where no source holds more than half, or a truth is known.
+        facts: what was run and on what, name to value, in the order to show.
+        warnings: what the reader must know before trusting the figures.
+    """
+
+    samples: SampleSet
+    validation: SampleSet
+    purification: Purification
+    rival: Purification | None
+    predicted: Int[np.ndarray, " n"] | Float[np.ndarray, "n ..."]
+    chance: Float[np.ndarray, " n"]
+    majority: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("purification", "rival"):
+            one = getattr(self, name)
+            if one is not None and not np.array_equal(one.ids, self.samples.ids):
+                raise DataError(
+                    f"{name} must have the samples' ids in the samples' order; they differ. "
+                    "Purify the same SampleSet that the report shows."
+                )
+
+    @property
+    def metric(self) -> str:
+        """What the traces' scores are: "accuracy" or "R²"."""
+        return "accuracy" if self.samples.is_classification else "R²"
+
+    @property
+    def lost(self) -> tuple[Int[np.ndarray, " classes"], Int[np.ndarray, " classes"]]:
+        """Samples of each class, and how many of them are removed."""
+        y, n = self.samples.y, self.samples.n_classes
+        removed = y[self.purification.removed]
+        return np.bincount(y, minlength=n), np.bincount(removed, minlength=n)
+
+
+@result
+class Foreign:
+    """Which samples should have been removed, where that is known.
+
+    Attributes:
+        mask: [n].
+        name: what they are, such as "wrong labels".
+    """
+
+    mask: Bool[np.ndarray, " n"]
+    name: str
+
+    def precision(self, removed: Int[np.ndarray, " removed"]) -> float:
+        """Share of these positions that are foreign; NaN for none."""
+        return float(self.mask[removed].mean()) if len(removed) else math.nan
+
+    def recall(self, removed: Int[np.ndarray, " removed"]) -> float:
+        """Share of the foreign samples among these positions; NaN for none or nothing foreign."""
+        total = int(self.mask.sum())
+        return float(self.mask[removed].sum() / total) if total and len(removed) else math.nan
+
+
+def majority_source(samples: SampleSet) -> str:
+    """The source of more than half of the samples; empty where there is none, or only one."""
+    if samples.source is None:
+        return ""
+    names, counts = np.unique(samples.source, return_counts=True)
+    largest = counts.argmax()
+    return str(names[largest]) if len(names) > 1 and 2 * counts[largest] > len(samples) else ""
+
+
+def foreign(findings: PurifyFindings) -> Foreign | None:
+    """What should have gone: wrong labels, or other sources than the majority's; None: unknown."""
+    samples, majority = findings.samples, findings.majority
+    wrong = wrong_labels(samples)
+    if wrong is not None:
+        return Foreign(wrong, "wrong labels")
+    if not majority:
+        return None
+    assert samples.source is not None
+    return Foreign(samples.source != majority, f"samples not from {majority}")
+
+
+def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
+    """The figures at the start, at our stop and at the rival's.
+
+    Returns:
+        Each: `removed`, `variance`, `loss`, `validation`, `majority` (the validation samples of the
+        majority's source alone), `precision` and `recall`; NaN where a figure is not known.
+    """
+    truth, ours, rival = foreign(findings), findings.purification, findings.rival
+    stops = [(ours, 0), (ours, ours.steps)]
+    if rival is not None:
+        stops.append((rival, rival.steps))
+    columns = []
+    for one, point in stops:
+        trace = one.trace
+        removed = one.removed[: int(trace.removed[point])]
+        columns.append({
+            "removed": int(trace.removed[point]),
+            "variance": float(trace.variance[point]),
+            "loss": float(trace.loss[point]),
+            "validation": float(trace.validation[point]),
+            "majority": float(trace.test[point]),
+            "precision": math.nan if truth is None else truth.precision(removed),
+            "recall": math.nan if truth is None else truth.recall(removed),
+        })
+    return columns
 
 
 def run(
@@ -60,7 +182,7 @@ def run(
         chance=chance,
         majority=majority,
         facts=facts | closing_facts(started, settings.seed, settings.command),
-        warnings=(*ours.warnings, *_warnings(val, ours)),
+        warnings=ours.warnings,
     )
 
 
@@ -118,12 +240,3 @@ def _facts(
         "class stay",
     }
     return facts | noise_facts(train)
-
-
-def _warnings(val: SampleSet, ours: Purification) -> tuple[str, ...]:
-    if ours.rule != "validation" or not val.split_off:
-        return ()
-    return (
-        "the validation part that decided when to stop was split off the same data and has the "
-        "same flaws; give a clean one (x_val, y_val), or use --stop held_out.",
-    )
