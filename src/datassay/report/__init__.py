@@ -8,7 +8,7 @@ from datassay.face import face
 
 if TYPE_CHECKING:
     from datassay.report.drawing import draw as draw
-    from datassay.report.heat_map import heat_image as heat_image
-    from datassay.report.heat_map import heat_limit as heat_limit
+    from datassay.report.drawing import heat_image as heat_image
+    from datassay.report.drawing import heat_limit as heat_limit
 
 face(__name__)

@@ -30,7 +30,7 @@ from typing import Any
 
 from datassay.report import wording
 from datassay.report.advice import Advice
-from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Text
+from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
 
 TEXT = Path(__file__).parent / "text"
 HEADS = ("brand", "title", "lead", "answer", "warning")
@@ -223,10 +223,10 @@ class _Reader:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
         return Text(text, note=note, code=code)
 
-    def _placed(self, group: list[str]) -> list[Block]:
+    def _placed(self, group: list[str]) -> tuple[Block, ...]:
         placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
-        whole = [b for b in placed if isinstance(b, Pair) or len(placed) == 1]
-        return whole if whole else [Pair(tuple(placed))] if placed else []  # pyright: ignore[reportArgumentType]
+        beside = tuple(b for b in placed if isinstance(b, Figure | Table))
+        return (Pair(beside),) if len(beside) == len(placed) > 1 else tuple(placed)
 
     def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
         block = self._blocks[name]

@@ -16,7 +16,7 @@ from datassay.commands.polynomial.files import files
 from datassay.commands.polynomial.findings import term_names
 from datassay.commands.polynomial.job import _warnings
 from datassay.commands.polynomial.page import page as page_of
-from datassay.report.heat_map import heat_image, heat_limit
+from datassay.report.drawing import heat_image, heat_limit
 from datassay.report.html import render
 from datassay.report.page import Partial, Table
 from helpers.blocks import NAMES, TAGS

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from datassay.commands.polynomial.findings import PolynomialFindings, input_names, term_names
-from datassay.report.drawing import Drawing, draw
-from datassay.report.heat_map import heat_image, heat_limit
+from datassay.report.drawing import Drawing, draw, heat_image, heat_limit
 from datassay.report.wording import label_text, number
 
 N_WRONG, N_RIGHT = 6, 6

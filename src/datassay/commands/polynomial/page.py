@@ -11,7 +11,7 @@ from datassay.commands.polynomial.files import FILES
 from datassay.commands.polynomial.findings import PolynomialFindings, term_names
 from datassay.commands.polynomial.method import notes
 from datassay.polynomial.maps import CoefMaps
-from datassay.report.heat_map import heat_image, heat_limit
+from datassay.report.drawing import heat_image, heat_limit
 from datassay.report.page import (
     Block,
     Code,

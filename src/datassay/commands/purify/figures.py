@@ -11,7 +11,8 @@ import numpy as np
 from datassay.act.purify.result import Purification
 from datassay.act.purify.stopping import SMOOTHED
 from datassay.commands.purify.job import Foreign, PurifyFindings
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, log_ticks, plain, style
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,13 +23,11 @@ Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, 
 
 
 def variance_figure(findings: PurifyFindings) -> Figure:
-    """V of what is kept, ours and the rival's, on a logarithmic axis."""
+    """V of what is kept, ours and the baseline's, on a logarithmic axis."""
     lines = [(one, one.trace.variance, name, colour) for one, name, colour in _rankings(findings)]
-    figure = _curves(findings, lines, "V = %{y:.3g}")
-    style(figure, X_TITLE, "variance of influence V (log scale)")
     values = np.concatenate([line[1] for line in lines])
-    figure.update_yaxes(type="log", **log_ticks(values[values > 0]))
-    return figure
+    figure = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
+    return _curves(figure, findings, lines, "V = %{y:.3g}")
 
 
 def score_figure(findings: PurifyFindings) -> Figure:
@@ -37,61 +36,43 @@ def score_figure(findings: PurifyFindings) -> Figure:
     if findings.majority:
         ours = findings.purification
         lines.append((ours, ours.trace.test, f"by influence, {findings.majority} alone", SKY))
-    figure = _curves(findings, lines, "%{y:.3f}")
-    style(figure, X_TITLE, f"validation {findings.metric}")
-    return figure
+    return _curves(chart(X_TITLE, f"validation {findings.metric}"), findings, lines, "%{y:.3f}")
 
 
 def surprise_figure(findings: PurifyFindings) -> Figure:
     """Each batch's labels under the model refitted without it; the threshold where it decided."""
-    import plotly.graph_objects as go
-
     ours = findings.purification
     x, y = ours.trace.removed[1:], ours.trace.surprise[1:]
-    figure = go.Figure()
+    figure = chart(X_TITLE, "surprise of the batch, nats")
     _add_batches(figure, x, y, "%{y:.2f} nats")
     if len(y) >= SMOOTHED:
-        figure.add_scatter(
-            x=x[SMOOTHED - 1 :],
-            y=np.convolve(y, np.ones(SMOOTHED) / SMOOTHED, mode="valid"),
-            mode="lines",
-            name=f"mean of the last {SMOOTHED}",
-            line={"color": BLUE, "width": 3},
-            hovertemplate="mean up to %{x} removed: %{y:.2f} nats<extra></extra>",
-        )
+        mean, hover = np.convolve(y, np.ones(SMOOTHED) / SMOOTHED, mode="valid"), "%{y:.2f} nats"
+        name, hover = f"mean of the last {SMOOTHED}", f"mean up to %{{x}} removed: {hover}"
+        line(figure, x[SMOOTHED - 1 :], mean, name, BLUE, hover + "<extra></extra>", width=3)
     if math.isfinite(ours.threshold):
         _add_level(figure, ours.threshold, f"threshold {ours.threshold:.2f}", VERMILION, "dash")
     if findings.samples.is_classification:
         guess = math.log(findings.samples.n_classes)
         _add_level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", side="bottom left")
     _mark_stop(figure, findings)
-    style(figure, X_TITLE, "surprise of the batch, nats")
     figure.update_yaxes(rangemode="tozero")
     return figure
 
 
 def precision_figure(findings: PurifyFindings, truth: Foreign) -> Figure:
     """How much of each batch up to the stop deserved removal, and of all batches so far."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = chart(X_TITLE, "share rightly removed")
     for one, name, colour in _rankings(findings):
         edges = one.trace.removed[: one.steps + 1]
         hits = np.concatenate([[0], np.cumsum(truth.mask[one.removed])])[edges]
         if one is findings.purification:
             _add_batches(figure, edges[1:], np.diff(hits) / np.diff(edges), "%{y:.0%}")
         if len(one.removed):
-            figure.add_scatter(
-                x=edges[1:],
-                y=hits[1:] / edges[1:],
-                mode="lines",
-                name=f"so far, {name}",
-                line={"color": colour, "width": 3 if colour == BLUE else 2},
-                hovertemplate="first %{x} removed: %{y:.1%}<extra>%{fullData.name}</extra>",
-            )
+            share, width = hits[1:] / edges[1:], 3 if colour == BLUE else 2
+            hover = "first %{x} removed: %{y:.1%}"
+            line(figure, edges[1:], share, f"so far, {name}", colour, hover, width=width)
     base = float(truth.mask.mean())
     _add_level(figure, base, f"at random {100 * base:.0f} %", INK, "dot")
-    style(figure, X_TITLE, "share rightly removed")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
     return figure
 
@@ -102,67 +83,36 @@ def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
     return shown if rival is None else [*shown, (rival, "by loss, same rule", VERMILION)]
 
 
-def _curves(findings: PurifyFindings, lines: Iterable[Line], value: str) -> Figure:
+def _curves(figure: Figure, findings: PurifyFindings, lines: Iterable[Line], value: str) -> Figure:
     """Lines up to the stop, dotted beyond it, where nothing was removed for good."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
     for purification, y, name, colour in lines:
         x, stop = purification.trace.removed, purification.steps
-        shared = {"name": plain(name, 48), "legendgroup": name}
-        figure.add_scatter(
-            x=x[: stop + 1],
-            y=y[: stop + 1],
-            mode="lines" if stop else "lines+markers",
-            line={"color": colour, "width": 3},
-            hovertemplate=f"%{{x}} removed: {value}<extra>%{{fullData.name}}</extra>",
-            **shared,
-        )
+        mode = "lines" if stop else "lines+markers"
+        up_to, beyond = slice(stop + 1), slice(stop, None)
+        shared = {"legendgroup": name}
+        hover = f"%{{x}} removed: {value}"
+        line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, **shared)
         if len(x) > stop + 1:
-            figure.add_scatter(
-                x=x[stop:],
-                y=y[stop:],
-                mode="lines",
-                line={"color": colour, "width": 2, "dash": "dot"},
-                hovertemplate=f"%{{x}} removed, beyond the stop: {value}"
-                "<extra>%{fullData.name}</extra>",
-                showlegend=False,
-                **shared,
-            )
+            hover = f"%{{x}} removed, beyond the stop: {value}"
+            shared |= {"dash": "dot", "showlegend": False}
+            line(figure, x[beyond], y[beyond], name, colour, hover, **shared)
     _mark_stop(figure, findings)
     return figure
 
 
 def _add_batches(figure: Figure, x: np.ndarray, y: np.ndarray, value: str) -> None:
-    figure.add_scatter(
-        x=x,
-        y=y,
-        mode="markers",
-        name="one batch",
-        marker={"color": GREY, "size": 7},
-        hovertemplate=f"batch up to %{{x}} removed: {value}<extra></extra>",
-    )
+    hover = f"batch up to %{{x}} removed: {value}<extra></extra>"
+    marks(figure, x, y, "one batch", GREY, hover)
 
 
 def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
     edges = findings.purification.trace.removed
     stop = int(edges[findings.purification.steps])
-    figure.add_vline(
-        x=stop,
-        line={"color": INK, "width": 1.5, "dash": "dash"},
-        annotation_text=f"stop: {stop:,}",
-        annotation_position="top",
-        annotation_xanchor="left" if stop < max(1, int(edges[-1])) / 2 else "right",
-    )
+    side = "left" if stop < max(1, int(edges[-1])) / 2 else "right"
+    level(figure, x=stop, text=f"stop: {stop:,}", position="top", xanchor=side)
 
 
 def _add_level(
     figure: Figure, y: float, text: str, colour: str, dash: str, *, side: str = "top left"
 ) -> None:
-    figure.add_hline(
-        y=y,
-        line={"color": colour, "width": 1.5, "dash": dash},
-        annotation_text=text,
-        annotation_position=side,
-        annotation_font_size=11.5,
-    )
+    level(figure, y=y, text=text, colour=colour, dash=dash, position=side, font_size=11.5)

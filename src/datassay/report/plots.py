@@ -1,0 +1,160 @@
+"""Charts of plotly in the page's look: an empty one, and what is drawn on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from datassay.report.style import BLUE, INK, log_ticks, plain, style
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
+Colour = str | list[str]
+
+
+def chart(
+    x_title: str = "",
+    y_title: str = "",
+    *,
+    log_x: np.ndarray | None = None,
+    log_y: np.ndarray | None = None,
+    **layout: Any,
+) -> Figure:
+    """An empty chart.
+
+    Args:
+        x_title: of the axis, with its unit.
+        y_title: of the axis, with its unit.
+        log_x: the values shown, where the axis is logarithmic; positive ones give its ticks.
+        log_y: the same of the vertical axis.
+        layout: further fields of plotly's layout, such as height and showlegend.
+
+    Returns:
+        A figure to add to.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    style(figure, x_title, y_title)
+    figure.update_layout(**layout)
+    for update, values in ((figure.update_xaxes, log_x), (figure.update_yaxes, log_y)):
+        if values is not None:
+            positive = values[values > 0]
+            update(type="log", **(log_ticks(positive) if len(positive) else {}))
+    return figure
+
+
+def line(
+    figure: Figure,
+    x: Any,
+    y: Any,
+    name: str = "",
+    colour: str = BLUE,
+    hover: str = "",
+    *,
+    width: float = 2,
+    dash: str | None = None,
+    mode: str = "lines",
+    limit: int = 48,
+    **more: Any,
+) -> None:
+    """A line; "%{x}" and "%{y}" in `hover` are its values, nothing said: no hover."""
+    stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
+    _scatter(figure, x, y, name, hover, {"mode": mode, "line": stroke, **more}, limit)
+
+
+def marks(
+    figure: Figure,
+    x: Any,
+    y: Any,
+    name: str = "",
+    colour: Colour = BLUE,
+    hover: str = "",
+    *,
+    size: Any = 7,
+    symbol: str | None = None,
+    opacity: float | None = None,
+    mode: str = "markers",
+    limit: int = 48,
+    **more: Any,
+) -> None:
+    """One mark a value; `hover` as in `line`."""
+    look = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
+    look = {key: value for key, value in look.items() if value is not None}
+    _scatter(figure, x, y, name, hover, {"mode": mode, "marker": look, **more}, limit)
+
+
+def bars(
+    figure: Figure,
+    x: Any,
+    y: Any,
+    name: str = "",
+    colour: Colour = BLUE,
+    hover: str = "",
+    *,
+    edge: str | None = None,
+    limit: int = 48,
+    **more: Any,
+) -> None:
+    """Bars; `edge` is the colour of a thin line around each."""
+    rim = {"width": 1, "color": edge} if edge else {"width": 0}
+    look = {"marker": {"color": colour, "line": rim}, **more}
+    figure.add_bar(x=x, y=y, **_named(name, limit), **_hovering(hover, name), **look)
+
+
+def level(
+    figure: Figure,
+    *,
+    x: float | None = None,
+    y: float | None = None,
+    text: str = "",
+    colour: str = INK,
+    dash: str | None = "dash",
+    width: float = 1.5,
+    **annotation: Any,
+) -> None:
+    """A straight line across, at x or at y, with a few words beside it."""
+    stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
+    words = {f"annotation_{key}": value for key, value in annotation.items()}
+    words |= {"annotation_text": text} if text else {}
+    if x is not None:
+        figure.add_vline(x=x, line=stroke, **words)
+    else:
+        figure.add_hline(y=y, line=stroke, **words)
+
+
+def histogram(
+    figure: Figure,
+    values: np.ndarray,
+    edges: np.ndarray,
+    name: str = "",
+    colour: str = BLUE,
+    hover: str = "about %{x:.3g}: %{y:,}",
+    **more: Any,
+) -> None:
+    """Counts of values between edges, empty bins left out; values beyond count in the last ones."""
+    counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
+    there = counts > 0
+    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    bars(figure, middle[there], counts[there], name, colour, hover, width=width[there], **more)
+
+
+def _scatter(
+    figure: Figure, x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
+) -> None:
+    figure.add_scatter(x=x, y=y, **_named(name, limit), **_hovering(hover, name), **look)
+
+
+def _named(name: str, limit: int) -> dict[str, Any]:
+    return {"name": plain(name, limit)} if name else {}
+
+
+def _hovering(hover: str, name: str) -> dict[str, Any]:
+    """What a hover says, with the name behind it unless it says itself what stands there."""
+    if not hover:
+        return {"hoverinfo": "skip"}
+    box = "" if "<extra>" in hover else LEGEND if name else "<extra></extra>"
+    return {"hovertemplate": hover + box}
