@@ -89,13 +89,14 @@ def _curves(figure: Figure, findings: PurifyFindings, lines: Iterable[Line], val
         x, stop = purification.trace.removed, purification.steps
         mode = "lines" if stop else "lines+markers"
         up_to, beyond = slice(stop + 1), slice(stop, None)
-        shared = {"legendgroup": name}
         hover = f"%{{x}} removed: {value}"
-        line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, **shared)
+        line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, legendgroup=name)
         if len(x) > stop + 1:
             hover = f"%{{x}} removed, beyond the stop: {value}"
-            shared |= {"dash": "dot", "showlegend": False}
-            line(figure, x[beyond], y[beyond], name, colour, hover, **shared)
+            line(
+                figure, x[beyond], y[beyond], name, colour, hover, dash="dot", legendgroup=name,
+                showlegend=False,
+            )  # fmt: skip
     _mark_stop(figure, findings)
     return figure
 
