@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from datassay.act.purify.result import Purification
-from datassay.commands.partition.advice import advice as partition_advice
 from datassay.commands.partition.files import block_table
 from datassay.commands.partition.files import files as partition_files
-from datassay.commands.partition.findings import PartitionFindings, source_counts
-from datassay.commands.partition.gallery import gallery as surest_gallery
+from datassay.commands.partition.job import PartitionFindings, source_counts
+from datassay.commands.partition.page import gallery as surest_gallery
 from datassay.commands.partition.page import page as partition_page
 from datassay.commands.purify.files import files as purify_files
 from datassay.commands.purify.files import purified_table, trace_table
@@ -165,13 +164,13 @@ def test_other_samples_than_those_that_were_judged_are_refused():
 def test_partition_says_how_many_and_whether_inputs_tell():
     findings = divided()
     assert isinstance(findings, PartitionFindings)
-    blocks, router, _, truth = partition_advice(findings)
+    blocks, router, _, truth = partition_page(findings).advice
     assert blocks.headline.startswith("2 blocks")
     assert "the inputs do not tell" in router.headline.lower()
     assert router.severity == "look"
     assert f"index between blocks and sources is {findings.agreement:.2f}" in truth.sentence
     routed = replace(findings, router=replace(findings.router, is_informative=True, gain=0.4))
-    assert partition_advice(routed)[1].severity == "act"
+    assert partition_page(routed).advice[1].severity == "act"
 
 
 def test_block_tables_add_up():

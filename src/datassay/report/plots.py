@@ -102,7 +102,7 @@ def bars(
     """Bars; `edge` is the colour of a thin line around each."""
     rim = {"width": 1, "color": edge} if edge else {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
-    figure.add_bar(x=x, y=y, **_named(name, limit), **_hovering(hover, name), **look)
+    figure.add_bar(x=x, y=y, **(_named(name, limit) | _hovering(hover, name) | look))
 
 
 def level(
@@ -145,7 +145,7 @@ def histogram(
 def _scatter(
     figure: Figure, x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
 ) -> None:
-    figure.add_scatter(x=x, y=y, **_named(name, limit), **_hovering(hover, name), **look)
+    figure.add_scatter(x=x, y=y, **(_named(name, limit) | _hovering(hover, name) | look))
 
 
 def _named(name: str, limit: int) -> dict[str, Any]:

@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from datassay.act.partition.settings import Division
 from datassay.commands.command import Command
-from datassay.commands.partition.settings import PartitionSettings
+from datassay.commands.inputs import (
+    BLOCK_MODEL_HELP,
+    DAMPING_HELP,
+    MODEL,
+    RIDGE_HELP,
+    SEED_HELP,
+)
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """What the job can be told; every default is what `datassay partition DATA` does."""
+
+    model: str = setting(MODEL, BLOCK_MODEL_HELP)
+    blocks: int | None = setting(Division.n_blocks, "How many (default: by held-out likelihood).")
+    max_blocks: int = setting(Division.max_blocks, "Most to try where --blocks is not given.")
+    gate: str = setting(
+        Division.gate, "Blocks depend on the input: on, off, or auto by what predicts."
+    )
+    ridge: float = setting(Division.ridge, RIDGE_HELP)
+    damping: float = setting(Division.damping, DAMPING_HELP)
+    restarts: int = setting(Division.restarts, "Random starts of each mixture.")
+    seed: int = setting(Division.seed, SEED_HELP)
+    command: str = ""
+
 
 COMMAND = Command(
     name="partition",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from datassay.commands.partition.findings import PartitionFindings
-from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION, log_ticks, plain, style
+from datassay.commands.partition.job import PartitionFindings
+from datassay.report.plots import bars, chart, line, marks
+from datassay.report.style import BLUE, CLASS_COLOURS, INK, VERMILION
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -35,63 +36,35 @@ def map_places(findings: PartitionFindings) -> tuple[Float[np.ndarray, "n 2"], f
 
 def held_out_figure(findings: PartitionFindings) -> Figure:
     """What each number of blocks predicts of samples that were left out; the chosen one marked."""
-    import plotly.graph_objects as go
-
     partition = findings.partition
     counts = sorted(partition.held_out)
     values = [partition.held_out[k] for k in counts]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=counts,
-        y=values,
-        mode="lines+markers",
-        line={"color": BLUE, "width": 2},
-        marker={
-            "size": 8,
-            "color": [VERMILION if k == partition.n_blocks else BLUE for k in counts],
-        },
-        hovertemplate="%{x} blocks: %{y:.3f} nats a sample<extra></extra>",
-    )
+    look = {"size": 8, "color": [VERMILION if k == partition.n_blocks else BLUE for k in counts]}
+    figure = chart("number of blocks K", "held-out log-likelihood, nats a sample", showlegend=False)
+    hover = "%{x} blocks: %{y:.3f} nats a sample"
+    line(figure, counts, values, "", BLUE, hover, mode="lines+markers", marker=look)
     if partition.n_blocks in partition.held_out:
         figure.add_annotation(
-            x=partition.n_blocks,
-            y=partition.held_out[partition.n_blocks],
-            text="chosen",
-            yanchor="top",
-            yshift=-6,
-            xanchor="left",
-            xshift=6,
-            showarrow=False,
-        )
-    style(figure, "number of blocks K", "held-out log-likelihood, nats a sample")
+            x=partition.n_blocks, y=partition.held_out[partition.n_blocks], text="chosen",
+            yanchor="top", yshift=-6, xanchor="left", xshift=6, showarrow=False,
+        )  # fmt: skip
     low, high = min(values), max(values)
     room = 0.15 * (high - low or 1.0)
     figure.update_yaxes(range=[low - room, high + room])
     figure.update_xaxes(tickvals=counts)
-    figure.update_layout(showlegend=False)
     return figure
 
 
 def variance_figure(findings: PartitionFindings) -> Figure:
     """V of all samples under one model, and of each block under its own, on a logarithmic axis."""
-    import plotly.graph_objects as go
-
     partition = findings.partition
     values = np.concatenate([[partition.variance_together], partition.variance])
-    names = ["together", *findings.block_names]
+    names = np.array(["together", *findings.block_names])
     colours = np.array([INK, *islice(cycle(BLOCK_COLOURS), partition.n_blocks)])
     there = np.isfinite(values) & (values > 0)
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[name for name, ok in zip(names, there, strict=True) if ok],
-        y=values[there],
-        mode="markers",
-        marker={"size": 14, "color": colours[there].tolist()},
-        hovertemplate="%{x}: V = %{y:.3g}<extra></extra>",
-    )
-    style(figure, "", "variance of influence V (log scale)")
-    figure.update_yaxes(type="log", **(log_ticks(values[there]) if there.any() else {}))
-    figure.update_layout(showlegend=False)
+    figure = chart("", "variance of influence V (log scale)", log_y=values[there], showlegend=False)
+    hover, colours = "%{x}: V = %{y:.3g}", colours[there].tolist()
+    marks(figure, names[there].tolist(), values[there], "", colours, hover, size=14)
     return figure
 
 
@@ -99,60 +72,40 @@ def map_figure(
     places: Float[np.ndarray, "n 2"], group: np.ndarray, names: list[str], explained: float
 ) -> Figure:
     """Samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
-    import plotly.graph_objects as go
-
     n = len(places)
     drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
-    figure = go.Figure()
+    held = f"{100 * explained:.0f} % of the variance"
+    title = f"first principal component ({held} in both)"
+    figure = chart(title, "second component", showlegend=True, height=420)
     looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
     for g, (name, colour, symbol) in enumerate(looks):
-        inside = drawn[group[drawn] == g]
-        figure.add_scatter(
-            x=places[inside, 0].round(3),
-            y=places[inside, 1].round(3),
-            mode="markers",
-            name=plain(name),
-            marker={"color": colour, "symbol": symbol, "size": 5.5, "opacity": 0.65},
-            hoverinfo="name",
-        )
-    share = f"{100 * explained:.0f} % of the variance"
-    style(figure, f"first principal component ({share} in both)", "second component")
-    figure.update_layout(showlegend=True, height=420)
+        x, y = places[drawn[group[drawn] == g]].round(3).T
+        marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
     return figure
 
 
 def target_figure(findings: PartitionFindings) -> Figure:
     """Shares of the classes in each block, the rarest merged; or a box of the first target."""
-    import plotly.graph_objects as go
-
-    samples, partition = findings.samples, findings.partition
-    figure = go.Figure()
-    names = findings.block_names
+    samples, partition, names = findings.samples, findings.partition, findings.block_names
     if not samples.is_classification:
+        figure = chart("", "target", showlegend=False)
         target = samples.y.reshape(len(samples), -1)[:, 0]
         for k, (name, colour) in enumerate(zip(names, cycle(BLOCK_COLOURS), strict=False)):
             figure.add_box(y=target[partition.block == k], name=name, marker={"color": colour})
-        style(figure, "", "target")
-        figure.update_layout(showlegend=False)
         return figure
-    sizes = np.maximum(partition.sizes, 1)
+    figure = chart(
+        "share of the block, %", barmode="stack", bargap=0.35, showlegend=True,
+        height=180 + 48 * partition.n_blocks,
+    )  # fmt: skip
+    sizes, hover = np.maximum(partition.sizes, 1), "%{customdata} samples, %{x:.1f} %"
     for colour, (name, inside) in zip(CLASS_COLOURS, _class_groups(findings), strict=False):
         counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
-        figure.add_bar(
-            y=names,
-            x=100 * counts / sizes,
-            orientation="h",
-            name=plain(name),
+        bars(
+            figure, 100 * counts / sizes, names, name, colour, hover, edge="#fff", orientation="h",
             customdata=counts,
-            marker={"color": colour, "line": {"width": 1, "color": "#fff"}},
-            hovertemplate="%{customdata} samples, %{x:.1f} %<extra>%{fullData.name}</extra>",
-        )
-    style(figure, "share of the block, %", "")
+        )  # fmt: skip
     figure.update_xaxes(range=[0, 100])
     figure.update_yaxes(autorange="reversed")
-    figure.update_layout(
-        barmode="stack", bargap=0.35, showlegend=True, height=180 + 48 * partition.n_blocks
-    )
     return figure
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from datassay.commands.partition.findings import PartitionFindings, source_counts
+from datassay.commands.partition.job import PartitionFindings, source_counts
 from datassay.report.page import Page
 from datassay.report.tables import column, labels, standard_json
 

@@ -1,66 +1,70 @@
-"""The page of a partition."""
+"""The page of a partition: its tables and cards; `text/partition.md.j2` says the rest."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from datassay.commands.partition import figures
-from datassay.commands.partition.advice import advice
 from datassay.commands.partition.files import FILES
-from datassay.commands.partition.findings import PartitionFindings, source_counts
-from datassay.commands.partition.gallery import gallery
-from datassay.commands.partition.method import notes
-from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
-from datassay.report.wording import count, number, percent
+from datassay.commands.partition.job import PartitionFindings, source_counts
+from datassay.report.compose import compose
+from datassay.report.drawing import PER_CLASS, draw, sample_texts
+from datassay.report.page import Card, Gallery, Page, Pair, Row, Table, View
+from datassay.report.wording import number, share
 
 MAX_SOURCES = 12
+# A sample whose own block is less probable than this could belong to another.
+SURE = 0.9
 
 
 def page(findings: PartitionFindings) -> Page:
     """Everything that the command says."""
-    samples, n_blocks = findings.samples, findings.partition.n_blocks
-    own = "Labels" if samples.is_classification else "Targets"
-    targets = Figure("targets", figures.target_figure(findings), "Labels or targets in each block")
-    return Page(
-        brand="datassay partition · which training samples follow the same rule",
-        title=samples.name,
-        lead=f"{count(len(samples), 'sample')} in {count(n_blocks, 'block')}",
+    samples, partition = findings.samples, findings.partition
+    places, explained = figures.map_places(findings)
+    names = findings.block_names
+    blocks = {
+        "table": _block_table(findings),
+        "held_out": figures.held_out_figure(findings) if len(partition.held_out) > 1 else None,
+        "variance": figures.variance_figure(findings),
+        "map": figures.map_figure(places, partition.block, names, explained),
+        "targets": figures.target_figure(findings),
+        "figures": _figures(findings),
+        "gallery": gallery(findings),
+    }
+    known, of_source = [], np.zeros(len(samples), int)
+    if samples.source is not None:
+        known, of_source = np.unique(samples.source, return_inverse=True)
+    has_sources = 1 < len(known) <= len(figures.BLOCK_COLOURS)
+    if has_sources:
+        sources = [str(source) for source in known]
+        blocks["sources"] = figures.map_figure(places, of_source, sources, explained)
+    numbers = {
+        "findings": findings,
+        "tried": max(partition.held_out, default=1),
+        "sizes": _listed([f"{size:,}" for size in partition.sizes]),
+        "variances": _listed([number(float(v)) for v in partition.variance]),
+        "is_scored": math.isfinite(findings.router.routed),
+        "unsure": float(np.mean(findings.own_responsibility < SURE)),
+        "sure": SURE,
+        "knows_sources": math.isfinite(findings.agreement),
+        "has_sources": has_sources,
+        "explained": round(explained, 2),
+    }
+    return compose(
+        "partition",
+        blocks,
+        numbers,
         facts=findings.facts,
-        warnings=findings.samples.warnings + findings.warnings,
-        advice=advice(findings),
-        sections=(
-            _blocks(findings),
-            _map(findings),
-            Section("targets", own, f"{own} in each block", (targets,)),
-            Section("agreement", "In figures", "In figures", (_figures(findings),)),
-            Section("gallery", "Samples", "Samples that belong most surely", (gallery(findings),)),
-        ),
-        method=notes(findings),
+        warnings=samples.warnings + findings.warnings,
         files=FILES,
-        columns=findings.samples.columns,
+        columns=samples.columns,
     )
 
 
-def _blocks(findings: PartitionFindings) -> Section:
-    drawn = Figure(
-        "variance", figures.variance_figure(findings), "Variance of influence of each block",
-        title="Variance of influence",
-    )  # fmt: skip
-    if len(findings.partition.held_out) > 1:
-        held_out = Figure(
-            "held_out", figures.held_out_figure(findings),
-            "Held-out log-likelihood against the number of blocks", title="How many blocks",
-        )  # fmt: skip
-        drawn = Pair((held_out, drawn))
-    return Section("blocks", "Blocks", "Blocks", (
-        Text("V is the variance of influence between samples: under one model for all of them "
-             "together, and in each block under a model of its own."),
-        _block_table(findings),
-        drawn,
-    ))  # fmt: skip
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _block_table(findings: PartitionFindings) -> Table:
@@ -72,50 +76,19 @@ def _block_table(findings: PartitionFindings) -> Table:
         own = findings.own_responsibility[partition.block == k]
         cells = [
             f"{size:,}",
-            percent(round(float(size / n), 3)),
+            share(size / n),
             number(float(partition.variance[k])),
             number(float(own.mean())) if size else "–",
         ]
         if names:
             best = int(counts[k].argmax())
-            part = percent(round(float(counts[k, best] / max(1, size)), 2))
+            part = f"{100 * counts[k, best] / max(1, size):.0f} %"
             cells.append(f"{names[best]} ({part})")
         rows.append(Row(name, tuple(cells)))
     together = (f"{n:,}", "100 %", number(partition.variance_together), *["–"] * (1 + bool(names)))
     rows.append(Row("together", together))
     columns = ("block", "samples", "share", "V", "mean responsibility", "largest source")
     return Table("Blocks", columns[: 5 + bool(names)], tuple(rows), in_terminal=True)
-
-
-def _map(findings: PartitionFindings) -> Section:
-    places, explained = figures.map_places(findings)
-    note = (
-        "Each point is a sample, in the plane of the two principal components of the standardised "
-        f"inputs, which hold {percent(round(explained, 2))} of their variance."
-    )
-    if findings.router.is_informative:
-        note += (
-            " The inputs tell the blocks apart, perhaps along a direction that this plane shows "
-            "only in part."
-        )
-    elif findings.partition.n_blocks > 1:
-        note += (
-            " The inputs do not tell the blocks apart, so they overlap here: they differ in the "
-            "labels that like inputs get."
-        )
-    block, names = findings.partition.block, findings.block_names
-    text = "Two principal components of the inputs, coloured by block"
-    drawn = Figure("map", figures.map_figure(places, block, names, explained), text)
-    if findings.samples.source is not None:
-        known, of_source = np.unique(findings.samples.source, return_inverse=True)
-        if 1 < len(known) <= len(figures.BLOCK_COLOURS):
-            sources = [str(source) for source in known]
-            by_source = Figure(
-                "sources", figures.map_figure(places, of_source, sources, explained),
-                "The same map, coloured by source", title="By source, as known",
-            )  # fmt: skip
-            drawn = Pair((replace(drawn, title="By block, as found"), by_source))
-    return Section("map", "Map", "Where the blocks lie", (Text(note), drawn))
 
 
 def _figures(findings: PartitionFindings) -> Pair:
@@ -156,3 +129,39 @@ def _known_figures(findings: PartitionFindings) -> list[tuple[str, str]]:
             ("the same, models of the true blocks", f"{findings.oracle:.3f}"),
         ]
     return rows
+
+
+def gallery(findings: PartitionFindings) -> Gallery:
+    """The twelve surest samples of each block; among equals earlier ones first."""
+    return Gallery(
+        cards=_cards(findings),
+        views=(
+            View("", "all blocks"),
+            *(View(str(k), name) for k, name in enumerate(findings.block_names)),
+        ),
+        views_name="Block",
+        sorts=(
+            ("place", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
+        ),
+        class_names=findings.samples.class_names,
+        note="At most twelve of each block, those of highest responsibility.",
+    )  # fmt: skip
+
+
+def _cards(findings: PartitionFindings) -> tuple[Card, ...]:
+    samples, block, own = findings.samples, findings.partition.block, findings.own_responsibility
+    names = findings.block_names
+    order = np.lexsort((-own, block))  # by block, the surest first
+    first = np.searchsorted(block[order], block[order])  # where each one's block begins
+    shown = order[np.arange(len(order)) - first < PER_CLASS]
+    return tuple(
+        Card(
+            **sample_texts(samples, i),
+            drawing=drawing,
+            source="" if samples.source is None else str(samples.source[i]),
+            figures=((f"{names[block[i]]}, {own[i]:.3f}", ""),),
+            views=(str(block[i]),),
+            keys={"place": place, "responsibility": float(own[i])},
+        )
+        for place, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True), 1)
+    )
