@@ -129,6 +129,7 @@ def test_a_figure_that_left_its_interval_is_named():
     assert lost == ["no answer: labels, case, a: died"]
 
 
+@pytest.mark.slow
 def test_a_run_from_the_command_line_goes_on_and_says_who_is_missing(tmp_path):
     command = [
         *(sys.executable, "-m", "bench", "--truths", "purification", "--cases", "digits*10%"),

@@ -46,6 +46,7 @@ def test_one_case_at_least_is_not_to_be_trusted_and_one_is():
     assert all(line["inside"] == 1 for line in REPORTED.values())  # what the page of methods says
 
 
+@pytest.mark.slow
 def test_a_case_is_measured(tmp_path):
     case = trust.Case("wine", 5, Recipe(steps=20), "mlp:width=4", halves=4)
     halves, scores, _ = trust.measured(case, str(tmp_path))

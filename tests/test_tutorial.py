@@ -46,11 +46,13 @@ def assert_like(printed, shown):
         assert float(a) == pytest.approx(float(b), rel=0.05, abs=0.02 if "." in b else 2), printed
 
 
+@pytest.mark.slow
 def test_tutorial(steps):
     names = steps(OWN, {"__name__": "tutorial"})
     assert names["wrong"][names["suspect"]].mean() > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif("DATASSAY_DATA" not in os.environ, reason="DATASSAY_DATA is not set")
 def test_part_on_real_errors(steps):

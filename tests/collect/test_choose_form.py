@@ -174,6 +174,7 @@ print(json.dumps([peak() - before, predicted]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "m", "score", "settings"),
     [

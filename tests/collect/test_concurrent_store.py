@@ -11,6 +11,7 @@ import pytest
 HELPER = Path(__file__).parents[1] / "helpers" / "concurrent_stores.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [[], ["kill"]], ids=["first runs", "one killed"])
 def test_first_runs_at_once_give_the_right_bits_or_one_line(tmp_path, kill):
     done = subprocess.run(

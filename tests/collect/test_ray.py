@@ -74,6 +74,7 @@ def threads(number):
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_of_two_nodes_gives_the_same_bits_though_workers_die(tmp_path):
     head, rest = SCRIPT.split("expected =", 1)
     here = str(Path(__file__).parent.parent)

@@ -1,13 +1,11 @@
 """`datassay purify` and `datassay partition`: files, tables, exit codes, one line for bad input."""
 
-import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
+from helpers.command_line import columns, listed, refusals, succeed, summary
 from helpers.mixtures import two_rules
 
 PURIFIED = ["index.html", "keep.parquet", "purified.parquet", "summary.json", "trace.parquet"]
@@ -25,6 +23,10 @@ def data(tmp_path_factory):
     pure, labels, _ = two_rules(minority=0, seed=1)
     np.savez(folder / "pure.npz", x=pure, y=labels)
     np.savez(folder / "mixed.npz", x=x, y=y, x_val=pure, y_val=labels)
+    same, y = np.ones((60, 2)), np.arange(60) % 2
+    np.savez(folder / "same.npz", x=same, y=y)
+    same[7, 1] = np.nan
+    np.savez(folder / "nan.npz", x=same, y=y)
     return folder
 
 
@@ -47,11 +49,11 @@ def test_purify_writes_its_files_and_names_the_page_last(purified):
         assert word in result.stdout
     assert "purify: " in result.stderr
     assert "rival: highest loss: " in result.stderr
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["rule"] == "held_out"
-    assert summary["stop"]["precision"] > 0.6  # 0.25 at random
-    assert summary["stop"]["majority"] > summary["start"]["majority"] - 0.05
-    assert summary["rival"]["removed"] > 0
+    told = summary(out)
+    assert told["rule"] == "held_out"
+    assert told["stop"]["precision"] > 0.6  # 0.25 at random
+    assert told["stop"]["majority"] > told["start"]["majority"] - 0.05
+    assert told["rival"]["removed"] > 0
 
 
 def test_purified_samples_join_back_by_id(data, purified):
@@ -74,11 +76,11 @@ def test_purified_samples_join_back_by_id(data, purified):
 def test_the_trace_holds_both_rankings_and_the_steps_beyond_the_stop(purified):
     out, _ = purified
     trace = columns(out / "trace.parquet")
-    summary = json.loads((out / "summary.json").read_text())
-    assert list(dict.fromkeys(trace["ranking"])) == [summary["order"], "loss"]
+    told = summary(out)
+    assert list(dict.fromkeys(trace["ranking"])) == [told["order"], "loss"]
     ours = np.array(trace["ranking"]) != "loss"
-    assert np.array(trace["is_kept"])[ours].sum() == summary["counts"]["steps"] + 1
-    assert ours.sum() >= summary["counts"]["steps"] + 1 + 3
+    assert np.array(trace["is_kept"])[ours].sum() == told["counts"]["steps"] + 1
+    assert ours.sum() >= told["counts"]["steps"] + 1 + 3
     assert np.array(trace["removed"])[ours].tolist() == list(range(0, 4 * ours.sum(), 4))
 
 
@@ -88,15 +90,15 @@ def test_nothing_is_removed_from_a_pure_set(here):
     assert not any(columns("out/purified.parquet")["removed"])
     assert set(columns("out/trace.parquet")["ranking"]) == {"adjoint"}
     assert "Nothing to remove" in Path("out/index.html").read_text()
-    assert json.loads(Path("out/summary.json").read_text())["advice"][0]["severity"] == "fine"
+    assert summary()["advice"][0]["severity"] == "fine"
 
 
 def test_only_a_validation_part_of_the_users_own_decides_when_to_stop(here):
     succeed("purify", "mixed.npz", *STEP, "--no-rival", "--out", "given")
-    assert json.loads(Path("given/summary.json").read_text())["rule"] == "validation"
+    assert summary("given")["rule"] == "validation"
     succeed("purify", *TABLE, *STEP, "--no-rival", "--stop", "validation", "--out", "split")
-    summary = json.loads(Path("split/summary.json").read_text())
-    assert "split off the same data" in summary["warnings"][0]
+    told = summary("split")
+    assert "split off the same data" in told["warnings"][0]
 
 
 def test_purify_with_noise_knows_the_truth(here):
@@ -104,9 +106,9 @@ def test_purify_with_noise_knows_the_truth(here):
     succeed("purify", "pure.npz", *args)
     table = columns("out/purified.parquet")
     wrong = np.array(table["true_label"]) != np.array(table["class_name"])
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["counts"]["known_foreign"] == wrong.sum() == 26
-    assert summary["stop"]["precision"] == wrong[np.array(table["removed"])].mean()
+    told = summary()
+    assert told["counts"]["known_foreign"] == wrong.sum() == 26
+    assert told["stop"]["precision"] == wrong[np.array(table["removed"])].mean()
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +126,13 @@ def test_partition_writes_its_files_and_names_the_page_last(divided):
         assert word in result.stdout
     table = columns(out / "blocks.parquet")
     assert list(table) == ["id", "block", "responsibility", "label", "class_name", "source"]
-    summary = json.loads((out / "summary.json").read_text())
+    told = summary(out)
     sizes = np.bincount(table["block"])
-    assert summary["sizes"] == sizes.tolist() == sorted(sizes, reverse=True)
-    assert summary["agreement"] > 0.8
+    assert told["sizes"] == sizes.tolist() == sorted(sizes, reverse=True)
+    assert told["agreement"] > 0.8
     block, source = np.array(table["block"]), np.array(table["source"])
-    assert summary["sources"]["block 1"]["theirs"] == ((block == 1) & (source == "theirs")).sum()
-    assert summary["variance_together"] > max(summary["variance"])
+    assert told["sources"]["block 1"]["theirs"] == ((block == 1) & (source == "theirs")).sum()
+    assert told["variance_together"] > max(told["variance"])
     assert min(table["responsibility"]) >= 0.5
 
 
@@ -138,9 +140,9 @@ def test_partition_of_a_pure_set_finds_one_block(here):
     args = ["--max-blocks", 2, "--restarts", 2, "--gate", "off", "--out", "out"]
     result = succeed("partition", "pure.npz", *args)
     assert "K = 1" in result.stdout
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["blocks"] == 1
-    assert summary["agreement"] is None
+    told = summary()
+    assert told["blocks"] == 1
+    assert told["agreement"] is None
     assert "One block: no mixture found" in Path("out/index.html").read_text()
 
 
@@ -150,11 +152,11 @@ def test_both_take_a_regression(here):
     y = np.where(other, -2, 2) * x[:, 0] + 0.05 * draw.normal(size=150) + 30
     np.savez("slopes.npz", x=x, y=y, source=other.astype(int))
     succeed("purify", "slopes.npz", *STEP, "--no-rival", "--out", "out")
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert (summary["metric"], summary["counts"]["train"]) == ("R²", 120)
-    assert summary["stop"]["precision"] > 0.6  # 0.25 at random
+    told = summary()
+    assert (told["metric"], told["counts"]["train"]) == ("R²", 120)
+    assert told["stop"]["precision"] > 0.6  # 0.25 at random
     succeed("partition", "slopes.npz", *QUICK, "--out", "out")
-    assert json.loads(Path("out/summary.json").read_text())["agreement"] > 0.7
+    assert summary()["agreement"] > 0.7
 
 
 def test_the_same_seed_gives_the_same_tables(here, purified, divided):
@@ -164,73 +166,27 @@ def test_the_same_seed_gives_the_same_tables(here, purified, divided):
         assert Path("out", name).read_bytes() == (out / name).read_bytes()
 
 
-@pytest.mark.parametrize("command", ["purify", "partition"])
-def test_help_shows_examples(command):
-    text = succeed(command, "--help").stdout
-    assert "Examples:" in text
-    assert f"datassay {command} sd2" in text
-    assert f" {command} " in succeed("--help").stdout
-
-
-PURE, MIXED = ["purify", "pure.npz"], ["partition", "pure.npz"]
-BAD = {
-    "no data": (["purify"], r"DATA must be given once"),
-    "unknown data": (["partition", "nowhere"], r"existing path; got 'nowhere'"),
-    "unknown model": ([*PURE, "--model", "nope"], r"model must be one of .*; got 'nope'"),
-    "order": ([*PURE, "--order", "odd"], r"order must be one of auto, .*; got 'odd'"),
-    "stop": ([*PURE, "--stop", "odd"], r"stop must be one of auto, .*; got 'odd'"),
-    "ridge": ([*PURE, "--ridge", "-1"], r"ridge must be .*-1"),
-    "damping": ([*PURE, "--damping", "-1"], r"damping must be .*-1"),
-    "step": ([*PURE, "--step", "0"], r"step must be at least 1; got 0"),
-    "max fraction": ([*PURE, "--max-fraction", "1"], r"max_fraction must lie in \(0, 1\); got 1"),
-    "min per class": ([*PURE, "--min-per-class", "0"], r"min_per_class must be at least 1; got 0"),
-    "beyond": ([*PURE, "--beyond", "-1"], r"beyond must be at least 0; got -1"),
-    "noise kind": ([*PURE, "--noise-kind", "odd"], r"'uniform' or 'pair'; got 'odd'"),
-    "same inputs": (["purify", "same.npz"], r"inputs must differ; all 48 samples are the same"),
-    "NaN": (["purify", "nan.npz"], r"x must be finite; 1 of 60 .* position 7"),
-    "same inputs, divided": (["partition", "same.npz"], r"inputs must differ; all 48 samples"),
-    "too many blocks": ([*MIXED, "--blocks", "50"], r"n_blocks must leave .*Take at most 6"),
-    "negative blocks": ([*MIXED, "--blocks", "-1"], r"n_blocks must be at least 1; got -1"),
-    "no blocks": ([*MIXED, "--blocks", "0"], r"n_blocks must be at least 1; got 0"),
-    "most blocks": ([*MIXED, "--max-blocks", "0"], r"max_blocks must be at least 1; got 0"),
-    "gate": ([*MIXED, "--gate", "odd"], r"gate must be 'auto', 'on' or 'off'; got 'odd'"),
-    "restarts": ([*MIXED, "--restarts", "0"], r"restarts must be at least 1; got 0"),
-    "hidden layers": ([*MIXED, "--model", "mlp:width=4"], r"only one dense layer.*Freeze"),
-}
-
-
-@pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
-    x, y = np.ones((60, 2)), np.arange(60) % 2
-    np.savez("same.npz", x=x, y=y)
-    x[7, 1] = np.nan
-    np.savez("nan.npz", x=x, y=y)
-    before = sorted(here.iterdir())
-    result = invoke(*args, "--out", "out")
-    assert_one_error_line(result, message)
-    assert sorted(here.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("command", "job", "files"),
-    [("purify", "purify.job.remove", PURIFIED), ("partition", "partition.job.divide", BLOCKS)],
-)
-def test_interrupting_leaves_earlier_results(here, monkeypatch, command, job, files):
-    def stopped(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    planted("out", files)
-    monkeypatch.setattr(f"datassay.commands.{job}", stopped)
-    result = invoke(command, "pure.npz", "--out", "out")
-    assert result.exit_code == 130
-    assert result.stderr.splitlines()[-1] == "Interrupted. Earlier results are as they were."
-    assert all(Path("out", name).read_text() == f"an earlier {name}" for name in files)
-    assert not [p for p in here.iterdir() if p.name.startswith(".")]
-
-
-@pytest.mark.parametrize("command", ["purify", "partition"])
-def test_an_unwritable_out_is_refused_before_any_work(here, command):
-    Path("taken").write_text("a file, not a folder")
-    result = invoke(command, "nowhere", "--out", "taken/deeper")
-    assert result.exit_code == 2
-    assert re.match(r"Error: out must be a folder; got taken/deeper, but .*taken", result.stderr)
+test_bad_input_costs_one_line_and_writes_nothing = refusals({
+    "purify": r"DATA must be given once",
+    "partition nowhere": r"existing path; got 'nowhere'",
+    "--model nope": r"model must be one of .*; got 'nope'",
+    "--order odd": r"order must be one of auto, .*; got 'odd'",
+    "--stop odd": r"stop must be one of auto, .*; got 'odd'",
+    "--ridge -1": r"ridge must be .*-1",
+    "--damping -1": r"damping must be .*-1",
+    "--step 0": r"step must be at least 1; got 0",
+    "--max-fraction 1": r"max_fraction must lie in \(0, 1\); got 1",
+    "--min-per-class 0": r"min_per_class must be at least 1; got 0",
+    "--beyond -1": r"beyond must be at least 0; got -1",
+    "--noise-kind odd": r"'uniform' or 'pair'; got 'odd'",
+    "purify same.npz": r"inputs must differ; all 48 samples are the same",
+    "purify nan.npz": r"x must be finite; 1 of 60 .* position 7",
+    "partition same.npz": r"inputs must differ; all 48 samples",
+    "partition pure.npz --blocks 50": r"n_blocks must leave .*Take at most 6",
+    "partition pure.npz --blocks -1": r"n_blocks must be at least 1; got -1",
+    "partition pure.npz --blocks 0": r"n_blocks must be at least 1; got 0",
+    "partition pure.npz --max-blocks 0": r"max_blocks must be at least 1; got 0",
+    "partition pure.npz --gate odd": r"gate must be 'auto', 'on' or 'off'; got 'odd'",
+    "partition pure.npz --restarts 0": r"restarts must be at least 1; got 0",
+    "partition pure.npz --model mlp:width=4": r"only one dense layer.*Freeze",
+}, "purify pure.npz")  # fmt: skip

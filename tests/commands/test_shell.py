@@ -94,6 +94,7 @@ def test_what_a_users_code_does_besides_changes_no_result(here, name):
     assert len(listed(here / "out")) == 6
 
 
+@pytest.mark.slow
 def test_a_standard_output_that_a_model_closed_loses_no_result(here):
     line = [sys.executable, "-m", "datassay", *SCORE, "--model", "own_code:closes"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -104,7 +105,13 @@ def test_a_standard_output_that_a_model_closed_loses_no_result(here):
 
 @pytest.mark.parametrize(
     ("redirected", "status"),
-    [("2>/dev/full", 0), (">/dev/full", 1), (">&-", 1), ("2>&-", 0), ("| head -1", 0)],
+    [
+        (">/dev/full", 1),
+        *(
+            pytest.param(stream, status, marks=pytest.mark.slow)
+            for stream, status in (("2>/dev/full", 0), (">&-", 1), ("2>&-", 0), ("| head -1", 0))
+        ),
+    ],
 )
 def test_streams_that_take_nothing_lose_no_result(here, redirected, status):
     line = f"{sys.executable} -m datassay {' '.join(SCORE)} --model logistic {redirected}"

@@ -192,11 +192,13 @@ def test_a_quote_left_open_swallows_no_rows(tmp_path, rest):
         da.load(tmp_path / "t.csv")
 
 
+@pytest.mark.slow
 def test_a_row_longer_than_a_block_is_read(tmp_path):
     path = written(tmp_path, "csv", t=["aa " * 10**6, "bb"] * 5, y=["p", "q"] * 5)
     assert da.load(path, val_fraction=0.4)[0].kind == "text"
 
 
+@pytest.mark.slow
 def test_many_columns_take_time_in_proportion():
     def seconds(m):
         names = [f"c{i}" for i in range(m)]

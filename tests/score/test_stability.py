@@ -70,6 +70,7 @@ def test_what_is_refused(given_scores, message):
         stability(given_scores)
 
 
+@pytest.mark.slow
 def test_training_lengths_agree_on_digits():
     """S1 Fig. 5b: neighbouring training lengths correlate strongly, distant ones less."""
     train, val = da.load("digits")

@@ -1,7 +1,5 @@
 """`datassay index`, and `explain --index`: files, resuming, adding, and one line for bad input."""
 
-import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +15,17 @@ import datassay as da
 from datassay.act import trained_network
 from datassay.commands.explain import job as explaining
 from datassay.score.index import segment
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, succeed
+from helpers.command_line import (
+    assert_one_error_line,
+    columns,
+    contents,
+    invoke,
+    listed,
+    refusals,
+    succeed,
+    summary,
+    words,
+)
 
 TABLE = ["train.csv", "--target", "answer", "--model", "mlp:width=8"]
 NET = [*TABLE, "--weights", "net0.safetensors"]
@@ -52,14 +60,9 @@ def data(tmp_path_factory):
     for seed in range(2):
         model = trained_network(da.build_model("mlp:width=8", train, seed=seed), train, seed=seed)
         save_file(model.state_dict(), folder / f"net{seed}.safetensors")
+    files = ["--weights", folder / "net0.safetensors", "--out", folder / "ix"]
+    succeed("index", folder / "train.csv", *TABLE[1:], *files)
     return folder
-
-
-@pytest.fixture
-def indexed(here):
-    """A current folder with an index of the table."""
-    succeed("index", *NET, "--out", "ix")
-    return here
 
 
 def told_of(index):
@@ -74,10 +77,6 @@ def ranked_alike(first, second):
     return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
-def bytes_of(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     result = succeed("index", *NET, "--out", "deep/ix")
     assert result.stdout.splitlines()[-1] == "deep/ix"
@@ -88,7 +87,7 @@ def test_it_prints_what_it_keeps_and_how_good_that_is(here):
         "│ 90 │", f"│ {index.width} in float16 │", f"│ {index.bytes_per_sample:.0f} │",
         f"{told['mean']:.3f} ({told['low']:.3f} to {told['high']:.3f})",
     ):  # fmt: skip
-        assert text.replace("│", "").strip() in " ".join(result.stdout.split()), text
+        assert text.replace("│", "").strip() in words(result), text
     assert len(index) == 90 and index.kept["curvature"] == "auto"
 
 
@@ -96,10 +95,10 @@ def test_which_weights_were_taken_is_told(here):
     nets = [load_file(f"net{seed}.safetensors") for seed in range(2)]
     torch.save({"ema": nets[1], "model": nets[0]}, "two.pt")
     told = "two.pt holds several state dicts of this network: 'model' was taken"
-    made = succeed("index", *TABLE, "--weights", "two.pt", "--out", "ix")
-    assert told in " ".join(made.output.split())
+    made = succeed("index", *TABLE, "--weights", "two.pt", "--out", "mine")
+    assert told in words(made)
     more = ["--weights", "two.pt::model", "--append", "more.csv"]
-    assert told not in " ".join(succeed("index", *TABLE, *more, "--out", "ix").output.split())
+    assert told not in words(succeed("index", *TABLE, *more, "--out", "mine"))
 
 
 def test_a_plan_needs_no_weights_and_says_so(here):
@@ -114,17 +113,17 @@ def test_a_plan_needs_no_weights_and_says_so(here):
 
 def test_settings_reach_the_index(here):
     told = succeed(
-        "index", *NET, "--out", "ix", "--curvature", "ekfac", "--damping", "0.3", "--width", 9,
+        "index", *NET, "--out", "mine", "--curvature", "ekfac", "--damping", "0.3", "--width", 9,
         "--keep-as", "int8", "--temperature", 1, "--weight-decay", "0.01", "--seed", 0,
     )  # fmt: skip
-    index = da.open_index("ix")
+    index = da.open_index("mine")
     assert (index.width, index.kept["keep"], index.kept["damping"]) == (9, "int8", 0.3)
     assert (index.kept["curvature"], index.kept["weight decay"]) == ("ekfac", 0.01)
     assert index.loss.temperature == 1
-    assert "a larger --width or --share holds more" in " ".join(told.stdout.split())
+    assert "a larger --width or --share holds more" in words(told)
 
 
-def test_answers_are_those_of_explain_within_the_rank_correlation(indexed):
+def test_answers_are_those_of_explain_within_the_rank_correlation(here):
     told = told_of(da.open_index("ix"))
     succeed("explain", *NET, "--queries", "new.csv", "--out", "whole")
     files = listed("whole")
@@ -142,17 +141,17 @@ def test_answers_are_those_of_explain_within_the_rank_correlation(indexed):
     both = sorted(set(rows[0]) & set(rows[1]))
     assert len(both) > 0.8 * len(rows[0])
     assert ranked_alike(*([found[key] for key in both] for found in rows)) > 0.95
-    facts = json.loads(Path("kept/summary.json").read_text())["facts"]
+    facts = summary("kept")["facts"]
     assert f"rank correlation {told['mean']:.3f}" in facts["Index"]
 
 
-def test_nothing_of_the_training_side_is_computed_anew(indexed, monkeypatch):
+def test_nothing_of_the_training_side_is_computed_anew(here, monkeypatch):
     monkeypatch.setattr(explaining, "influence", None)
     succeed("explain", *NET, "--index", "ix", "--queries", "new.csv", "--out", "out")
     assert len(columns("out/samples.parquet")["id"]) == 90
 
 
-def test_samples_do_not_explain_themselves(indexed):
+def test_samples_do_not_explain_themselves(here):
     succeed("explain", *NET, "--index", "ix", "--top", 4, "--out", "out")
     effects = columns("out/effects.parquet")
     assert max(effects["rank"]) == 4
@@ -162,12 +161,12 @@ def test_samples_do_not_explain_themselves(indexed):
     assert np.allclose(columns("out/samples.parquet")["self_influence"], whole)
 
 
-def test_added_samples_answer_too_by_their_ids(indexed):
+def test_added_samples_answer_too_by_their_ids(here):
     result = succeed("index", *NET, "--out", "ix", "--append", "more.csv")
     assert "25%" in result.stdout
-    assert "came after the curvature was fitted" in " ".join(result.stdout.split())
+    assert "came after the curvature was fitted" in words(result)
     again = ["explain", *NET, "--index", "ix", "--queries", "new.csv", "--out"]
-    told = " ".join(succeed(*again, "part").output.split())
+    told = words(succeed(*again, "part"))
     assert "30 samples of the index are not in DATA and shown by id alone" in told
     part = columns("part/samples.parquet")
     assert sorted(part["id"]) == list(range(120)) and part["id"][:90] == list(range(90))
@@ -183,31 +182,30 @@ def test_added_samples_answer_too_by_their_ids(indexed):
     assert_one_error_line(invoke(*again, "wrong"), "DATA must be what the index was made of")
 
 
-def test_other_data_are_told(indexed):
+def test_other_data_are_told(here):
     again = ["--index", "ix", "--out", "out"]
     other = invoke("explain", "other.csv", *NET[1:], *again)
     assert_one_error_line(other, "of 64 samples with the same ids 6[0-4] have other gradients")
     assert not Path("out").exists()
-    mended = " ".join(succeed("explain", "mended.csv", *NET[1:], *again).output.split())
+    mended = words(succeed("explain", "mended.csv", *NET[1:], *again))
     assert "of 64 samples that were compared have other inputs or labels" in mended
 
 
-def test_queries_that_the_index_was_made_of_are_told(indexed):
+def test_queries_that_the_index_was_made_of_are_told(here):
     again = ["explain", *NET, "--index", "ix", "--val-fraction", 0.2, "--out", "out"]
-    told = " ".join(succeed(*again).output.split())
+    told = words(succeed(*again))
     assert "18 of 18 queries are in the index" in told
 
 
-def test_samples_that_the_index_lacks_are_left_out(indexed):
+def test_samples_that_the_index_lacks_are_left_out(here):
     told = succeed("explain", "all.csv", *NET[1:], "--index", "ix", "--out", "out").output
     assert "30 samples of DATA are not in the index and left out" in " ".join(told.split())
     assert len(columns("out/samples.parquet")["id"]) == 90
 
 
-def test_a_killed_one_goes_on_with_the_same_bits(indexed, monkeypatch):
+def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
     """Killed by the system, in a process of its own, while rows are kept."""
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
-    shutil.rmtree("ix")
     succeed("index", *NET, "--out", "once")
     slow = (
         "import sys, time\n"
@@ -228,85 +226,46 @@ def test_a_killed_one_goes_on_with_the_same_bits(indexed, monkeypatch):
     assert_one_error_line(refused, r"an index must be finished; often lacks \d of 6 chunks")
     result = succeed("index", *NET, "--out", "often")
     assert "keep gradients" in result.stderr
-    assert bytes_of(Path("often")) == bytes_of(Path("once"))
+    assert contents("often") == contents("once")
 
 
 def test_the_plan_prints_and_writes_nothing(here):
-    result = succeed("index", *NET, "--plan", "--out", "ix", "--keep-as", "int8")
-    told = " ".join(result.stdout.split())
+    result = succeed("index", *NET, "--plan", "--out", "mine", "--keep-as", "int8")
+    told = words(result)
     for text in ("90 samples of", "numbers in int8", "1,000 queries", "Nothing was written."):
         assert text in told
-    assert not Path("ix").exists()
+    assert not Path("mine").exists()
 
 
-IX = ["--index", "ix"]
-REFUSED = {
-    "no weights": (["index", *TABLE], "weights must name the file of the trained network"),
-    "no file": (["index", *TABLE, "--weights", "gone.pt"], "gone.pt must be .*FileNotFoundError"),
-    "share": (["index", *NET, "--share", 0], "share must be above 0 and at most 1"),
-    "width": (["index", *NET, "--width", 0], "width must be at least 1"),
-    "keep as": (["index", *NET, "--keep-as", "int4"], "keep must be one of 'float32', 'float16'"),
-    "curvature": (["index", *NET, "--curvature", "whole"], "curvature must be one of 'auto'"),
-    "damping": (["index", *NET, "--damping", -1], "damping must be at least 0 and finite"),
-    "temperature": (["index", *NET, "--temperature", 0], "temperature must be positive"),
-    "decay": (["index", *NET, "--weight-decay", -1], "weight_decay must be at least 0"),
-    "precision": (["index", *NET, "--precision", "half"], "precision must be 'float32' or"),
-    "loss": (["index", *NET, "--loss", "hinge"], "loss must be one of auto, cross_entropy, mse"),
-    "device": (["index", *NET, "--device", "tpu"], "device must be 'cpu', 'cuda'"),
-    "engine": (["index", *NET, "--engine", "cloud"], "engine must be one of in_process"),
-    "workers": (["index", *NET, "--workers", 2], "workers must be at least 1, for engine"),
-    "parameters": (["index", *NET, "--parameters", "head*"], r"none has 'head\*'"),
-    "a file": (["index", *NET, "--out", "train.csv"], "train.csv"),
-    "no folder": (["index", *NET, "--out", ""], "store must name a folder"),
-    "a protocol": (["index", *NET, "--out", "nosuch://x/ix"], "nosuch"),
-    "other weights": (
-        ["index", *TABLE, "--weights", "net1.safetensors", "--out", "ix"],
-        "ix.* differs in: weights",
-    ),
-    "another setting": (["index", *NET, "--damping", 0.3, "--out", "ix"], "differs in: damping"),
-    "append settled": (
-        ["index", *NET, "--append", "more.csv", "--width", 9, "--out", "ix"],
-        "width is read from the index; it cannot be given beside --append, got 9",
-    ),
-    "append to none": (
-        ["index", *NET, "--append", "more.csv", "--out", "none"],
-        "location must hold an index; none has none",
-    ),
-    "append gone": (["index", *NET, "--append", "away.csv"], "existing path; got 'away.csv'"),
-    "plan of append": (
-        ["index", *NET, "--append", "more.csv", "--plan"],
-        "plan counts what making an index takes",
-    ),
-    "explain by other weights": (
-        ["explain", *TABLE, "--weights", "net1.safetensors", *IX],
-        "the model must be the one that ix was made with; it differs in: weights",
-    ),
-    "several weights": (
-        ["explain", *NET, "--weights", "net1.safetensors", *IX],
-        "index answers for the one network that it was made with; got 2 --weights",
-    ),
-    "explain settled": (["explain", *NET, *IX, "--loss", "mse"], "loss is read from the index"),
-    "no index": (["explain", *NET, "--index", "away"], "location must hold an index; away has"),
-    "out": (["explain", *NET, *IX, "--out", "ix"], "out must lie outside of what is read"),
-    "plan of index": (["explain", *NET, *IX, "--plan"], "plan counts what is computed without"),
-}
-
-
-@pytest.fixture(scope="module")
-def refusing(data, tmp_path_factory):
-    """A folder that all refusals share, with an index; none of them may change a file."""
-    folder = tmp_path_factory.mktemp("refused")
-    for path in data.iterdir():
-        shutil.copy(path, folder)
-    index = da.load(folder / "train.csv", target="answer")[0]
-    weights = folder / "net0.safetensors"
-    da.index(da.build_model("mlp:width=8", index, weights=weights).eval(), index, folder / "ix")
-    return folder
-
-
-@pytest.mark.parametrize("args, told", REFUSED.values(), ids=REFUSED)
-def test_bad_input_costs_one_line_and_no_file(refusing, monkeypatch, args, told):
-    monkeypatch.chdir(refusing)
-    before = bytes_of(refusing)
-    assert_one_error_line(invoke(*args), told)
-    assert bytes_of(refusing) == before
+test_bad_input_costs_one_line_and_no_file = refusals({
+    'index TABLE': "weights must name the file of the trained network",
+    'index TABLE --weights gone.pt': "gone.pt must be .*FileNotFoundError",
+    '--share 0': "share must be above 0 and at most 1",
+    '--width 0': "width must be at least 1",
+    '--keep-as int4': "keep must be one of 'float32', 'float16'",
+    '--curvature whole': "curvature must be one of 'auto'",
+    '--damping -1': "damping must be at least 0 and finite",
+    '--temperature 0': "temperature must be positive",
+    '--weight-decay -1': "weight_decay must be at least 0",
+    '--precision half': "precision must be 'float32' or",
+    '--loss hinge': "loss must be one of auto, cross_entropy, mse",
+    '--device tpu': "device must be 'cpu', 'cuda'",
+    '--engine cloud': "engine must be one of in_process",
+    '--workers 2': "workers must be at least 1, for engine",
+    "--parameters 'head*'": r"none has 'head\*'",
+    '--out train.csv': "train.csv",
+    "--out ''": "store must name a folder",
+    '--out nosuch://x/ix': "nosuch",
+    'index TABLE --weights net1.safetensors --out ix': "ix.* differs in: weights",
+    '--damping 0.3 --out ix': "differs in: damping",
+    '--append more.csv --width 9 --out ix': "width is read from the index; it cannot .*, got 9",
+    '--append more.csv --out none': "location must hold an index; none has none",
+    '--append away.csv': "existing path; got 'away.csv'",
+    '--append more.csv --plan': "plan counts what making an index takes",
+    'explain TABLE --weights net1.safetensors --index ix': "ix was made with; .*: weights",
+    'explain NET --weights net1.safetensors --index ix': "for the one network .* got 2",
+    'explain NET --index ix --loss mse': "loss is read from the index",
+    'explain NET --index away': "location must hold an index; away has",
+    'explain NET --index ix --out ix': "out must lie outside of what is read",
+    'explain NET --index ix --plan': "plan counts what is computed without",
+}, "index NET", TABLE=TABLE, NET=NET)  # fmt: skip

@@ -1,6 +1,5 @@
 """`datassay polynomial`: files, tables, exit codes, one line for bad input."""
 
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from sklearn.datasets import load_digits
 from datassay.commands.polynomial.page import SNIPPET
 from datassay.data.load import load
 from datassay.polynomial.surrogate import load_surrogate
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
+from helpers.command_line import columns, invoke, listed, refusals, succeed, summary
 
 FILES = [
     "coefficients.parquet",
@@ -50,10 +49,6 @@ def fitted(data, tmp_path_factory):
     return out, succeed("polynomial", data / "images.npz", "--out", out)
 
 
-def summary_of(out="out"):
-    return json.loads(Path(out, "summary.json").read_text())
-
-
 def test_it_writes_its_files_and_names_the_page_last(fitted):
     out, result = fitted
     assert listed(out) == FILES
@@ -74,11 +69,11 @@ def test_predictions_are_those_of_the_model_file(data, fitted):
     assert table["predicted"] == outputs.argmax(1).tolist()  # labels as they were given
     assert table["is_wrong"] == (outputs.argmax(1) != val.y).tolist()
     assert np.array_equal(np.array(table["margin"]) < 0, table["is_wrong"])
-    summary = summary_of(out)
+    said = summary(out)
     accuracy = (outputs.argmax(1) == val.y).mean()
-    assert summary["models"][-1]["validation"] == pytest.approx(accuracy)
-    assert summary["models"][-1]["validation"] > summary["models"][-2]["validation"]
-    clean = [r for r in summary["robustness"] if r["level"] == 0 and "this" in r["model"]]
+    assert said["models"][-1]["validation"] == pytest.approx(accuracy)
+    assert said["models"][-1]["validation"] > said["models"][-2]["validation"]
+    clean = [r for r in said["robustness"] if r["level"] == 0 and "this" in r["model"]]
     assert [r["accuracy"] for r in clean] == pytest.approx([accuracy] * 2)
 
 
@@ -96,24 +91,24 @@ def test_coefficients_give_the_outputs(data, fitted):
 def test_a_table_of_classes_is_standardised(here):
     args = ["--target", "answer", "--ids", "key", "--out", "out", "--degree", "3"]
     succeed("polynomial", "table.csv", *args)
-    summary, page = summary_of(), Path("out/index.html").read_text()
-    assert summary["features"]["n"] == 20
-    assert summary["robustness"] == []
-    help_ = next(a for a in summary["advice"] if a["kind"] == "score")
+    said, page = summary(), Path("out/index.html").read_text()
+    assert said["features"]["n"] == 20
+    assert said["robustness"] == []
+    help_ = next(a for a in said["advice"] if a["kind"] == "score")
     assert help_["severity"] == "fine"
     assert "&lt;b&gt;a · b" in page
     assert "<b>a" not in page
     assert "What it weighs where" not in page
-    assert "standard deviation" in summary["facts"]["Inputs"]
+    assert "standard deviation" in said["facts"]["Inputs"]
     assert columns("out/coefficients.parquet")["product"][4:6] == ["<b>a²", "<b>a · b"]
 
 
 @pytest.mark.parametrize("name", ["numbers", "two"])
 def test_a_regression_finds_the_product(here, name):
     succeed("polynomial", f"{name}.npz", "--out", "out")
-    summary = summary_of()
-    assert summary["metric"] == "R²"
-    assert summary["models"][-1]["validation"] > 0.99
+    said = summary()
+    assert said["metric"] == "R²"
+    assert said["models"][-1]["validation"] > 0.99
     assert "class_name" not in columns("out/predictions.parquet")
     table = columns("out/coefficients.parquet")
     first = next(key for key in table if key.startswith("coef_"))
@@ -124,9 +119,9 @@ def test_a_regression_finds_the_product(here, name):
 def test_the_batched_fit_has_curves(here):
     args = ["--solver", "batched", "--n-batches", 3, "--batch-size", 100, "--window", "none"]
     succeed("polynomial", "images.npz", *args, "--out", "out")
-    summary = summary_of()
-    assert summary["features"]["n"] == 2145
-    assert len(summary["fit"]["curve"]["cumulative"]) == 3
+    said = summary()
+    assert said["features"]["n"] == 2145
+    assert len(said["fit"]["curve"]["cumulative"]) == 3
     assert "How the batches add up" in Path("out/index.html").read_text()
 
 
@@ -142,10 +137,10 @@ def test_a_store_changes_nothing(here):
 def test_a_model_file_is_scored_without_a_fit(here, fitted):
     file = fitted[0] / "polynomial.safetensors"
     succeed("polynomial", "images.npz", "--model", file, "--out", "out")
-    summary, before = summary_of(), summary_of(fitted[0])
-    assert summary["fit"] is None
-    assert summary["models"] == before["models"]
-    assert "read from a file" in summary["warnings"][0]
+    said, before = summary(), summary(fitted[0])
+    assert said["fit"] is None
+    assert said["models"] == before["models"]
+    assert "read from a file" in said["warnings"][0]
     result = invoke("polynomial", "numbers.npz", "--model", file, "--out", "other")
     assert result.exit_code == 2
     assert re.search(r"takes 64 values and says 0, 1, 2 and 7 more; the data have 3", result.stderr)
@@ -164,53 +159,25 @@ def test_the_snippet_on_the_page_runs(data, fitted, monkeypatch, capsys):
     )
 
 
-def test_help_shows_examples():
-    text = succeed("polynomial", "--help").stdout
-    assert "Examples:" in text
-    assert "datassay polynomial digits" in text
-    assert " polynomial " in succeed("--help").stdout
-
-
 GOOD = ["polynomial", "images.npz"]
 BATCHED = [*GOOD, "--solver", "batched"]
-BAD = {
-    "no data": (["polynomial"], r"DATA must be given once"),
-    "degree": ([*GOOD, "--degree", "0"], r"degree must be at least 1; got 0"),
-    "even window": ([*GOOD, "--window", "4"], r"window must be odd.*got 4"),
-    "large window": ([*GOOD, "--window", "9"], r"window must fit into the image of 8 x 8"),
-    "window": ([*GOOD, "--window", "big"], r"window must be 'auto', 'none' or .*got 'big'"),
-    "window of rows": (["polynomial", "numbers.npz", "--window", "3"], r"image_shape must be rows"),
-    "colours": (["polynomial", "colours.npz", "--window", "3"], r"Make colour images grey"),
-    "solver": ([*GOOD, "--solver", "odd"], r"solver must be one of exact, batched; got 'odd'"),
-    "ridge": ([*GOOD, "--ridge", "-1"], r"ridge must be 'auto' or .* at least 0; got -1"),
-    "ridge word": ([*GOOD, "--ridge", "big"], r"ridge must be a number or 'auto'; got 'big'"),
-    "precision": ([*GOOD, "--precision", "odd"], r"precision must be one of .*got 'odd'"),
-    "batch": ([*BATCHED, "--batch-size", "400"], r"at most the 320 training samples; got 400"),
-    "no batches": ([*BATCHED, "--batch-size", "9", "--n-batches", "0"], r"n-batches must be"),
-    "batched store": ([*BATCHED, "--batch-size", "9", "--store", "s"], r"store, ridge and"),
-    "both": ([*GOOD, "--model", "m", "--store", "s"], r"model is scored as it is"),
-    "no model": ([*GOOD, "--model", "none"], r"none must be a file that datassay polynomial"),
-    "constant": (
-        ["polynomial", "constant.npz"],
-        r"needs targets that differ; all 40 in y are",
-    ),
-    "too many": (["polynomial", "images.npz", "--window", "none", "--degree", "5"], r"500,000"),
-}
-
-
-@pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
-    before = sorted(here.iterdir())
-    result = invoke(*args, "--out", "out")
-    assert_one_error_line(result, message)
-    assert sorted(here.iterdir()) == before
-
-
-def test_interrupting_leaves_earlier_results(here, monkeypatch):
-    def stopped(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    planted("out", FILES)
-    monkeypatch.setattr("datassay.commands.polynomial.job.fit_polynomial", stopped)
-    assert invoke(*GOOD, "--out", "out").exit_code == 130
-    assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)
+test_bad_input_costs_one_line_and_writes_nothing = refusals({
+    'polynomial': "DATA must be given once",
+    '--degree 0': "degree must be at least 1; got 0",
+    '--window 4': "window must be odd.*got 4",
+    '--window 9': "window must fit into the image of 8 x 8",
+    '--window big': "window must be 'auto', 'none' or .*got 'big'",
+    'polynomial numbers.npz --window 3': "image_shape must be rows",
+    'polynomial colours.npz --window 3': "Make colour images grey",
+    '--solver odd': "solver must be one of exact, batched; got 'odd'",
+    '--ridge -1': "ridge must be 'auto' or .* at least 0; got -1",
+    '--ridge big': "ridge must be a number or 'auto'; got 'big'",
+    '--precision odd': "precision must be one of .*got 'odd'",
+    '--solver batched --batch-size 400': "at most the 320 training samples; got 400",
+    '--solver batched --batch-size 9 --n-batches 0': "n-batches must be",
+    '--solver batched --batch-size 9 --store s': "store, ridge and",
+    '--model m --store s': "model is scored as it is",
+    '--model none': "none must be a file that datassay polynomial",
+    'polynomial constant.npz': "needs targets that differ; all 40 in y are",
+    '--window none --degree 5': "500,000",
+}, 'polynomial images.npz')  # fmt: skip

@@ -1,8 +1,6 @@
 """`datassay weigh`: files, tables, exit codes, one line for bad input."""
 
-import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from datassay.commands.weigh.page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
-from helpers.command_line import assert_one_error_line, columns, invoke, listed, planted, succeed
+from helpers.command_line import columns, listed, refusals, succeed, summary, words
 
 FILES = ["index.html", "summary.json", "weights.parquet"]
 QUICK = ["--model", "mlp:width=8", "--seeds", 2, "--neighbors", 10]
@@ -52,13 +50,6 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    """The user's module is imported anew in each test."""
-    yield
-    sys.modules.pop("own_weighed", None)
-
-
 TABLE = ["table.csv", "--target", "answer", "--ids", "key"]
 
 
@@ -94,22 +85,22 @@ def test_weights_join_back_by_id_and_have_mean_one(data, weighed):
     assert weight == pytest.approx(expected / expected.mean())
     agree = np.array(table["neighbor_agreement"])
     assert (agree[variance == 0] == 1).all()
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["concentration"]["constant"] == (variance == 0).sum()
+    said = summary(out)
+    assert said["concentration"]["constant"] == (variance == 0).sum()
     effective = weight.sum() ** 2 / (weight**2).sum()
-    assert summary["concentration"]["effective"] == pytest.approx(effective)
-    heaviest = np.sort(weight)[::-1][: summary["counts"]["heaviest"]].sum() / weight.sum()
-    assert summary["concentration"]["heaviest_share"] == pytest.approx(heaviest)
+    assert said["concentration"]["effective"] == pytest.approx(effective)
+    heaviest = np.sort(weight)[::-1][: said["counts"]["heaviest"]].sum() / weight.sum()
+    assert said["concentration"]["heaviest_share"] == pytest.approx(heaviest)
 
 
 def test_the_summary_says_whether_it_helps(weighed):
     out, _ = weighed
-    summary = json.loads((out / "summary.json").read_text())
-    names = [row["weighting"] for row in summary["gain"]]
+    said = summary(out)
+    names = [row["weighting"] for row in said["gain"]]
     assert names == ["no weights", "local variance", "class-balanced"]
-    assert summary["seeds"] == 2
-    assert summary["neighbors"]["space"] == "the standardised inputs, 2 columns"
-    kinds = [told["kind"] for told in summary["advice"]]
+    assert said["seeds"] == 2
+    assert said["neighbors"]["space"] == "the standardised inputs, 2 columns"
+    kinds = [told["kind"] for told in said["advice"]]
     assert kinds == ["weights", "does it help", "labels", "contest"]
 
 
@@ -121,20 +112,20 @@ def test_the_same_seed_gives_the_same_table(here, weighed):
 def test_features_of_a_network_and_a_search(here):
     args = [*QUICK, "--features", "model", "--tune", 2, "--out", "out"]
     succeed("weigh", "classes.npz", *args)
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["neighbors"]["space"] == "what enters the network's last layer, 8 features"
-    assert len(summary["search"]["trials"]) == 2
-    assert summary["neighbors"]["k"] == summary["search"]["n_neighbors"]
-    assert summary["settings"]["max_ratio"] == summary["search"]["max_ratio"]
+    said = summary()
+    assert said["neighbors"]["space"] == "what enters the network's last layer, 8 features"
+    assert len(said["search"]["trials"]) == 2
+    assert said["neighbors"]["k"] == said["search"]["n_neighbors"]
+    assert said["settings"]["max_ratio"] == said["search"]["max_ratio"]
     assert "last layer is trained afresh" in Path("out/index.html").read_text()
 
 
 @pytest.mark.parametrize("method", ["class_balanced", "self_paced", "active_bias"])
 def test_the_other_weightings(here, method):
     succeed("weigh", "classes.npz", *QUICK, "--method", method, "--seeds", 0, "--out", "out")
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["method"] == method
-    assert summary["gain"] is None
+    said = summary()
+    assert said["method"] == method
+    assert said["gain"] is None
     assert np.mean(columns("out/weights.parquet")["sample_weight"]) == pytest.approx(1)
     assert "Does it help" not in Path("out/index.html").read_text()
 
@@ -144,15 +135,15 @@ def test_a_regression_with_density(here):
     table = columns("out/weights.parquet")
     assert "neighbor_mean" in table
     assert "class_name" not in table
-    assert json.loads(Path("out/summary.json").read_text())["settings"]["density_clip"] == 10
+    assert summary()["settings"]["density_clip"] == 10
 
 
 def test_noise_is_told_and_its_weight_known(here):
     args = [*QUICK, "--neighbors", 20, "--noise", 0.1, "--seeds", 0, "--out", "out"]
     succeed("weigh", "classes.npz", *args)
-    summary = json.loads(Path("out/summary.json").read_text())
-    assert summary["counts"]["known_label_errors"] == 10
-    labels = next(a for a in summary["advice"] if a["kind"] == "labels")
+    said = summary()
+    assert said["counts"]["known_label_errors"] == 10
+    labels = next(a for a in said["advice"] if a["kind"] == "labels")
     assert labels["severity"] in {"look", "act"}
     assert "The truth is known here" in labels["sentence"]
     assert "datassay run" in labels["sentence"]
@@ -170,14 +161,14 @@ def test_given_weights_are_not_trained_again(here):
     torch.save(build_model("mlp:width=8", train, seed=5).state_dict(), "net.pt")
     result = succeed("weigh", "classes.npz", *QUICK, "--weights", "net.pt", "--out", "out")
     assert "train the network" not in result.stderr
-    model = json.loads(Path("out/summary.json").read_text())["facts"]["Model"]
+    model = summary()["facts"]["Model"]
     assert re.search(r"weights of net\.pt, SHA-256 [0-9a-f]{16}$", model)
     one, other = torch.load("net.pt"), build_model("mlp:width=8", train, seed=6).state_dict()
     torch.save({"model": one, "ema": other}, "two.pt")
     told = "two.pt holds several state dicts of this network: 'model' was taken, not 'ema'"
     for name, is_told in (("two.pt", True), ("two.pt::ema", False)):
         result = succeed("weigh", "classes.npz", *QUICK, "--weights", name, "--out", name[-3:])
-        assert (told in " ".join(result.output.split())) == is_told
+        assert (told in words(result)) == is_told
 
 
 @pytest.mark.parametrize("task", ["classes", "numbers"])
@@ -207,66 +198,24 @@ def test_the_snippet_on_the_page_runs(here, task):
     assert len(list(own["loader"])) == 4
 
 
-def test_help_shows_examples():
-    text = succeed("weigh", "--help").stdout
-    assert "Examples:" in text
-    assert "datassay weigh moons" in text
-    assert " weigh " in succeed("--help").stdout
-
-
 GOOD = ["weigh", "classes.npz"]
-BAD = {
-    "no data": (["weigh"], r"DATA must be given once"),
-    "unknown data": (["weigh", "nowhere"], r"existing path; got 'nowhere'"),
-    "unknown model": ([*GOOD, "--model", "nope"], r"model must be one of .*; got 'nope'"),
-    "method": ([*GOOD, "--method", "odd"], r"method must be one of local_variance, .*got 'odd'"),
-    "features": ([*GOOD, "--features", "odd"], r"features must be one of auto, .*got 'odd'"),
-    "search": ([*GOOD, "--search", "odd"], r"search must be 'auto', .*got 'odd'"),
-    "k too large": ([*GOOD, "--neighbors", "96"], r"n_neighbors must be .* 96; got 96"),
-    "k too small": ([*GOOD, "--neighbors", "1"], r"n_neighbors must be at least 2.*got 1"),
-    "ratio": ([*GOOD, "--max-ratio", "0.5"], r"max_ratio must be a number of at least 1; got 0.5"),
-    "one seed": ([*GOOD, "--seeds", "1"], r"seeds 0 .* or at least 2; got 0 and 1"),
-    "negative tune": ([*GOOD, "--tune", "-1"], r"tune must be at least 0.*got -1"),
-    "tune inputs": ([*GOOD, "--tune", "3", "--features", "inputs"], r"tune searches .*'inputs'"),
-    "density": ([*GOOD, "--density", "--method", "self_paced"], r"density corrects local variance"),
-    "NaN target": (["weigh", "nan.npz"], r"y must be finite; 1 of 120 .* position 7"),
-    "no classes": (
-        ["weigh", "numbers.npz", "--method", "active_bias"],
-        r"'active_bias' needs classes",
-    ),
-    "no linear last layer": (
-        [*GOOD, "--model", "own_weighed:ends_in_softmax", "--features", "model"],
-        r"output must be that of its last nn.Linear itself.*softmax",
-    ),
-    "unwatched": (
-        [*GOOD, "--method", "active_bias", "--weights", "net.pt"],
-        r"active_bias watches",
-    ),
-    "no such weights": ([*GOOD, "--weights", "none.pt"], r"none.pt must be a .safetensors file"),
-}
-
-
-@pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_costs_one_line_and_writes_nothing(here, args, message):
-    before = sorted(here.iterdir())
-    result = invoke(*args, "--out", "out")
-    assert_one_error_line(result, message)
-    assert [p for p in sorted(here.iterdir()) if p.name != "__pycache__"] == before
-
-
-def test_interrupting_leaves_earlier_results(here, monkeypatch):
-    def stopped(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    planted("out", FILES)
-    monkeypatch.setattr("datassay.commands.weigh.job.local_variance", stopped)
-    result = invoke(*GOOD, "--out", "out")
-    assert result.exit_code == 130
-    assert all(Path("out", name).read_text() == f"an earlier {name}" for name in FILES)
-
-
-def test_an_unwritable_out_is_refused_before_any_work(here):
-    Path("taken").write_text("a file, not a folder")
-    result = invoke("weigh", "nowhere", "--out", "taken/deeper")
-    assert result.exit_code == 2
-    assert re.match(r"Error: out must be a folder; got taken/deeper, but .*taken", result.stderr)
+test_bad_input_costs_one_line_and_writes_nothing = refusals({
+    'weigh': "DATA must be given once",
+    'weigh nowhere': "existing path; got 'nowhere'",
+    '--model nope': "model must be one of .*; got 'nope'",
+    '--method odd': "method must be one of local_variance, .*got 'odd'",
+    '--features odd': "features must be one of auto, .*got 'odd'",
+    '--search odd': "search must be 'auto', .*got 'odd'",
+    '--neighbors 96': "n_neighbors must be .* 96; got 96",
+    '--neighbors 1': "n_neighbors must be at least 2.*got 1",
+    '--max-ratio 0.5': "max_ratio must be a number of at least 1; got 0.5",
+    '--seeds 1': "seeds 0 .* or at least 2; got 0 and 1",
+    '--tune -1': "tune must be at least 0.*got -1",
+    '--tune 3 --features inputs': "tune searches .*'inputs'",
+    '--density --method self_paced': "density corrects local variance",
+    'weigh nan.npz': "y must be finite; 1 of 120 .* position 7",
+    'weigh numbers.npz --method active_bias': "'active_bias' needs classes",
+    '--model own_weighed:ends_in_softmax --features model': "its last nn.Linear itself.*softmax",
+    '--method active_bias --weights net.pt': "active_bias watches",
+    '--weights none.pt': "none.pt must be a .safetensors file",
+}, 'weigh classes.npz')  # fmt: skip

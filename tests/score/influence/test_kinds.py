@@ -18,6 +18,7 @@ from kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything
 from kinds.rules import FITS, Cell
 
 AUTO = "auto, of classes"
+LONG = {"samplers", "losses", "drawn at random"}
 # Sure to work: what the judge itself is tried on.
 PLAIN = (
     Cell("arrays", "", AUTO, temperature=2.0),
@@ -39,7 +40,9 @@ def _named(cell):
     return ", ".join(f"{k}={v!r}" for k, v in vars(cell).items() if v != getattr(plain, k))
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group", [pytest.param(g, marks=[pytest.mark.slow] * (g in LONG)) for g in GROUPS]
+)
 def test_each_answer_is_that_of_brute_force_or_is_refused(group):
     failures = {cell: why for cell in cells(group) if (why := judge.failure(cell))}
     assert not failures, told(failures)
@@ -54,7 +57,7 @@ def test_the_combinations_are_many():
     assert {cell.sampler for cell in every} == {"", *SAMPLERS, *ORDERS}
 
 
-@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("reopened", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_an_index_answers_as_brute_force_does(reopened, tmp_path):
     failures = {}
     for number, cell in enumerate(indexes.REOPENED if reopened else indexes.MADE):
@@ -67,6 +70,7 @@ def test_an_index_is_refused_where_influence_is(tmp_path):
     assert not any(each), each
 
 
+@pytest.mark.slow
 def test_appended_samples_that_lack_classes_keep_theirs(tmp_path):
     failures = {}
     for number, (kind, asked, cell) in enumerate(

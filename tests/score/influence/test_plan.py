@@ -80,6 +80,7 @@ def test_a_plan_of_some_weights_is_saved_and_read(tmp_path):
     assert again.size.tolist() == plan.size.tolist() and again.passes == plan.passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
 def test_seconds_are_those_of_a_run(curvature):
     train, val = da.load("digits")
@@ -93,6 +94,7 @@ def test_seconds_are_those_of_a_run(curvature):
     assert min(took) / FACTOR < planned < FACTOR * max(took)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_run():
     run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     planned, real = map(float, run.stdout.split())

@@ -1,0 +1,48 @@
+"""What holds for every command: its help, its folder of results, and that it can be interrupted."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from datassay.commands.app import commands
+from helpers.command_line import contents, invoke, planted, succeed
+
+COMMANDS = {command.name: command for command in commands()}
+
+
+def test_every_command_is_listed_and_shows_examples():
+    listed = succeed("--help").stdout
+    for name in COMMANDS:
+        assert f" {name} " in listed
+        text = succeed(name, "--help").stdout
+        assert "Examples:" in text and f"datassay {name}" in text.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize("name", ["run", "purify", "partition", "weigh", "polynomial"])
+def test_interrupting_leaves_earlier_results(here, monkeypatch, name):
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    names = [*import_module(f"datassay.commands.{name}.files").FILES, "index.html"]
+    planted("out", names)
+    before = contents(here)
+    monkeypatch.setattr(import_module(f"datassay.commands.{name}.job"), "run", stopped)
+    result = invoke(name, "iris", "--out", "out")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "Interrupted. Earlier results are as they were."
+    assert contents(here) == before
+
+
+# `apply` reads its decisions first.
+@pytest.mark.parametrize("name", [n for n, c in COMMANDS.items() if c.has_out and n != "apply"])
+def test_an_unwritable_out_is_refused_before_any_work(here, name):
+    Path("taken").write_text("a file, not a folder")
+    given = {"sample": ["runge"], "report": ["a", "b"], "export": ["a", "--to", "datalab"]}
+    given |= {"lab": ["weight-decay"], "bench": []}
+    given |= {name: ["iris", "--weights", "none.pt"] for name in ("explain", "index")}
+    result = invoke(name, *given.get(name, ["iris"]), "--out", "taken/deeper")
+    assert result.exit_code == 2
+    assert re.match(r"Error: .*taken/deeper", result.stderr), result.stderr
+    assert contents(here) == {"taken": b"a file, not a folder"}
