@@ -4,11 +4,22 @@ import pickle
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 import datassay as da
-from datassay.results import field_names, result
+from datassay.results import (
+    Meaning,
+    Tabular,
+    column,
+    columns_of,
+    field_names,
+    meaning_of,
+    result,
+    sample_ids,
+    table_of,
+)
 
 
 @result
@@ -61,3 +72,31 @@ def test_what_a_notebook_prints_fits_a_screen():
     for found in (train, lin, da.leave_one_out(lin), da.attribution(lin), da.label_issues(lin)):
         assert len(repr(found)) < 1000
         assert "array(" not in repr(found) and "tensor(" not in repr(found)
+
+
+@result
+class Scored(Tabular):
+    """Two columns, one of them under another name in a table of all scores."""
+
+    error: np.ndarray = column("standard error", unit="nats", joint="scored_error")
+    group: np.ndarray = column(
+        "equal samples", name="number", values=lambda one: pa.array(one.group, mask=one.group < 0)
+    )
+    several: np.ndarray = column("outputs", sign="high: surer", joint="")
+    ids: np.ndarray = sample_ids()
+    total: float = 0.0
+
+
+def test_a_result_declares_its_columns_once():
+    ids = np.array(["a", "b"])
+    one = Scored(np.array([0.5, 2.0]), np.array([-1, 3]), np.eye(2), ids)
+    table = one.to_table()
+    assert table.to_pylist() == [
+        {"id": "a", "error": 0.5, "number": None, "several": [1.0, 0.0]},
+        {"id": "b", "error": 2.0, "number": 3, "several": [0.0, 1.0]},
+    ]
+    assert meaning_of(table.schema.field("error")) == Meaning("standard error", "nats")
+    assert list(columns_of(Scored)) == table.column_names
+    assert list(columns_of(Scored, joint=True)) == ["id", "scored_error", "number"]
+    both = table_of(one, None, replace(one, error=np.zeros(2)), joint=True)
+    assert both["scored_error"].to_pylist() == [0.5, 2.0]  # of the first that has it

@@ -1,10 +1,11 @@
-"""Base of all results: frozen dataclasses, compared by identity, with a short repr."""
+"""Base of all results: frozen dataclasses, compared by identity, that declare their columns."""
 
 from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 import pyarrow as pa
@@ -16,14 +17,153 @@ LONGEST = 60  # characters of one value
 MOST_SHOWN = 10  # rows of a table in a notebook
 
 
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a column holds, kept in the metadata of its field in Arrow tables and Parquet files.
+
+    Attributes:
+        meaning: in words.
+        unit: of the values; empty of names.
+        sign: what a high value says, and what 0 is where that says something; may be empty.
+        digits: significant ones that pages and terminals show; not in the metadata.
+    """
+
+    meaning: str
+    unit: str = ""
+    sign: str = ""
+    digits: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    about: Meaning
+    name: str
+    joint: str | None
+    values: Callable[[Any], Any] | None
+
+
+def column(
+    meaning: str,
+    *,
+    unit: str = "",
+    sign: str = "",
+    digits: int = 4,
+    name: str = "",
+    joint: str | None = None,
+    values: Callable[[Any], Any] | None = None,
+    default: Any = MISSING,
+) -> Any:
+    """Declare that a field of a result is a column of its table, in the order of the fields.
+
+    Args:
+        meaning: what it holds, in words.
+        unit: of the values; empty of names.
+        sign: what a high value says.
+        digits: significant ones to show.
+        name: of the column; empty: the field's.
+        joint: its name in a table of all scores; None: the same; empty: it has no place there.
+        values: result → the column's values; None: the field as it is, a list a row of [n, k].
+        default: of the field.
+
+    Returns:
+        The dataclass field; its metadata holds the declaration.
+    """
+    about = Meaning(meaning, unit, sign, digits)
+    return field(default=default, metadata={"column": _Column(about, name, joint, values)})
+
+
+def sample_ids() -> Any:
+    """The field `ids` of a result with a row a sample: its table's first column, `id`."""
+    return column("the sample's id", name="id")
+
+
+def columns_of(of: Any, *, joint: bool = False) -> dict[str, Meaning]:
+    """What the columns of a result hold.
+
+    Args:
+        of: a result or its class.
+        joint: named as in a table of all scores.
+
+    Returns:
+        Name of the column → what it holds; empty of what declares none.
+    """
+    return {name: one.metadata["column"].about for name, one in _declared(of, joint).items()}
+
+
+def table_of(*results: Any, joint: bool = False) -> pa.Table:
+    """The declared columns of some results of the same rows, side by side.
+
+    Args:
+        results: such as one result, or several whose rows are the same samples; None adds nothing.
+        joint: named as in a table of all scores.
+
+    Returns:
+        Each column once, as the first result has it; what it holds is in its field's metadata.
+    """
+    columns: dict[str, Any] = {}
+    about: dict[str, Meaning] = {}
+    for one in results:
+        for name, declared in _declared(one, joint).items():
+            if name not in columns:
+                made = declared.metadata["column"].values
+                values = getattr(one, declared.name) if made is None else made(one)
+                columns[name] = values.tolist() if getattr(values, "ndim", 1) > 1 else values
+        about = columns_of(one, joint=joint) | about
+    return with_meanings(pa.table(columns), about)
+
+
+def _declared(of: Any, joint: bool) -> dict[str, Field]:
+    """Name of the column → its field; the ids come first."""
+    columns = {}
+    for one in sorted(fields(of) if hasattr(of, "__dataclass_fields__") else (), key=_is_no_id):
+        declared = one.metadata.get("column")
+        if declared is not None and not (joint and declared.joint == ""):
+            columns[(joint and declared.joint) or declared.name or one.name] = one
+    return columns
+
+
+def _is_no_id(one: Field) -> bool:
+    return one.name != "ids"
+
+
+def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
+    """The same table; the fields that are named say in their metadata what they hold.
+
+    Args:
+        table: any.
+        meanings: column name → what it holds; of columns that the table lacks too.
+
+    Returns:
+        The table; each field's metadata has `meaning` and, where there are any, `unit` and `sign`.
+    """
+    schema = []
+    for one in table.schema:
+        about = meanings.get(one.name)
+        metadata = {key: getattr(about, key, "") for key in ("meaning", "unit", "sign")}
+        metadata = {key: value for key, value in metadata.items() if value}
+        metadata = {**(one.metadata or {}), **metadata}
+        schema.append(one.with_metadata(metadata) if metadata else one)
+    return table.cast(pa.schema(schema, table.schema.metadata))
+
+
+def meaning_of(named: pa.Field) -> Meaning:
+    """What `with_meanings` said of a column; empty where it said nothing."""
+    metadata = {key.decode(): value.decode() for key, value in (named.metadata or {}).items()}
+    return Meaning(*(metadata.get(key, "") for key in ("meaning", "unit", "sign")))
+
+
 class Tabular:
     """A result with a table: also as a pandas frame, in a file, and shown in a notebook."""
 
     __slots__ = ()
 
     def to_table(self) -> pa.Table:
-        """The result as an Arrow table; each class says what its rows are."""
-        raise NotImplementedError
+        """The columns that the result's fields declare, as an Arrow table.
+
+        Returns:
+            What each column holds, its unit and its sign are in the metadata of its field.
+        """
+        return table_of(self)
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame.
@@ -93,7 +233,9 @@ class Tabular:
         )
 
 
-@dataclass_transform(eq_default=False, frozen_default=True)
+@dataclass_transform(
+    eq_default=False, frozen_default=True, field_specifiers=(field, column, sample_ids)
+)
 def result(cls: type[T]) -> type[T]:
     """Make a frozen dataclass of arrays: compared by identity, arrays printed as dtype and shape.
 

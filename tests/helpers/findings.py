@@ -14,6 +14,8 @@ from datassay.score.compare.aggregate import aggregate
 from datassay.score.compare.baselines import Baselines
 from datassay.score.label_issues import LabelIssues, LabelNoise
 from datassay.score.learning_curve import LearningCurve
+from datassay.score.leave_one_out import LeaveOneOut
+from datassay.score.linear.dynamics import Dynamics
 from datassay.score.sample_information import SampleInformation
 
 EVIL = "<script>alert(1)</script>"
@@ -87,6 +89,24 @@ def issues_of(samples, score, suggested=None, noise=None, probability=None):
         ids=samples.ids,
         given_label=samples.y,
         class_names=samples.class_names,
+    )
+
+
+def simulated_removals(ids, prediction_change, weight_change):
+    """Leave-one-outs with the given changes."""
+    n = len(ids)
+    return LeaveOneOut(
+        prediction_change=prediction_change,
+        weight_change=weight_change,
+        held_out=np.zeros((n, 1)),
+        outputs=np.zeros((n, 1)),
+        n_queries=n,
+        on_training_inputs=True,
+        run=Dynamics("flow", 0.1, 2000, 0.0),
+        reduction="sum",
+        largest_eigenvalue=5.0,
+        rank=n,
+        ids=ids,
     )
 
 
@@ -182,8 +202,7 @@ def make_findings(samples=None, seed=0, **changes):
         samples=samples,
         validation=samples,
         information=SampleInformation(information, samples.ids, "functional", 1.0),
-        prediction_change=2 * n * information,
-        weight_change=information**0.9,
+        leave_one_out=simulated_removals(samples.ids, 2 * n * information, information**0.9),
         issues=issues,
         learning_curve=simulated_learning_curve(rng),
         attribution=attribution,

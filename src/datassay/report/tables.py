@@ -4,60 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from datassay.data.samples import SampleSet
 from datassay.data.targets import as_given
-from datassay.score.attribution import Attribution
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a column holds, kept in the metadata of its field in Parquet files.
-
-    Attributes:
-        meaning: in words.
-        unit: of the values; empty of names.
-        sign: what a high value says, and what 0 is where that says something; may be empty.
-    """
-
-    meaning: str
-    unit: str = ""
-    sign: str = ""
-
-
-def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
-    """The same table; the fields that are named say in their metadata what they hold.
-
-    Args:
-        table: any.
-        meanings: column name → what it holds; of columns that the table lacks too.
-
-    Returns:
-        The table; each field's metadata has `meaning` and, where there are any, `unit` and `sign`.
-    """
-    fields = []
-    for named in table.schema:
-        told = meanings.get(named.name)
-        said = (
-            {}
-            if told is None
-            else {
-                key: value for key in ("meaning", "unit", "sign") if (value := getattr(told, key))
-            }
-        )
-        fields.append(named.with_metadata({**(named.metadata or {}), **said}) if said else named)
-    return table.cast(pa.schema(fields, table.schema.metadata))
-
-
-def meaning_of(named: pa.Field) -> Meaning:
-    """What `with_meanings` said of a column; empty where it said nothing."""
-    said = {key.decode(): value.decode() for key, value in (named.metadata or {}).items()}
-    return Meaning(*(said.get(key, "") for key in ("meaning", "unit", "sign")))
+from datassay.results import with_meanings
+from datassay.score.attribution import EFFECTS, Attribution
 
 
 def standard_json(value: object) -> str:
@@ -102,6 +56,6 @@ def effect_table(attribution: Attribution, queries: SampleSet) -> pa.Table:
     """
     table = attribution.to_table()
     ids = column(queries.ids[table["query"].to_numpy()])
-    return table.add_column(1, "query_id", ids).append_column(
-        "of", pa.array([attribution.measure] * table.num_rows, pa.string())
-    )
+    measures = pa.array([attribution.measure] * table.num_rows, pa.string())
+    table = table.add_column(1, "query_id", ids).append_column("of", measures)
+    return with_meanings(table, EFFECTS)

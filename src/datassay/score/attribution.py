@@ -15,7 +15,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Meaning, Tabular, result, with_meanings
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
@@ -27,6 +27,19 @@ from datassay.score.settings import DEFAULT_TOP, Queries, Training
 LARGEST_MATRIX = 2**25
 # Values that the changed outputs of one chunk of samples may hold, 128 MiB.
 CHUNK_VALUES = 2**24
+EFFECTS = {
+    "query": Meaning("position of the query among the validation samples"),
+    "query_id": Meaning("id of the query; of a training sample where none is held out"),
+    "direction": Meaning("raises or lowers the query's measure"),
+    "rank": Meaning("among the samples of that direction, from 1"),
+    "id": Meaning("id of the training sample"),
+    "effect": Meaning(
+        "what the training sample's presence adds to the query's measure",
+        "of the measure that `of` names",
+        "above 0: its presence raises the measure",
+    ),
+    "of": Meaning("which measure: output, margin or loss"),
+}
 
 
 @result
@@ -92,7 +105,7 @@ class Attribution(Tabular):
             (t.raising, t.raising_effect, t.raising_effect > 0, "raises"),
             (t.lowering, t.lowering_effect, t.lowering_effect < 0, "lowers"),
         ]
-        return pa.concat_tables([
+        table = pa.concat_tables([
             pa.table({
                 "query": np.nonzero(kept)[0],
                 "direction": pa.array([word] * int(kept.sum()), pa.string()),
@@ -102,6 +115,7 @@ class Attribution(Tabular):
             })
             for samples, effects, kept, word in both
         ])
+        return with_meanings(table, EFFECTS)
 
 
 @result

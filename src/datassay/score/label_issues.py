@@ -19,7 +19,7 @@ from datassay.data.targets import as_given
 from datassay.errors import DataError, SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.labels.cross_validated import FOLDS, held_out_of
 from datassay.score.labels.judges import (
     check_judges,
@@ -69,15 +69,16 @@ class LabelIssues(Tabular):
     """How likely each given label is wrong, one row per sample.
 
     Attributes:
+        given_label: [n], the label that was judged, coded like the suggested one.
+        suggested_label: [n]; class index (int64): the likeliest class, of a suspect the likeliest
+            other one. Several labels: [n, k], 0 or 1. Regression: the held-out output itself,
+            target unit ([n, k] for several targets).
+        is_issue: [n] bool, probability > 1/2; False for all where n is below FEWEST.
         score: [n]; higher: more likely mislabelled. Classification: log odds that the label is
             wrong, nats. Regression: the held-out residual's modified z-score minus 3.5, unitless;
             its spread is at least the targets' rounding, so that where most residuals are equal
             only others stand out.
         probability: [n], that the label (of several: at least one) is wrong.
-        suggested_label: [n]; class index (int64): the likeliest class, of a suspect the likeliest
-            other one. Several labels: [n, k], 0 or 1. Regression: the held-out output itself,
-            target unit ([n, k] for several targets).
-        is_issue: [n] bool, probability > 1/2; False for all where n is below FEWEST.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
             for regression.
         noise: that was found, one for each of several labels; empty for regression.
@@ -86,7 +87,6 @@ class LabelIssues(Tabular):
         ridge: the absolute penalty chosen by leave-one-out error, kernel unit; NaN of an estimator
             and of probabilities given.
         ids: [n], the samples' ids.
-        given_label: [n], the label that was judged, coded like the suggested one.
         class_names: in index order; empty for several labels and for regression.
         label_type: of the user's labels, which class_names are the words of.
         judge: what gave the held-out outputs.
@@ -95,16 +95,35 @@ class LabelIssues(Tabular):
         warnings: what the user should know about these numbers; empty when nothing.
     """
 
-    score: Float[np.ndarray, " n"]
-    probability: Float[np.ndarray, " n"]
-    suggested_label: Shaped[np.ndarray, "n ..."]
-    is_issue: Bool[np.ndarray, " n"]
+    given_label: Shaped[np.ndarray, "n ..."] = column(
+        "the given label", joint="", values=lambda one: one._as_given(one.given_label)
+    )
+    suggested_label: Shaped[np.ndarray, "n ..."] = column(
+        "the likeliest label, of a suspect the likeliest other one; of a target the held-out "
+        "output",
+        values=lambda one: one._as_given(one.suggested_label),
+    )
+    is_issue: Bool[np.ndarray, " n"] = column(
+        "whether the label is suspected: wrong_probability above 1/2"
+    )
+    score: Float[np.ndarray, " n"] = column(
+        "log odds that the label is wrong; of targets the held-out residual's modified z-score "
+        "minus 3.5",
+        unit="nats; of targets none",
+        sign="high: more likely wrong; 0: the bound of suspicion",
+        name="label_issue_score",
+    )
+    probability: Float[np.ndarray, " n"] = column(
+        "probability that the given label is wrong",
+        unit="probability",
+        sign="high: more likely wrong",
+        name="wrong_probability",
+    )
     posterior: Float[np.ndarray, "n k"] | None
     noise: tuple[LabelNoise, ...]
     held_out: Float[np.ndarray, "n outputs"]
     ridge: float
-    ids: np.ndarray
-    given_label: Shaped[np.ndarray, "n ..."]
+    ids: np.ndarray = sample_ids()
     class_names: tuple[str, ...] = ()
     label_type: LabelType = "string"
     judge: str = "ridge regression on the linearised network"
@@ -137,25 +156,8 @@ class LabelIssues(Tabular):
             raise SettingError(f"top must lie in 0 ... {len(self.score)}; got {top}.")
         return float(self.probability[chosen].mean()) if len(chosen) else float("nan")
 
-    def to_table(self) -> pa.Table:
-        """One row a sample: what was given, what is suggested, and how likely that is.
-
-        Returns:
-            id, given_label, suggested_label (as the user's labels are), is_issue,
-            label_issue_score, wrong_probability.
-        """
-        given, suggested = (
-            as_given(labels, self.class_names, self.label_type)
-            for labels in (self.given_label, self.suggested_label)
-        )
-        return pa.table({
-            "id": self.ids,
-            "given_label": given,
-            "suggested_label": suggested,
-            "is_issue": self.is_issue,
-            "label_issue_score": self.score,
-            "wrong_probability": self.probability,
-        })
+    def _as_given(self, labels: np.ndarray) -> pa.Array:
+        return as_given(labels, self.class_names, self.label_type)
 
 
 @checks_arguments

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +13,7 @@ from datassay.collect.form import removal_chunk
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.dynamics import Dynamics
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
@@ -38,12 +37,12 @@ class LeaveOneOut(Tabular):
     """What training without each sample would have changed, one row per sample.
 
     Attributes:
-        held_out: f₋ᵢ(x_i), [n, k], output unit: each sample's outputs from the run without it.
-        outputs: f_t(X), [n, k], output unit: outputs of the run on all samples.
         prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared, over the validation
             inputs, or over the training inputs when there are none (`on_training_inputs`).
         weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared. With averaged outputs: summed over k
             networks of one output each.
+        held_out: f₋ᵢ(x_i), [n, k], output unit: each sample's outputs from the run without it.
+        outputs: f_t(X), [n, k], output unit: outputs of the run on all samples.
         n_queries: inputs that prediction_change sums over.
         on_training_inputs: whether those are the training inputs.
         run: the training run, in the sum-loss convention.
@@ -53,26 +52,27 @@ class LeaveOneOut(Tabular):
         ids: [n], the samples' ids.
     """
 
-    held_out: Float[np.ndarray, "n k"]
+    prediction_change: Float[np.ndarray, " n"] = column(
+        "what removing the sample changes on the validation inputs, summed over them",
+        unit="output unit squared",
+        sign="high: changes more; never < 0",
+    )
+    weight_change: Float[np.ndarray, " n"] = column(
+        "what removing the sample changes in the weights",
+        unit="weight unit squared",
+        sign="high: changes more; never < 0",
+    )
+    held_out: Float[np.ndarray, "n k"] = column(
+        "the sample's outputs from the run without it", unit="output unit", joint=""
+    )
     outputs: Float[np.ndarray, "n k"]
-    prediction_change: Float[np.ndarray, " n"]
-    weight_change: Float[np.ndarray, " n"]
     n_queries: int
     on_training_inputs: bool
     run: Dynamics
     reduction: str
     largest_eigenvalue: float
     rank: int
-    ids: np.ndarray
-
-    def to_table(self) -> pa.Table:
-        """One row per sample: id, prediction_change, weight_change, held_out (a list of k)."""
-        return pa.table({
-            "id": self.ids,
-            "prediction_change": self.prediction_change,
-            "weight_change": self.weight_change,
-            "held_out": self.held_out.tolist(),
-        })
+    ids: np.ndarray = sample_ids()
 
 
 @checks_arguments

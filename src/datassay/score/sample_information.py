@@ -12,7 +12,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids, table_of
 from datassay.score.information.gaussian_kl import KlInformation, divergences
 from datassay.score.information.weights import (
     SteadyState,
@@ -43,8 +43,12 @@ class SampleInformation(Tabular):
         divergence: for kl: the parts of the shift and of the covariance's change.
     """
 
-    information: Float[np.ndarray, " n"]
-    ids: np.ndarray
+    information: Float[np.ndarray, " n"] = column(
+        "how much the sample tells the trained network",
+        unit="nats",
+        sign="high: more informative; never < 0",
+    )
+    ids: np.ndarray = sample_ids()
     smoothing: str
     sigma: float
     steady_state: SteadyState | None = None
@@ -52,12 +56,7 @@ class SampleInformation(Tabular):
 
     def to_table(self) -> pa.Table:
         """One row per sample: id, information; for sgd also outside, for kl shift and shape."""
-        if self.divergence is not None:
-            return self.divergence.to_table()
-        columns = {"id": self.ids, "information": self.information}
-        if self.steady_state is not None:
-            columns["outside"] = self.steady_state.outside
-        return pa.table(columns)
+        return table_of(self, self.steady_state, self.divergence)
 
 
 @checks_arguments

@@ -17,7 +17,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from datassay.act.review.label_studio import read_label_studio
-from datassay.report.tables import meaning_of
+from datassay.results import meaning_of
 from helpers.command_line import assert_one_error_line, invoke, listed, succeed
 
 EVIL = "<script>alert('&')</script>"

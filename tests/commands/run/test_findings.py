@@ -9,7 +9,9 @@ from datassay.errors import DataError
 from helpers.findings import digit_samples, make_findings
 
 
-@pytest.mark.parametrize("name", ["information", "issues", "baselines", "attribution"])
+@pytest.mark.parametrize(
+    "name", ["information", "issues", "leave_one_out", "baselines", "attribution"]
+)
 def test_results_in_another_order_are_refused(name):
     found = make_findings()
     shuffled = replace(getattr(found, name), ids=found.samples.ids[::-1].copy())
@@ -18,8 +20,8 @@ def test_results_in_another_order_are_refused(name):
 
 
 def test_results_of_another_length_are_refused():
-    with pytest.raises(DataError, match="prediction_change must have one value a sample; got 3"):
-        make_findings(prediction_change=np.ones(3), weight_change=np.ones(3))
+    with pytest.raises(DataError, match="adversarial must have one value a sample; got 3"):
+        make_findings(adversarial=np.ones(3, bool))
 
 
 def test_an_attribution_without_its_queries_is_refused():

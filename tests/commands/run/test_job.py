@@ -71,7 +71,11 @@ def test_findings_are_in_the_order_of_the_samples(noisy, findings):
     assert found.validation is val
     for ids in (found.information.ids, found.issues.ids, found.baselines.ids):
         assert np.array_equal(ids, train.ids)
-    for values in (found.prediction_change, found.weight_change, found.baselines.loss):
+    for values in (
+        found.leave_one_out.prediction_change,
+        found.leave_one_out.weight_change,
+        found.baselines.loss,
+    ):
         assert values.shape == (300,)
         assert np.isfinite(values).all()
 
@@ -129,7 +133,9 @@ def test_each_validation_sample_is_attributed(noisy, findings):
     assert (found.query_outputs.argmax(1) == val.y).mean() > 0.8
     assert found.attribution.measure == "output"
     assert found.attribution.top.raising.shape == (100, 5)
-    assert np.array_equal(found.attribution.prediction_change, found.prediction_change)
+    assert np.array_equal(
+        found.attribution.prediction_change, found.leave_one_out.prediction_change
+    )
     assert found.groups["class"].count.sum() == 300
     assert list(found.groups) == ["class"]
 
@@ -174,7 +180,9 @@ def test_trained_networks_can_be_explained_instead(noisy, findings):
     found = run(train, val, replace(SETTINGS, attribution_at="trained"))
     assert (found.attribution_at, found.attribution.measure) == ("trained", "margin")
     np.testing.assert_allclose(found.query_outputs.sum(1), 1)
-    assert np.array_equal(found.prediction_change, findings[0].prediction_change)
+    assert np.array_equal(
+        found.leave_one_out.prediction_change, findings[0].leave_one_out.prediction_change
+    )
     # By hand: the same networks again, the effects of each, and their mean.
     models = [starting_network(train, SETTINGS, place) for place in range(2)]
     networks = train_all(models, train, seed=SETTINGS.seed)
@@ -196,7 +204,7 @@ def test_a_check_retrains_the_real_network(noisy):
     found = run(train, val, settings)
     check = found.check
     assert len(set(check.removed.tolist())) == 6
-    assert np.array_equal(check.linearised, found.prediction_change[check.removed])
+    assert np.array_equal(check.linearised, found.leave_one_out.prediction_change[check.removed])
     model = starting_network(train, settings)
     lin = da.collect(model, train, val, outputs="averaged")
     step = da.leave_one_out(lin, steps=50).run.step
@@ -269,7 +277,7 @@ def test_a_rerun_gives_the_same_bits(noisy, findings):
     found, again = findings[0], run(*noisy, SETTINGS)
     for a, b in (
         (found.information.information, again.information.information),
-        (found.prediction_change, again.prediction_change),
+        (found.leave_one_out.prediction_change, again.leave_one_out.prediction_change),
         (found.issues.score, again.issues.score),
         (found.removal_curve.score, again.removal_curve.score),
     ):
@@ -330,7 +338,9 @@ def test_all_samples_are_scored_where_none_is_held_out(noisy):
     lin = da.collect(starting_network(train, SETTINGS), train, outputs="averaged")
     loo = da.leave_one_out(lin)
     assert loo.on_training_inputs
-    np.testing.assert_allclose(found.prediction_change, loo.prediction_change, rtol=1e-9)
+    np.testing.assert_allclose(
+        found.leave_one_out.prediction_change, loo.prediction_change, rtol=1e-9
+    )
     planned = plan(train, None, SETTINGS)
     assert any(step.name == "attribution" for step in planned.steps)
     kept = keep_set(train, None, SETTINGS, KeepSettings(0.5))

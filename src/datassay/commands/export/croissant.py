@@ -16,7 +16,8 @@ from datassay.commands.export.material import Exported, Material, Parts
 from datassay.commands.finished import SCORES
 from datassay.data.source import reading
 from datassay.report.manifest import sha256
-from datassay.report.tables import meaning_of, standard_json
+from datassay.report.tables import standard_json
+from datassay.results import meaning_of
 
 FILE = "croissant.json"
 TABLES = {

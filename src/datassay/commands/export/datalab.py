@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.commands.export.material import Exported, Material, single_labels
-from datassay.report.tables import Meaning, with_meanings
+from datassay.results import Meaning, with_meanings
 
 FILE = "datalab_issues.parquet"
 _LOW = "low: bad"

@@ -12,7 +12,8 @@ from datassay.commands.export.flat_map import embedding, flat_map
 from datassay.commands.export.material import Exported, Material, own_columns
 from datassay.data.samples import SampleSet
 from datassay.data.source import reading
-from datassay.report.tables import Meaning, column, labels, with_meanings
+from datassay.report.tables import column, labels
+from datassay.results import Meaning, with_meanings
 
 FILE = "embedding_atlas.parquet"
 EFFECTS = "attribution.parquet"

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from datassay.commands.export.flat_map import embedding
 from datassay.commands.export.material import Exported, Material, Parts, own_columns
-from datassay.report.tables import Meaning, with_meanings
+from datassay.results import Meaning, with_meanings
 
 FILE, SCRIPT = "spotlight.parquet", "open_spotlight.py"
 MEANINGS = {"embedding": Meaning("principal components of the inputs, at most 50")}

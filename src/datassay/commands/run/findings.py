@@ -28,6 +28,7 @@ from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import LearningCurve
+from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.sample_information import SampleInformation
 
 # The rankings that the page speaks about, as `removal_curve` and the contests name them.
@@ -48,9 +49,7 @@ class Findings:
             was held out: the training inputs stood in for changes, another fifth of the samples a
             network for accuracies.
         information: nats, one value a sample.
-        prediction_change: [n], output unit squared: what removing the sample changes on the
-            validation inputs, summed over them.
-        weight_change: [n], weight unit squared: what removing it changes in the weights.
+        leave_one_out: what removing each sample changes in predictions and weights.
         issues: how likely each given label is wrong.
         learning_curve: the kernel's spectrum and which modes are learned when.
         attribution: effect of each sample on each validation sample; None where it was not asked
@@ -85,8 +84,7 @@ class Findings:
     samples: SampleSet
     validation: SampleSet | None
     information: SampleInformation
-    prediction_change: Float[np.ndarray, " n"]
-    weight_change: Float[np.ndarray, " n"]
+    leave_one_out: LeaveOneOut
     issues: LabelIssues
     learning_curve: LearningCurve
     attribution: Attribution | None = None
@@ -132,9 +130,8 @@ def check_aligned(findings: Findings) -> None:
         DataError: a result has another length than the samples, or other ids in their places.
     """
     ids = findings.samples.ids
-    results = {"information": findings.information, "issues": findings.issues}
-    for name in ("attribution", "influence", "baselines", "average", "data_issues"):
-        results[name] = getattr(findings, name)
+    names = ("information", "issues", "leave_one_out", "attribution", "influence", "baselines")
+    results = {name: getattr(findings, name) for name in (*names, "average", "data_issues")}
     if findings.attribution is not None:
         _check_queries(findings)
     for name, scored in results.items():
@@ -143,13 +140,12 @@ def check_aligned(findings: Findings) -> None:
                 f"{name} must have the samples' ids in the samples' order; they differ. "
                 "Score the same SampleSet that the report shows."
             )
-    for name in ("prediction_change", "weight_change", "adversarial"):
-        values = getattr(findings, name)
-        if values is not None and len(values) != len(ids):
-            raise DataError(
-                f"{name} must have one value a sample; got {len(values)} for {len(ids)}. Score the "
-                "same SampleSet that the report shows."
-            )
+    replaced = findings.adversarial
+    if replaced is not None and len(replaced) != len(ids):
+        raise DataError(
+            f"adversarial must have one value a sample; got {len(replaced)} for {len(ids)}. Score "
+            "the same SampleSet that the report shows."
+        )
 
 
 def _check_queries(findings: Findings) -> None:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.drift import drift
 from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.checks.row_codes import RowCodes, array_codes, row_codes
@@ -71,21 +71,35 @@ class DataIssues(Tabular):
             was not searched for, and `nearest` says nothing.
         outlier_score: [n], modified z-score of the mean distance to the ten nearest rows, minus
             3.5; nan likewise.
+        is_outlier: [n], which samples lie far from all others.
         ids: [n], the samples' ids.
     """
 
     issues: tuple[DataIssue, ...]
     pairs: tuple[NearPair, ...]
-    duplicate_group: Int[np.ndarray, " n"]
-    nearest: np.ndarray
-    distance: Float[np.ndarray, " n"]
-    outlier_score: Float[np.ndarray, " n"]
-    ids: np.ndarray
-
-    @property
-    def is_outlier(self) -> Bool[np.ndarray, " n"]:
-        """Which samples lie far from all others."""
-        return self.outlier_score > 0
+    duplicate_group: Int[np.ndarray, " n"] = column(
+        "samples of equal inputs share a number; null: none is equal",
+        values=lambda one: pa.array(one.duplicate_group, mask=one.duplicate_group < 0),
+    )
+    nearest: np.ndarray = column(
+        "id of the nearest other sample",
+        name="nearest_id",
+        values=lambda one: pa.array(one.nearest, mask=np.isnan(one.distance)),
+    )
+    distance: Float[np.ndarray, " n"] = column(
+        "to the nearest other sample",
+        unit="robust standard deviations; another word counts 1",
+        sign="0: equal inputs",
+        name="nearest_distance",
+        values=lambda one: pa.array(one.distance, mask=np.isnan(one.distance)),
+    )
+    outlier_score: Float[np.ndarray, " n"] = column(
+        "modified z-score of the mean distance to the ten nearest, minus 3.5",
+        sign="above 0: an outlier",
+        values=lambda one: pa.array(one.outlier_score, mask=np.isnan(one.outlier_score)),
+    )
+    is_outlier: Bool[np.ndarray, " n"] = column("whether outlier_score is above 0")
+    ids: np.ndarray = sample_ids()
 
     @property
     def copies(self) -> Int[np.ndarray, " n"]:
@@ -107,18 +121,6 @@ class DataIssues(Tabular):
         ends = np.array(links, int).reshape(-1, 2).T
         joined = coo_array((np.ones(len(links)), tuple(ends)), shape=(n, n))
         return connected_components(joined, directed=False)[1]
-
-    def to_table(self) -> pa.Table:
-        """One row a sample: id, duplicate_group, nearest, distance, outlier_score, is_outlier."""
-        group = self.duplicate_group
-        return pa.table({
-            "id": self.ids,
-            "duplicate_group": pa.array(group, mask=group < 0),
-            "nearest_id": pa.array(self.nearest, mask=np.isnan(self.distance)),
-            "nearest_distance": pa.array(self.distance, mask=np.isnan(self.distance)),
-            "outlier_score": pa.array(self.outlier_score, mask=np.isnan(self.outlier_score)),
-            "is_outlier": self.is_outlier,
-        })
 
 
 @checks_arguments
@@ -163,6 +165,7 @@ def data_issues(train: SampleSet, val: SampleSet | None = None) -> DataIssues:
         nearest=_ids(train, val)[found.nearest[:n].clip(0)],
         distance=found.distance[:n],
         outlier_score=lonely,
+        is_outlier=lonely > 0,
         ids=train.ids,
     )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float, Shaped
 
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 
 
 @result
@@ -22,13 +21,18 @@ class Baselines(Tabular):
         ids: [n], the samples' ids.
     """
 
-    loss: Float[np.ndarray, " n"]
-    margin: Float[np.ndarray, " n"]
-    ids: np.ndarray
-
-    def to_table(self) -> pa.Table:
-        """One row per sample: id, loss, margin."""
-        return pa.table({"id": self.ids, "loss": self.loss, "margin": self.margin})
+    loss: Float[np.ndarray, " n"] = column(
+        "training loss, mean over trained networks",
+        unit="nats; of targets target unit squared",
+        sign="high: worse fitted",
+    )
+    margin: Float[np.ndarray, " n"] = column(
+        "output of the given label minus the largest other, mean over trained networks; of targets "
+        "minus the absolute residual",
+        unit="output unit",
+        sign="high: better fitted; of classes below 0: predicted wrongly",
+    )
+    ids: np.ndarray = sample_ids()
 
 
 def baselines(

@@ -8,7 +8,6 @@ X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,9 +16,12 @@ from datassay.collect.form import MOST_PARTNERS
 from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
+
+_OF = "of the influence X(z, ·) of the sample on the others, at the linearised ridge fit"
+_UNIT = "loss per unit of weight"
 
 
 @result
@@ -40,23 +42,31 @@ class SampleInfluence(Tabular):
         ids: [n].
     """
 
-    mean: Float[np.ndarray, " n"]
-    variance: Float[np.ndarray, " n"]
-    skewness: Float[np.ndarray, " n"]
-    kurtosis: Float[np.ndarray, " n"]
-    own: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " n"] = column(
+        f"mean {_OF}",
+        unit=_UNIT,
+        sign="below 0: more weight on it lowers their loss",
+        name="influence_mean",
+    )
+    variance: Float[np.ndarray, " n"] = column(
+        f"variance {_OF}", unit=f"({_UNIT})²", name="influence_variance"
+    )
+    skewness: Float[np.ndarray, " n"] = column(f"skewness {_OF}", name="influence_skewness")
+    kurtosis: Float[np.ndarray, " n"] = column(
+        f"kurtosis {_OF}", sign="3: as of a normal distribution", name="influence_kurtosis"
+    )
+    own: Float[np.ndarray, " n"] = column(
+        "change of its own loss by more weight on the sample, at the same fit",
+        unit=_UNIT,
+        sign="below 0; large in size: a wrong label, or rare",
+        name="influence_own",
+    )
     total_mean: float
     total_variance: float
     total_variance_error: float
     n_partners: int
     ridge: float
-    ids: np.ndarray
-
-    def to_table(self) -> pa.Table:
-        """One row per sample: id and its moments."""
-        names = ("mean", "variance", "skewness", "kurtosis", "own")
-        moments = {f"influence_{name}": getattr(self, name) for name in names}
-        return pa.table({"id": self.ids, **moments})
+    ids: np.ndarray = sample_ids()
 
 
 def linear_influence(

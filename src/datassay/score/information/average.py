@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.training_run import training_run
 from datassay.score.sample_information import sample_information
 
@@ -36,21 +35,20 @@ class AverageInformation(Tabular):
         seed: of the subsets.
     """
 
-    information: Float[np.ndarray, " n"]
-    standard_error: Float[np.ndarray, " n"]
+    information: Float[np.ndarray, " n"] = column(
+        "information beside random subsets, their mean",
+        unit="nats",
+        sign="high: more informative",
+        name="average_information",
+    )
+    standard_error: Float[np.ndarray, " n"] = column(
+        "standard error of average_information", unit="nats", joint="average_information_error"
+    )
     by_fraction: Float[np.ndarray, "f n"]
     n_draws: Int[np.ndarray, "f n"]
     fractions: tuple[float, ...]
-    ids: np.ndarray
+    ids: np.ndarray = sample_ids()
     seed: int
-
-    def to_table(self) -> pa.Table:
-        """One row per sample: id, average_information, standard_error."""
-        return pa.table({
-            "id": self.ids,
-            "average_information": self.information,
-            "standard_error": self.standard_error,
-        })
 
 
 def average_information(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch import Tensor
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import Tabular, result
+from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.information.weights import INTERPOLATED, check_batch_size
 from datassay.score.linear.dynamics import Dynamics, filter_values
 from datassay.score.linear.eigenbasis import check_not_null, null_to_zero
@@ -74,21 +73,20 @@ class KlInformation(Tabular):
         step: η on all samples, sum-loss convention.
     """
 
-    information: Float[np.ndarray, " n"]
-    shift: Float[np.ndarray, " n"]
-    shape: Float[np.ndarray, " n"]
-    ids: np.ndarray
+    information: Float[np.ndarray, " n"] = column(
+        "the sum of shift and shape", unit="nats", sign="high: more informative; never < 0"
+    )
+    shift: Float[np.ndarray, " n"] = column(
+        "the part of the information that the weights' change has",
+        unit="nats",
+        joint="information_shift",
+    )
+    shape: Float[np.ndarray, " n"] = column(
+        "the part that the change of SGD's noise has", unit="nats", joint="information_shape"
+    )
+    ids: np.ndarray = sample_ids()
     batch_size: int
     step: float
-
-    def to_table(self) -> pa.Table:
-        """One row per sample: id, information, shift, shape."""
-        return pa.table({
-            "id": self.ids,
-            "information": self.information,
-            "shift": self.shift,
-            "shape": self.shape,
-        })
 
 
 def kl_information(

@@ -13,7 +13,7 @@ from torch import Tensor
 from datassay.collect.form import removal_chunk
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import result
+from datassay.results import column, result
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.removal import removals
 from datassay.score.linear.smoothing import (
@@ -47,7 +47,9 @@ class SteadyState:
 
     batch_size: int
     step: float
-    outside: Float[np.ndarray, " n"]
+    outside: Float[np.ndarray, " n"] = column(
+        "share of the change that the noise of SGD does not reach", unit="share"
+    )
     rank: int
     n_directions: int
     threshold: tuple[float, ...]
