@@ -194,10 +194,9 @@ def attribution(
     Cost: that of `leave_one_out`, with 2 m b p c operations per sample; n m values, or 4 m top.
     Source: METHODS §2, "the same pass gives attribution". Exact for the linearised network.
     """
-    settings = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
-    scores = removal_scores(
-        lin, measure=measure, top=top, dynamics=dynamics, progress=progress, **settings
-    )
+    run = {"lr": lr, "steps": steps, "weight_decay": weight_decay, "reduction": reduction}
+    run["dynamics"] = dynamics
+    scores = removal_scores(lin, measure=measure, top=top, progress=progress, **run)
     assert scores.attribution is not None
     return scores.attribution
 
@@ -256,10 +255,10 @@ def removal_scores(
     values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
     record = RemovalRecord(lin, training)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
-    method = f"linearized {training.run.kind}"
     own = np.arange(n) if lin.val_outputs is None else None
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
-    effects = gather(changes, measured(outputs), measured.measure, lin.ids, method, top, own)
+    method, name = f"linearized {training.run.kind}", measured.measure
+    effects = gather(changes, measured(outputs), name, lin.ids, method, top, own)
     assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
     return RemovalScores(loo, effects, outputs.numpy())
@@ -335,16 +334,24 @@ def gather(
     effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
     total = torch.empty(n, dtype=torch.float64)
-    others: dict[str, list[Tensor | None]] = {"prediction": [], "weight": [], "own": []}
+    others: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
     for part in parts:
         here = slice(part.start, part.start + len(part.effect))
         if whole:
             effects[here] = part.effect
-        leaders.see(_on_others(part, own), part.start)
+        effect = part.effect
+        if own is not None:  # a sample that is its own query counts as 0 there
+            queries = torch.as_tensor(own)[here]
+            effect, rows = effect.clone(), (queries >= 0).nonzero()[:, 0]
+            effect[rows, queries[rows]] = 0
+        leaders.see(effect, part.start)
         total[here] = part.effect.sum(1)
         for name, values in others.items():
             values.append(getattr(part, name))
-    prediction, weight, own_effect = (_whole(values) for values in others.values())
+    prediction, weight, own_effect = (
+        None if any(v is None for v in values) else torch.cat(values).numpy()
+        for values in others.values()
+    )
     return Attribution(
         effect=effects.numpy() if whole else None,
         top=leaders.top(),
@@ -359,42 +366,22 @@ def gather(
     )
 
 
-def _whole(parts: list[Tensor | None]) -> Float[np.ndarray, " n"] | None:
-    """All samples' values; None where any is missing."""
-    found = [part for part in parts if part is not None]
-    return torch.cat(found).numpy() if found and len(found) == len(parts) else None
-
-
-def _on_others(part: Effects, own: Int[np.ndarray, " n"] | None) -> Float[Tensor, "chunk m"]:
-    """The effects, 0 where a sample is its own query."""
-    if own is None:
-        return part.effect
-    places = torch.as_tensor(own)[part.start : part.start + len(part.effect)]
-    effect, rows = part.effect.clone(), (places >= 0).nonzero()[:, 0]
-    effect[rows, places[rows]] = 0
-    return effect
-
-
 class _Leaders:
     """The largest and smallest effects per query so far."""
 
     def __init__(self, keep: int):
         self._keep = keep
-        self._held: list[tuple[Tensor, Tensor]] = []  # largest, smallest: values [t, m], samples
+        self._held: list[tuple[Tensor, ...]] = []  # largest, smallest: values [t, m], samples
 
     def see(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
         samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
-        for side, largest in enumerate((True, False)):
-            values, positions = effect, samples
-            if len(self._held) > side:
-                values = torch.cat([self._held[side][0], values])
-                positions = torch.cat([self._held[side][1], positions])
+        new = [(effect, samples)] * 2
+        if self._held:
+            new = [(torch.cat([v, effect]), torch.cat([p, samples])) for v, p in self._held]
+        self._held = []
+        for (values, positions), largest in zip(new, (True, False), strict=True):
             best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            leaders = (best, positions.gather(0, where))
-            if len(self._held) > side:
-                self._held[side] = leaders
-            else:
-                self._held.append(leaders)
+            self._held.append((best, positions.gather(0, where)))
 
     def top(self) -> TopEffects:
         (raising, who), (lowering, whom) = self._held
@@ -404,9 +391,8 @@ class _Leaders:
 def _changes(
     basis: Eigenbasis, rows: Float[Tensor, "rows p"], parts: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
-    b = basis.rows.shape[1]
     for part in parts:
         moved = part.coordinates  # [p, chunk, c]
-        outputs = (rows @ moved.flatten(1)).reshape(-1, b, *moved.shape[1:])  # [m, b, chunk, c]
-        changes = outputs.permute(2, 0, 1, 3).flatten(2)
+        outputs = (rows @ moved.flatten(1)).reshape(-1, basis.rows.shape[1], *moved.shape[1:])
+        changes = outputs.permute(2, 0, 1, 3).flatten(2)  # of [m, b, chunk, c]
         yield OutputChanges(part.start, changes, basis.squared_weights(moved))

@@ -323,20 +323,18 @@ def _of_model(
 def _of_several(fit: RidgeFit, noise: str, progress: Progress) -> LabelIssues:
     """Each of several labels as two classes; a sample is judged by its worst label."""
     labels = fit.lin.targets.long()
-    again = fit.held_out_of
 
     def judge(column: int):
         def judged(classes: Float[Tensor, "n 2"]) -> Float[Tensor, "n 2"]:
             targets = fit.lin.targets.double().clone()
             targets[:, column] = classes[:, 1]
-            return _by_class(again(targets, progress)[:, column : column + 1])
+            return _by_class(fit.held_out_of(targets, progress)[:, column : column + 1])
 
         return judged
 
-    columns = range(labels.shape[1])
     each = [
         explain(_by_class(fit.held_out[:, j : j + 1]), judge(j), labels[:, j], noise)
-        for j in columns
+        for j in range(labels.shape[1])
     ]
     log_odds = torch.stack([found.log_odds for found in each], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
