@@ -126,8 +126,9 @@ class _Values:
 
     def hidden(self, value: object) -> str:
         """The sign that stands for a value in the template's text."""
-        key = str(next(self._number))
-        self._values[key] = str(value)
+        key, text = str(next(self._number)), str(value)
+        # With a sign inside it is lines of the template that {% set %} collected.
+        self._values[key] = " ".join(text.split()) if self._sign.search(text) else text
         return f"\ue000{self._nonce}:{key}\ue001"
 
     def shown(self, text: str) -> str:
@@ -182,7 +183,7 @@ class _Reader:
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
-        sentence = self._shown(" ".join(line.strip() for line in group[1:]))
+        sentence = self._shown(" ".join(line.strip() for line in group[1:])).strip()
         one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyright: ignore[reportArgumentType]
         self._fields["advice"] += (one,)
 

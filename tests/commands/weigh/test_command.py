@@ -8,7 +8,6 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from datassay.commands.weigh.page import CLASS_LOSS, REGRESSION_LOSS, SNIPPET
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
 
 FILES = ["index.html", "summary.json", "weights.parquet"]
@@ -179,8 +178,6 @@ def test_the_snippet_on_the_page_runs(here, task):
     page = Path("index.html").read_text()
     found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL).group(1)
     code = found.replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
-    wanted = SNIPPET if task == "classes" else SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)
-    assert code.strip() == wanted.strip()
     train, _ = load(f"{task}.npz")
     order = np.random.default_rng(0).permutation(len(train))
     own = {

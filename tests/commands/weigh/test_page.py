@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from datassay.act.weigh.weights import SampleWeights
-from datassay.commands.weigh.advice import advice
 from datassay.commands.weigh.files import files, weight_table
 from datassay.commands.weigh.findings import (
     agreement,
@@ -17,7 +16,7 @@ from datassay.commands.weigh.findings import (
     neighbor_counts,
     neighbor_mean,
 )
-from datassay.commands.weigh.gallery import gallery
+from datassay.commands.weigh.page import gallery
 from datassay.commands.weigh.page import page as page_of
 from datassay.errors import DataError
 from datassay.report.html import render
@@ -76,7 +75,7 @@ def test_concentration_by_hand():
     assert held.effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert held.constant == (found.local.variance == 0).sum()
     assert held.ratio == pytest.approx(weight[0] / weight[-1])
-    first = advice(found)[0]
+    first = page_of(found).advice[0]
     assert f"{held.effective:,.0f} of 160" in first.sentence
 
 
@@ -92,7 +91,7 @@ def test_agreement_and_doubt_by_hand():
     assert (doubtful(found) == (share < 0.2)).all()
     theirs = found.samples.source != "<u>ours"
     assert doubtful(found)[theirs].mean() > 0.6
-    labels = next(a for a in advice(found) if a.kind == "labels")
+    labels = next(a for a in page_of(found).advice if a.kind == "labels")
     order = [i for i in found.order if doubtful(found)[i]]
     assert labels.ids == tuple(found.samples.ids[order[:10]])
     assert labels.severity == "act"
@@ -120,7 +119,7 @@ def test_targets_far_from_their_neighbours_are_doubtful():
 )
 def test_it_says_whether_the_weights_help(change, severity, words):
     found = replace(weighed(), gain=gain((0.0, change)))
-    told = next(a for a in advice(found) if a.kind == "does it help")
+    told = next(a for a in page_of(found).advice if a.kind == "does it help")
     assert told.severity == severity
     assert told.headline.startswith(words)
     shown = found.gain.difference(1)
@@ -130,7 +129,7 @@ def test_it_says_whether_the_weights_help(change, severity, words):
 
 def test_the_rival_is_told_honestly():
     found = replace(weighed(), gain=gain((0.0, 0.01, 0.05)))
-    contest = advice(found)[-1]
+    contest = page_of(found).advice[-1]
     assert (contest.kind, contest.severity) == ("contest", "look")
     assert "local variance does worse" in contest.sentence
     rows = table(found, "Scores with and without weights")
@@ -181,7 +180,7 @@ def test_equal_weights_are_called_so():
     n = len(found.samples)
     even = SampleWeights(np.full(n, 1 / n), found.samples.ids, "class_balanced")
     found = replace(found, weights=even, gain=None, method="class-balanced")
-    assert advice(found)[0].headline == "All weights are equal"
+    assert page_of(found).advice[0].headline == "All weights are equal"
     assert concentration(found).effective == pytest.approx(n)
     assert "mean 1" in render(page_of(found))
 

@@ -2,9 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
+from datassay.act.weigh.settings import Weighting
 from datassay.commands.command import Command
-from datassay.commands.inputs import DataInputs, NoiseInputs
-from datassay.commands.weigh.settings import WeighSettings
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs, NoiseInputs
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class WeighSettings:
+    """What the job can be told; every default is what `datassay weigh DATA` does."""
+
+    model: str = setting(MODEL, MODEL_HELP)
+    method: str = setting(
+        "local_variance", "local_variance, class_balanced, self_paced or active_bias."
+    )
+    features: str = setting(
+        "auto",
+        "Where neighbours are searched: inputs, model (what enters the network's last layer), or "
+        "auto: inputs for rows of at most 50 columns.",
+    )
+    n_neighbors: int = setting(
+        Weighting.n_neighbors, "k, the sample itself among them: at least 2.", name="neighbors"
+    )
+    max_ratio: float = setting(
+        Weighting.max_ratio, "m, the heaviest weight over the lightest possible."
+    )
+    search: str = setting(Weighting.search, "Neighbours: exact, approximate or auto.")
+    density: bool = setting(Weighting.density, "Divide by the density of the samples.")
+    tune: int = setting(0, "Trials of a search of k and m (needs datassay[tune]); 0: none.")
+    seeds: int = setting(10, "Trainings with and without the weights; 0 does not try them.")
+    weights: Path | None = setting(
+        None, ".safetensors or state dict of the trained network (default: train it)."
+    )
+    seed: int = setting(Weighting.seed, SEED_HELP)
+    command: str = ""
+
 
 COMMAND = Command(
     name="weigh",

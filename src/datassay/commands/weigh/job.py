@@ -35,8 +35,8 @@ from datassay.commands.facts import (
     model_facts,
     noise_facts,
 )
+from datassay.commands.weigh.command import WeighSettings
 from datassay.commands.weigh.findings import WeighFindings
-from datassay.commands.weigh.settings import WeighSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
@@ -83,7 +83,7 @@ def run(
         boundary=boundary,
         search=job.search,
         facts=facts,
-        warnings=(*_of_weights(train, settings), *_warnings(settings, ours, job.search)),
+        warnings=_of_weights(train, settings),
     )
 
 
@@ -276,17 +276,3 @@ def _facts(
         came = "" if file is None else f", weights of {file.name}, {digest}"
         facts |= model_facts(settings.model, f"{settings.model}{came}")
     return facts | noise_facts(train)
-
-
-def _warnings(
-    settings: WeighSettings, ours: SampleWeights, search: WeightSearch | None
-) -> tuple[str, ...]:
-    notes = []
-    if np.ptp(ours.weight) == 0:
-        notes.append("all weights are equal: there is nothing to weight by here.")
-    if search is not None and search.score <= search.uniform:
-        notes.append(
-            f"of {count(settings.tune, 'trial')} of k and m none scored above no weights on the "
-            "part held out for the search."
-        )
-    return tuple(notes)

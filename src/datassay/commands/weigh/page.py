@@ -1,76 +1,95 @@
-"""The page of a weighting."""
+"""The page of a weighting: its tables and cards; `text/weigh.md.j2` says the rest."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from datassay.act.weigh.decision_boundary import Boundary
 from datassay.act.weigh.gain import WeightGain
 from datassay.commands.weigh import figures
-from datassay.commands.weigh.advice import advice
 from datassay.commands.weigh.files import FILES
-from datassay.commands.weigh.findings import WeighFindings, concentration, doubtful
-from datassay.commands.weigh.gallery import gallery
-from datassay.commands.weigh.method import notes
-from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Row, Section, Table, Text
-from datassay.report.wording import count, interval_text, number, percent, signed
-
-SNIPPET = """\
-import pyarrow.parquet as pq
-import torch
-
-table = pq.read_table("weights.parquet")
-by_id = dict(zip(table["id"].to_pylist(), table["sample_weight"].to_pylist()))
-w = torch.tensor([by_id[i] for i in ids], dtype=torch.float32)  # your order, mean 1
-
-# 1. in the loss: keep the samples' losses apart, weight them, then take the mean
-loss = (w * torch.nn.functional.cross_entropy(model(x), y, reduction="none")).mean()
-
-# 2. in the sampler: heavy samples are drawn more often, the loss stays as it is
-sampler = torch.utils.data.WeightedRandomSampler(w, num_samples=len(w))
-loader = torch.utils.data.DataLoader(
-    torch.utils.data.TensorDataset(x, y), batch_size=25, sampler=sampler
+from datassay.commands.weigh.findings import (
+    FAR,
+    WeighFindings,
+    agreement,
+    concentration,
+    doubtful,
+    neighbor_counts,
+    neighbor_mean,
 )
+from datassay.data.samples import wrong_labels
+from datassay.report.advice import N_CHECK_FIRST
+from datassay.report.compose import compose
+from datassay.report.drawing import draw, sample_texts
+from datassay.report.page import Card, Gallery, Page, Row, Table, View
+from datassay.report.wording import label_text, number, share, signed
 
-# 3. scikit-learn and everything that takes sample_weight
-estimator.fit(x.numpy(), y.numpy(), sample_weight=w.numpy())
-"""
-REGRESSION_LOSS = 'torch.nn.functional.mse_loss(model(x)[:, 0], y, reduction="none")'
-CLASS_LOSS = 'torch.nn.functional.cross_entropy(model(x), y, reduction="none")'
+N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
+CLASSES_SHOWN = 3
+# Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
+# samples (clean sets measured: up to 1.3 %; ten per cent wrong labels: 8.6 % and more), and are to
+# be acted on from twice as much on. With two classes the heaviest, half of whose neighbours have
+# each label, are hardly ever doubtful themselves.
+NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 
 
 def page(findings: WeighFindings) -> Page:
     """Everything that the command says."""
-    pieces = advice(findings)
-    sections = [_help(findings, findings.gain)] if findings.gain is not None else []
+    samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
+    heavy, order, bad = findings.heaviest, findings.order, doubtful(findings)
+    wrong = wrong_labels(samples)
+    overall, among = float(bad.mean()), float(bad[heavy].mean())
+    doubts = {
+        "n": int(bad.sum()),
+        "overall": overall,
+        "among": among,
+        "heavy": int(bad[heavy].sum()),
+        "weight": float(weight[bad].mean()) if bad.any() else 0.0,
+        "is_notable": overall >= NOTABLE or (among >= NOTABLE_HEAVY and among > overall),
+        "is_urgent": among >= 2 * NOTABLE_HEAVY or overall >= 2 * NOTABLE,
+    }
+    known = None
+    if wrong is not None:
+        known = {"n": int(wrong.sum()), "heavy": wrong[heavy].mean(), "all": wrong.mean()}
+        known["weight"] = float(weight[wrong].mean()) if wrong.any() else 0.0
+    numbers = {
+        "findings": findings,
+        "uneven": concentration(findings),
+        "all_equal": np.ptp(findings.weights.weight) == 0,
+        "tenth": len(heavy),
+        "k": findings.local.neighbors.index.shape[1],
+        "scores": [] if gain is None else [float(one.mean()) for one in gain.score.T],
+        "n_seeds": 0 if gain is None else gain.score.shape[0],
+        "n_val": 0 if gain is None else gain.each.shape[1],
+        "doubts": doubts,
+        "known": known,
+        "far": FAR,
+        "named": {findings.method, *(() if gain is None else gain.names)},
+    }
+    blocks = {
+        "weights": figures.weight_figure(findings),
+        "share": figures.share_figure(findings),
+        "classes": _class_table(findings) if samples.is_classification else None,
+        "gallery": gallery(findings),
+    }
+    if gain is not None:
+        blocks |= {"table": _gain_table(gain), "gain": figures.gain_figure(gain)}
     if findings.boundary is not None:
-        sections.append(_boundary(findings, findings.boundary))
-    sections += [_weights(findings), _gallery(findings), _use(findings)]
-    return Page(
-        brand="datassay weigh · how much each training sample should count",
-        title=findings.samples.name,
-        lead=f"{count(len(findings.samples), 'weight')} by {findings.method}, effective sample "
-        f"size {concentration(findings).effective:,.0f}",
+        blocks["boundary"] = figures.boundary_figure(findings, findings.boundary)
+    first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
+    page = compose(
+        "weigh",
+        blocks,
+        numbers,
+        ids={"labels": first if doubts["is_notable"] else ()},
         facts=findings.facts,
-        warnings=findings.samples.warnings + findings.warnings,
-        advice=pieces,
-        sections=tuple(sections),
-        method=notes(findings),
+        warnings=samples.warnings + findings.warnings,
         files=FILES,
-        columns=findings.samples.columns,
-        answer=tuple(f"{one.headline}." for one in pieces if one.kind != "contest"),
+        columns=samples.columns,
     )
-
-
-def _help(findings: WeighFindings, gain: WeightGain) -> Section:
-    text = f"Change of validation {gain.metric} with its interval, by weighting"
-    return Section("help", "Does it help", "Does it help here?", (
-        Text(_help_note(findings, gain)),
-        _gain_table(gain),
-        Text("A pale dot is one seed, the diamond their mean with its 95 % interval over seeds and "
-             "validation samples.", note=True),
-        Figure("gain", figures.gain_figure(gain), text),
-    ))  # fmt: skip
+    answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
+    return replace(page, answer=answer)
 
 
 def _gain_table(gain: WeightGain) -> Table:
@@ -89,50 +108,6 @@ def _gain_table(gain: WeightGain) -> Table:
     return Table("Scores with and without weights", columns, tuple(rows), in_terminal=True)
 
 
-def _help_note(findings: WeighFindings, gain: WeightGain) -> str:
-    n_seeds, n_val = gain.score.shape[0], gain.each.shape[1]
-    how = (
-        "The features stay as they are and the last layer is trained afresh (S0, Algorithm 1),"
-        if findings.in_last_layer
-        else "The whole network is trained"
-    )
-    change = interval_text(*gain.difference(1), gain.metric)
-    rival = (
-        " The usual rival, class-balanced weights, is left out: the classes are about equally "
-        "frequent, so that those weights are as good as none."
-    )
-    without_rival = len(gain.names) == 2 and findings.samples.is_classification
-    return (
-        f"{how} from {n_seeds} seeds without weights and with each weighting, and scored on "
-        f"{count(n_val, 'validation sample')} that had no say in the weights: {change}."
-        f"{rival if without_rival else ''}"
-    )
-
-
-def _boundary(findings: WeighFindings, boundary: Boundary) -> Section:
-    text = "Decision boundaries with and without weights over the samples, coloured by weight"
-    return Section("boundary", "Boundary", "Where the boundary moves", (
-        Text("The samples coloured by weight, and where networks trained without and with the "
-             "weights change their mind, the mean over seeds."),
-        Figure("boundary", figures.boundary_figure(findings, boundary), text),
-    ))  # fmt: skip
-
-
-def _weights(findings: WeighFindings) -> Section:
-    histogram = Figure(
-        "weights", figures.weight_figure(findings), "Histogram of the sample weights",
-        title="How many samples have which weight",
-    )  # fmt: skip
-    share = Figure(
-        "share", figures.share_figure(findings), "Share of the weight on the heaviest samples",
-        title="How much the heaviest hold",
-    )  # fmt: skip
-    blocks: list[Block] = [Pair((histogram, share))]
-    if findings.samples.is_classification:
-        blocks += [Heading("By class"), _class_table(findings)]
-    return Section("weights", "Weights", "Weights", tuple(blocks))
-
-
 def _class_table(findings: WeighFindings) -> Table:
     """What each class that occurs holds of samples and of weight."""
     samples, weight, bad = findings.samples, findings.sample_weight, doubtful(findings)
@@ -142,10 +117,10 @@ def _class_table(findings: WeighFindings) -> Table:
         own = samples.y == c
         cells = (
             f"{own.sum():,}",
-            percent(round(float(own.mean()), 3)),
-            percent(round(float(weight[own].sum() / weight.sum()), 3)),
+            share(own.mean()),
+            share(weight[own].sum() / weight.sum()),
             number(float(weight[own].mean())),
-            percent(round(float(constant[own].mean()), 3)),
+            share(constant[own].mean()),
             f"{(bad & own).sum():,}",
         )
         rows.append(Row(samples.class_names[c], cells))
@@ -156,23 +131,90 @@ def _class_table(findings: WeighFindings) -> Table:
     return Table("Weight by class", columns, tuple(rows))
 
 
-def _gallery(findings: WeighFindings) -> Section:
-    return Section("gallery", "Heaviest samples", "Heaviest samples", (gallery(findings),))
-
-
-def _use(findings: WeighFindings) -> Section:
-    text = (
-        "`sample_weight` has mean 1: multiply each sample's loss by it and keep your learning rate."
-        " It joins to your table by `id`. Here `ids`, `x`, `y`, `model` and `estimator` are yours; "
-        "take one of the three."
+def gallery(findings: WeighFindings) -> Gallery:
+    """144 of the heaviest samples, 48 of the lightest, 96 of the doubtful; heaviest first."""
+    order, bad = findings.order, doubtful(findings)
+    classes = findings.samples.is_classification
+    views = {
+        "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
+        "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
+        "doubtful": order[bad[order]][:N_DOUBTFUL],
+    }
+    shown = order[np.isin(order, np.concatenate(list(views.values())))]
+    agree = (("agreement", "neighbours of its label"),) if classes else ()
+    return Gallery(
+        cards=_cards(findings, shown, views, bad),
+        views=tuple(
+            View(name, name, sort="weight", descending=name != "lightest")
+            for name, positions in views.items()
+            if name != "doubtful" or len(positions)
+        ),
+        sorts=(("weight", "weight"), *agree, ("id", "id")),
+        descending=True,
+        class_names=findings.samples.class_names,
+        note=_note(findings),
+        advice_view="doubtful",
     )
-    return Section("use", "Use them", "Use the weights", (
-        Text(text, code=True), Code(snippet(findings))
-    ))  # fmt: skip
 
 
-def snippet(findings: WeighFindings) -> str:
-    """Python that uses the column; ids, x, y, model and estimator are the user's."""
-    if findings.samples.is_classification:
-        return SNIPPET
-    return SNIPPET.replace(CLASS_LOSS, REGRESSION_LOSS)
+def _cards(
+    findings: WeighFindings, shown: np.ndarray, views: dict[str, np.ndarray], bad: np.ndarray
+) -> tuple[Card, ...]:
+    samples = findings.samples
+    near, shares = _neighbors(findings, shown)
+    weight = findings.sample_weight
+    cards = []
+    for k, (i, drawing) in enumerate(zip(shown, draw(samples, shown), strict=True)):
+        figures = ((f"w {number(float(weight[i]))}", "sample weight, mean 1"), (near[k], ""))
+        cards.append(
+            Card(
+                **sample_texts(samples, i),
+                drawing=drawing,
+                source="" if samples.source is None else str(samples.source[i]),
+                figures=figures,
+                verdict="doubtful" if bad[i] else "",
+                views=tuple(name for name, positions in views.items() if i in positions),
+                keys={"weight": float(weight[i]), "agreement": float(shares[k])},
+            )
+        )
+    return tuple(cards)
+
+
+def _neighbors(findings: WeighFindings, shown: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The neighbours in words, and the share of them with the sample's own label."""
+    samples = findings.samples
+    if not samples.is_classification:
+        mean = neighbor_mean(findings)
+        y = samples.y.reshape(len(samples), -1)
+        spread = y[findings.others[shown]].std(1)
+        one = y.shape[1] == 1
+        texts = [
+            f"neighbours {number(float(m[0]))} ± {number(float(s[0]))}"
+            if one
+            else f"neighbours {label_text((), m)}"
+            for m, s in zip(mean[shown], spread, strict=True)
+        ]
+        return texts, np.zeros(len(shown))
+    counts = neighbor_counts(findings)[shown]
+    texts = []
+    for row in counts:
+        top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
+        more = int((row > 0).sum()) - len(top)
+        named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
+        texts.append(f"neighbours {named}{f', {more} more' if more else ''}")
+    return texts, agreement(findings)[shown]
+
+
+def _note(findings: WeighFindings) -> str:
+    n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
+    tenth = share(len(findings.heaviest) / n)
+    doubt = (
+        "the neighbours agree on another label than the sample's own"
+        if findings.samples.is_classification
+        else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
+    )
+    note = (
+        f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "
+        f"heaviest {tenth} are {len(findings.heaviest):,} samples"
+    )
+    return note + (f"; doubtful: {doubt}." if doubtful(findings).any() else ".")
