@@ -18,9 +18,9 @@ from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page
 from datassay.commands.run.blocks.queries import predictions
 from datassay.commands.run.page import page as run_page
+from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.job import run as run_sample
 from datassay.commands.sample.page import page as sample_page
-from datassay.commands.sample.settings import SampleSettings
 from datassay.commands.weigh.page import page as weigh_page
 from datassay.report.html import render
 from datassay.report.predictions import chosen_queries

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import datassay.commands.sample.job as job
-from datassay.commands.sample.advice import advice
+from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.files import FILES, files
 from datassay.commands.sample.findings import verdicts
 from datassay.commands.sample.page import page as page_of
-from datassay.commands.sample.settings import SampleSettings
 from datassay.data.load import load
 from datassay.report.html import render
 from helpers.command_line import columns, listed, refusals, succeed, summary, words
@@ -151,10 +150,10 @@ def test_advice_follows_the_figures():
     }
     for headline, (largest, mean) in cases.items():
         changed = replace(comparison, largest=largest, root_mean_square=0 * largest + mean)
-        pieces = advice(replace(sampling, comparison=changed))
+        pieces = page_of(replace(sampling, comparison=changed)).advice
         assert any(headline in piece.headline for piece in pieces)
     changed = replace(comparison, largest=np.array([[1.0, 2.0], [0.5, 0.9]]))
     assert verdicts(changed)[1].difference[0] == pytest.approx(-0.8 / 1.5)
     few = findings(function="tanh", n_initial=8, compare=0)
-    assert "The mixture is not as asked for" in {piece.headline for piece in advice(few)}
+    assert "The mixture is not as asked for" in {piece.headline for piece in page_of(few).advice}
     assert json.loads(files(few, page_of(few))["summary.json"])["warnings"]

@@ -2,8 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, dataclass
+
+from datassay.act.sample.settings import Sampling
 from datassay.commands.command import Command
-from datassay.commands.sample.settings import SampleSettings
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """What the job can be told; every default is what `datassay sample FUNCTION` does."""
+
+    function: str = setting(
+        MISSING,
+        "runge, tanh, bateman, bateman:M, or package.module:function of [n, d] points.",
+        argument=True,
+    )
+    domain: str | None = setting(
+        None, "low:high of each input, as 0:1,0:10 (default: the problem's own)."
+    )
+    n_initial: int = setting(Sampling.n_initial, "Points to look at first.")
+    n_new: int = setting(Sampling.n_new, "Points to add.")
+    order: int = setting(Sampling.order, "Highest order of derivatives.")
+    epsilon: float = setting(
+        Sampling.epsilon, "Weighs the orders: a variance, in input units squared."
+    )
+    components: int = setting(Sampling.n_components, "Gaussians in the density.")
+    initial: str = setting(Sampling.initial, "First points: uniform, or grid.")
+    derivatives: str = setting(
+        Sampling.derivatives, "auto, autograd (torch), or finite (differences of a black box)."
+    )
+    compare: int = setting(
+        10, "Networks trained on each design, to see if it helps; 0: none, and f is asked no more."
+    )
+    seed: int = setting(Sampling.seed, "Of the points, and of the networks' weights.")
+    command: str = ""
+
 
 COMMAND = Command(
     name="sample",

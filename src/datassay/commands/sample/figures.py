@@ -9,7 +9,8 @@ import numpy as np
 from datassay.act.sample.comparison import SamplingComparison, mean_interval
 from datassay.act.sample.taylor import TaylorSample
 from datassay.commands.sample.findings import TAYLOR, UNIFORM, SamplingFindings
-from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain, style
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -21,8 +22,6 @@ OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 def function_figure(findings: SamplingFindings) -> Figure:
     """F and Df, the new points on the axis and on f (S0 Fig. 4)."""
-    import plotly.graph_objects as go
-
     sample, curve = findings.sample, findings.curve
     first, new = ~sample.is_new, sample.is_new
     if curve is not None:
@@ -30,28 +29,25 @@ def function_figure(findings: SamplingFindings) -> Figure:
     else:  # lines through the initial points
         order = np.argsort(sample.x[first, 0])
         x, y, index = sample.x[first, 0][order], sample.y[first][order], sample.index[order]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=x, y=index, yaxis="y2", mode="lines", name="Df, right axis",
-        line={"color": BLUE, "width": 1.5, "dash": "dash"}, fill="tozeroy",
-        fillcolor="rgba(0,114,178,.10)", hovertemplate="x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
+    figure = chart(plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
+    line(
+        figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
+        width=1.5, dash="dash", yaxis="y2", fill="tozeroy", fillcolor="rgba(0,114,178,.10)",
     )  # fmt: skip
+    values = "x = %{x:.4g}: %{y:.4g}<extra></extra>"
     for k, name in enumerate(findings.outputs[: len(OUTPUT_COLOURS)]):
-        figure.add_scatter(
-            x=x, y=y[:, k], mode="lines", name=plain(name),
-            line={"color": OUTPUT_COLOURS[k], "width": 2},
-            hovertemplate="x = %{x:.4g}: %{y:.4g}<extra></extra>",
-        )  # fmt: skip
+        line(figure, x, y[:, k], name, OUTPUT_COLOURS[k], values, limit=28)
     shown = y[:, : len(OUTPUT_COLOURS)]
     span = float(shown.max() - shown.min()) or 1.0
     floor = float(shown.min()) - 0.09 * span
-    _points(figure, sample.x[first, 0], sample.y[first, 0], "initial points", GREY, "circle")
-    _points(figure, sample.x[new, 0], sample.y[new, 0], "new points", VERMILION, "diamond")
-    figure.add_scatter(
-        x=sample.x[new, 0], y=np.full(int(new.sum()), floor), mode="markers", showlegend=False,
-        marker={"symbol": "line-ns-open", "size": 11, "color": VERMILION}, hoverinfo="skip",
-    )  # fmt: skip
-    style(figure, plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
+    for inside, name, colour, symbol in (
+        (first, "initial points", GREY, "circle"), (new, "new points", VERMILION, "diamond"),
+    ):  # fmt: skip
+        place = sample.x[inside, 0], sample.y[inside, 0]
+        marks(figure, *place, name, colour, values, symbol=symbol, opacity=0.8)
+    strokes = np.full(int(new.sum()), floor)
+    look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
+    marks(figure, sample.x[new, 0], strokes, "", VERMILION, **look)
     figure.update_yaxes(range=[floor - 0.05 * span, float(shown.max()) + 0.07 * span])
     figure.update_layout(margin_r=64, yaxis2=_right_axis(float(index.max())))
     return figure
@@ -85,74 +81,56 @@ def new_map(findings: SamplingFindings) -> Figure:
 
 def error_figure(comparison: SamplingComparison, which: str) -> Figure:
     """The `which` error of every network by design, a line a run, with means and intervals."""
-    import plotly.graph_objects as go
-
     values = getattr(comparison, which)  # [2, S]
     runs = values.shape[1]
     aside = np.linspace(-0.08, 0.08, runs) if runs > 1 else np.zeros(1)
-    figure = go.Figure()
+    figure = chart("points learnt from", which.replace("_", " ") + " error", showlegend=False)
     for s in range(runs):
-        figure.add_scatter(
-            x=aside[s] + np.arange(2), y=values[:, s], mode="lines+markers", showlegend=False,
-            line={"color": "rgba(138,148,160,.45)", "width": 1},
-            marker={"color": GREY, "size": 7}, hovertemplate="%{y:.3g}<extra></extra>",
+        line(
+            figure, aside[s] + np.arange(2), values[:, s], "", "rgba(138,148,160,.45)",
+            "%{y:.3g}", width=1, mode="lines+markers", marker={"color": GREY, "size": 7},
         )  # fmt: skip
     for d, (name, colour) in enumerate(zip(comparison.names, (BLUE, VERMILION), strict=True)):
         mean, half = mean_interval(values[d])
-        figure.add_scatter(
-            x=[d + (0.2 if d else -0.2)], y=[mean], mode="markers", name=plain(name),
-            showlegend=False, marker={"color": colour, "size": 11, "symbol": "square"},
-            error_y={"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7},
-            hovertemplate=f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>",
+        bar = {"array": [half if np.isfinite(half) else 0.0], "thickness": 2, "width": 7}
+        marks(
+            figure, [d + (0.2 if d else -0.2)], [mean], name, colour,
+            f"mean %{{y:.3g}} ± {half:.2g}<extra></extra>", size=11, symbol="square", error_y=bar,
         )  # fmt: skip
-    style(figure, "points learnt from", which.replace("_", " ") + " error")
     names = [plain(name) for name in comparison.names]
     figure.update_xaxes(tickvals=[0, 1], ticktext=names, range=[-0.5, 1.5])
     figure.update_yaxes(rangemode="tozero")
-    figure.update_layout(showlegend=False)
     return figure
 
 
 def bound_figure(findings: SamplingFindings) -> Figure:
     """What each cell adds to the bound at K = 0, before and after."""
-    import plotly.graph_objects as go
-
-    figure, bounds = go.Figure(), findings.bounds[0]
-    for name, bound, colour, width in (
-        ("initial points", bounds.initial, GREY, 1.5),
-        (f"and {UNIFORM} ones", bounds.uniform, BLUE, 2),
-        (f"and {TAYLOR} ones", bounds.taylor, VERMILION, 2),
+    figure, bounds = chart(plain(findings.inputs[0]), "bound of the cell"), findings.bounds[0]
+    area = {"fill": "tozeroy", "fillcolor": "rgba(138,148,160,.15)", "width": 1.5}
+    for name, bound, colour, look in (
+        ("initial points", bounds.initial, GREY, area),
+        (f"and {UNIFORM} ones", bounds.uniform, BLUE, {}),
+        (f"and {TAYLOR} ones", bounds.taylor, VERMILION, {}),
     ):
         order = np.argsort(bound.cell[:, 0], kind="stable")
-        figure.add_scatter(
-            x=bound.cell[order].ravel(), y=np.repeat(bound.term[order], 2), mode="lines",
-            name=name, line={"color": colour, "width": width},
-            fill="tozeroy" if name.startswith("initial") else None,
-            fillcolor="rgba(138,148,160,.15)",
-            hovertemplate="x = %{x:.4g}: %{y:.3g}<extra></extra>",
-        )  # fmt: skip
-    style(figure, plain(findings.inputs[0]), "bound of the cell")
+        x, y = bound.cell[order].ravel(), np.repeat(bound.term[order], 2)
+        line(figure, x, y, name, colour, "x = %{x:.4g}: %{y:.3g}<extra></extra>", **look)
     figure.update_yaxes(exponentformat="power", rangemode="tozero", nticks=6)
     return figure
 
 
 def gain_figure(findings: SamplingFindings) -> Figure:
     """How much each added point takes from the bound, alone, at K = 0."""
-    import plotly.graph_objects as go
-
-    figure, bounds, new = go.Figure(), findings.bounds[0], findings.sample.is_new
+    bounds, new = findings.bounds[0], findings.sample.is_new
+    figure = chart(plain(findings.inputs[0]), "bound lowered by")
     for name, x, y, colour, symbol in (
         (UNIFORM, bounds.uniform_x[new], bounds.gain_uniform, BLUE, "circle"),
         (TAYLOR, findings.sample.x[new, 0], bounds.gain_taylor, VERMILION, "diamond"),
     ):
-        figure.add_scatter(
-            x=x, y=y, mode="markers", name=name,
-            marker={"color": colour, "size": 8, "symbol": symbol, "opacity": 0.8},
-            hovertemplate="x = %{x:.4g}: %{y:.3g}<extra></extra>",
-        )  # fmt: skip
-    style(figure, plain(findings.inputs[0]), "bound lowered by")
+        hover = "x = %{x:.4g}: %{y:.3g}<extra></extra>"
+        marks(figure, x, y, name, colour, hover, size=8, symbol=symbol, opacity=0.8)
     figure.update_yaxes(exponentformat="power", nticks=6)
-    figure.add_hline(y=0, line={"color": GREY, "width": 1})
+    level(figure, y=0, colour=GREY, dash=None, width=1)
     return figure
 
 
@@ -164,15 +142,6 @@ def _right_axis(largest: float) -> dict[str, object]:
         "range": [0, 1.1 * largest], "tickcolor": QUIET, "ticks": "outside",
         "exponentformat": "power", "automargin": True,
     }  # fmt: skip
-
-
-def _points(figure: Figure, x: np.ndarray, y: np.ndarray, name: str, colour: str, symbol: str):
-    figure.add_scatter(
-        x=x, y=y, mode="markers", name=name,
-        marker={"color": colour, "size": 7, "symbol": symbol, "opacity": 0.8,
-                "line": {"color": "white", "width": 0.5}},
-        hovertemplate="(%{x:.4g}, %{y:.4g})<extra>" + name + "</extra>",
-    )  # fmt: skip
 
 
 def _cells(sample: TaylorSample) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
@@ -192,16 +161,12 @@ def _map(
     text: np.ndarray,
     hover: str,
 ) -> Figure:
-    import plotly.graph_objects as go
-
     title = {"text": bar.pop("title"), "side": "top"}
-    figure = go.Figure()
+    figure = chart(plain(findings.inputs[0]), plain(findings.inputs[1]), margin_r=24)
     figure.add_heatmap(
         x=edges[0], y=edges[1], z=values.T, text=text.T, hovertemplate=f"{hover}<extra></extra>",
         colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]], hoverongaps=False,
         colorbar={"title": title, "thickness": 12, "outlinewidth": 0, **bar},
     )  # fmt: skip
-    style(figure, plain(findings.inputs[0]), plain(findings.inputs[1]))
-    figure.update_layout(margin_r=24)
     figure.update_yaxes(showgrid=False)
     return figure

@@ -17,8 +17,8 @@ from datassay.act.sample.taylor_index import taylor_index
 from datassay.collect.curvature.derivatives import derivatives
 from datassay.collect.curvature.point_function import PointFunction, point_function
 from datassay.commands.facts import closing_facts
+from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.findings import TAYLOR, UNIFORM, Bounds, Curve, SamplingFindings
-from datassay.commands.sample.settings import SampleSettings
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.functions import FunctionProblem, function_problem
 from datassay.errors import SettingError
