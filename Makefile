@@ -47,17 +47,18 @@ bench: .venv-dev/installed
 	.venv-dev/bin/python -m bench check
 
 oldest: .venv-oldest/installed
-	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)'
+	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' tests
 
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .
-.venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,features,hf,lab,services]'
+.venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,features,hf,services]' \
+	-e packages/datassay-lab
 .venv-oldest/installed: INSTALLED = -c constraints-oldest.txt -e '.[dev]'
 
 .venv/installed: constraints.txt $(PACKAGE)
 	$(set_up)
 
-.venv-dev/installed: constraints.txt pyproject.toml
+.venv-dev/installed: constraints.txt pyproject.toml packages/datassay-lab/pyproject.toml
 	$(set_up)
 
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from record import record
 
-from datassay.lab import chosen, run_lab
+from datassay_lab import chosen, run_lab
 
 SEEDS = 5
 # Beside the one number: what `papers/README.md` quotes.

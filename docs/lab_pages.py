@@ -12,8 +12,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from datassay.lab.catalog import CHAPTERS, experiment, module_of
-from datassay.lab.experiment import Experiment
+from datassay_lab.catalog import CHAPTERS, experiment, module_of
+from datassay_lab.experiment import Experiment
 
 RESULTS = Path(__file__).parent.parent / "bench" / "results.jsonl"
 PAGE = """# {name}

@@ -14,7 +14,7 @@ import datassay
 
 STEPS = (
     *("data", "models", "collect", "train", "score", "act", "polynomial", "complexity"),
-    *("report", "lm", "lab", "estimators", "commands"),
+    *("report", "lm", "estimators", "commands"),
 )
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
 # Generous: a busy machine takes ten times the usual 0.05 s.

@@ -143,7 +143,7 @@ def test_lines_give_a_terminal_no_commands_and_show_no_credentials(capsys):
 
 
 def test_the_log_passes_the_same_way(here, capsys):
-    succeed("lab")
+    assert invoke("export", here / "nowhere").exit_code == 2
     logging.getLogger("datassay").warning("odd \x1b[2J name")
     assert "\x1b" not in capsys.readouterr().err
 

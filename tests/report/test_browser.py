@@ -9,9 +9,6 @@ import pytest
 
 from datassay.commands.explain.gallery import harmful
 from datassay.commands.explain.page import page as explain_page
-from datassay.commands.lab.job import run as run_experiments
-from datassay.commands.lab.page import page as lab_page
-from datassay.commands.lab.settings import LabSettings
 from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
@@ -361,17 +358,6 @@ def test_the_page_of_a_polynomial(browser, tmp_path, kind):
     pictures = browser.find_elements("css selector", ".maps img")
     assert len(pictures) == (4 if kind == "image" else 0)
     assert len(browser.find_elements("css selector", ".apart .bars dd")) > 12
-
-
-def test_the_page_of_the_lab(browser, tmp_path):
-    path, parameters = tmp_path / "index.html", ("steps=50", "n_features=4")
-    findings = run_experiments(LabSettings(("weight-decay",), parameters, out=tmp_path))
-    path.write_text(render(lab_page(findings)), encoding="utf-8")
-    silent_and_narrow(browser, path)
-    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
-    assert "Does not hold." in browser.find_element("css selector", ".outcome.broken").text
-    browser.find_element("css selector", "#overview a").click()
-    assert browser.current_url.endswith("#weight-decay")
 
 
 def test_a_table_of_suspects_sorts_and_filters(browser, tmp_path):

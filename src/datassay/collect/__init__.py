@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
     from datassay.collect.curvature.derivatives import derivatives as derivatives
+    from datassay.collect.curvature.hessian import LossAt as LossAt
+    from datassay.collect.curvature.hessian import hessian as hessian
+    from datassay.collect.curvature.hessian import hessian_products as hessian_products
     from datassay.collect.curvature.hessian import inputs as inputs
     from datassay.collect.curvature.hessian import loss_at as loss_at
     from datassay.collect.curvature.output_geometry import OutputGeometry as OutputGeometry

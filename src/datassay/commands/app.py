@@ -10,10 +10,9 @@ import sys
 import threading
 import warnings
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.logging import RichHandler
 
 import datassay
 from datassay.commands.command import Command
@@ -29,15 +28,54 @@ from datassay.commands.shell import (
     stops_clearly,
 )
 from datassay.commands.usage import OneLineGroup
+from datassay.errors import SettingError
+from datassay.plugins import plugins
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
 # runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Commands that a distribution of ours adds, said where it is not installed.
+ELSEWHERE = {
+    "lab": "lab is a command of the package datassay-lab, which is not installed; run "
+    "pip install datassay-lab, or in a clone of this repository pip install ./packages/datassay-lab"
+}
+
+
+class CommandGroup(OneLineGroup):
+    """Our commands, and those of other distributions, which are looked for where none of ours fits.
+
+    Reading what is installed takes longer than all else before a command starts.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in their order."""
+        try:
+            added = added_commands()
+        except SettingError as error:
+            say(f"Error: {error}", "red")
+            added = []
+        return [c.name for c in sorted([*COMMANDS, *added], key=lambda command: command.order)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Command by name, or None."""
+        if (own := super().get_command(ctx, cmd_name)) is not None:
+            return own
+        try:
+            added = [c for c in added_commands() if c.name == cmd_name]
+        except SettingError as error:
+            ctx.fail(str(error).rstrip("."))
+        if not added:
+            return ctx.fail(ELSEWHERE[cmd_name]) if cmd_name in ELSEWHERE else None
+        alone = typer.Typer(cls=OneLineGroup, callback=lambda: None)
+        add_command(alone, added[0])
+        return typer.main.get_group(alone).get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
     name="datassay",
-    cls=OneLineGroup,
+    cls=CommandGroup,
     help="Which training samples matter, and what to do about it.",
     no_args_is_help=True,
     add_completion=False,
@@ -61,12 +99,14 @@ def _configure(
         ),
     ] = False,
 ) -> None:
+    from rich.logging import RichHandler  # with all that it loads, which --help can do without
+
     handler = RichHandler(console=err_console, show_time=False, show_path=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("datassay").setLevel(logging.INFO)
 
 
-def commands() -> list[Command]:
+def own_commands() -> list[Command]:
     """The COMMAND, or COMMANDS, of every folder beside this file, in their order."""
     package = __name__.rpartition(".")[0]
     folders = [m.name for m in pkgutil.iter_modules(sys.modules[package].__path__) if m.ispkg]
@@ -76,7 +116,39 @@ def commands() -> list[Command]:
     return sorted([*several, *single], key=lambda command: command.order)
 
 
-for _command in commands():
+def added_commands() -> list[Command]:
+    """The commands of other distributions: their entry points in the group `datassay.commands`.
+
+    Returns:
+        Them, in the order of the entry points' names.
+
+    Raises:
+        SettingError: a plugin cannot be imported, names no Command, or one that exists.
+    """
+    added = plugins("commands")
+    names = [c.name for c in COMMANDS]
+    for entry, command in added.items():
+        if not isinstance(command, Command):
+            raise SettingError(
+                f"an entry point of datassay.commands must name a Command; {entry!r} names "
+                f"{type(command).__name__}. Update or uninstall the package that adds it."
+            )
+        if command.name in names:
+            raise SettingError(
+                f"each command must have a name of its own; the entry point {entry!r} of "
+                f"datassay.commands adds {command.name!r} again. Uninstall the package that does."
+            )
+        names.append(command.name)
+    return list(added.values())
+
+
+def commands() -> list[Command]:
+    """All commands, those of other distributions too, in their order."""
+    return sorted([*COMMANDS, *added_commands()], key=lambda command: command.order)
+
+
+COMMANDS = own_commands()
+for _command in COMMANDS:
     add_command(app, _command)
 
 

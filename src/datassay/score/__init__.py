@@ -81,8 +81,12 @@ if TYPE_CHECKING:
     from datassay.score.learning_curve import learning_curve as learning_curve
     from datassay.score.leave_one_out import LeaveOneOut as LeaveOneOut
     from datassay.score.leave_one_out import leave_one_out as leave_one_out
+    from datassay.score.linear.dynamics import Dynamics as Dynamics
+    from datassay.score.linear.dynamics import filter_values as filter_values
     from datassay.score.linear.eigenbasis import eigenbasis as eigenbasis
     from datassay.score.linear.outcome import outcome as outcome
+    from datassay.score.linear.smoothing import gradient_covariance as gradient_covariance
+    from datassay.score.linear.smoothing import steady_state_covariance as steady_state_covariance
     from datassay.score.linear.training_run import training_run as training_run
     from datassay.score.neighbors.local_variance import LocalVariance as LocalVariance
     from datassay.score.neighbors.local_variance import local_variance as local_variance

@@ -9,6 +9,7 @@ from datassay.face import face
 if TYPE_CHECKING:
     from datassay.train.convex import fit_convex as fit_convex
     from datassay.train.fitter import fitter as fitter
+    from datassay.train.fitter import taken_network as taken_network
     from datassay.train.head import Head as Head
     from datassay.train.head import split_head as split_head
     from datassay.train.head_training import HeadRecipe as HeadRecipe

@@ -1,0 +1,263 @@
+"""k small layers make 2ᵏ linear pieces; one layer needs as many units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from datassay.errors import SettingError
+from datassay.models import mlp, seeded
+from datassay.progress import Progress, part_of, silent
+from datassay.train import Recipe, train_networks
+from datassay_lab.checks import check_count
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.wide_network import regression
+
+GRID = 512  # points of [0, 1]: 8 a piece at most depth
+MOST_DEPTH = 6
+CLOSE = 0.1  # of the target's standard deviation
+DEEP, DEEP_LAYERS = 10, 4  # width and hidden layers of the trained deep network
+TRAINED_DEPTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DepthCompositionality:
+    """Units that deep and shallow networks need for the k-fold composition of a tent.
+
+    Attributes:
+        depths: [k], compositions.
+        pieces: [k], linear pieces that the deep network of 2 units per layer has.
+        deep_error: largest difference of that network from the target, over all depths.
+        deep_units: [k], its hidden units.
+        shallow_units: [k], lower bound on the units of a network with one hidden layer whose error
+            is a tenth of the target's standard deviation.
+        errors: [2, t], errors after training: root mean square error over standard deviation,
+            best of the starts, of a deep narrow and a shallow wide network of equally many
+            parameters, for the first t depths.
+        n_parameters: [2], of these.
+    """
+
+    depths: Float[np.ndarray, " k"]
+    pieces: Float[np.ndarray, " k"]
+    deep_error: float
+    deep_units: Float[np.ndarray, " k"]
+    shallow_units: Float[np.ndarray, " k"]
+    errors: Float[np.ndarray, "two t"]
+    n_parameters: tuple[int, ...]
+
+    @property
+    def agreement(self) -> Agreement:
+        """How often the units of a shallow network double with each layer of the deep one."""
+        doublings = np.polyfit(self.depths[1:], np.log2(self.shallow_units[1:]), 1)[0]
+        exact = self.deep_error < 1e-9
+        what = "doublings of a shallow network's units per layer of the deep one"
+        return Agreement(what, float(doublings) if exact else float("nan"), 0.9, "at least")
+
+
+def depth_compositionality(
+    *,
+    max_depth: int = MOST_DEPTH,
+    slope: float = 2.0,
+    starts: int = 4,
+    steps: int = 3000,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> DepthCompositionality:
+    """Build the deep network, bound every shallow one from below, and train both.
+
+    g(x) = s relu(x) − 2 s relu(x − ½),   f_k = g ∘ … ∘ g:   2ᵏ pieces for s = 2
+
+    Args:
+        max_depth: k, 3 to 6; the grid is too coarse for more.
+        slope: s of the tent, at most 2; up to 1 its compositions are tents again.
+        starts: networks of each kind that are trained.
+        steps: of Adam on full batches.
+        seed: of the starts.
+        progress: called after each step of training.
+
+    Returns:
+        Units, pieces and errors.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: k · 512² · pieces comparisons, and 6 · 512 · parameters · starts · steps operations for
+    each of up to 5 depths and both kinds; about 12 s.
+    Source: S2 classes 2 and 4, "Depth and compositionality", a heading without text; Telgarsky
+    (2015, 2016). The bound is the best fit by as many straight pieces, which need not join:
+    N units have at most N + 1 pieces. Training is not part of his theorem.
+    """
+    check_count("max_depth", max_depth, 3)
+    if max_depth > MOST_DEPTH:
+        raise SettingError(f"max_depth must be a whole number <= {MOST_DEPTH}; got {max_depth}.")
+    if not 0 < slope <= 2:
+        raise SettingError(f"slope must be a number in (0, 2]; got {slope!r}.")
+    check_count("starts", starts)
+    check_count("steps", steps)
+    x = (np.arange(GRID) + 0.5) / GRID
+    depths = range(1, max_depth + 1)
+    targets = np.array([_composed(x, slope, k) for k in depths])
+    built = np.array([_outputs(_deep(slope, k), x) for k in depths])
+    pieces = np.array([_pieces(_deep(slope, k)) for k in depths], float)
+    fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
+    count = min(max_depth, TRAINED_DEPTH)
+    errors = np.empty((2, count))
+    kinds = _kinds()
+    for cell in np.ndindex(errors.shape):
+        done = (cell[0] * count + cell[1]) * steps
+        part = part_of(progress, "train networks", done, errors.size * steps)
+        y = targets[cell[1]]
+        errors[cell] = _trained_error(x, y, kinds[cell[0]], (starts, steps, seed), part)
+    return DepthCompositionality(
+        np.array(depths, float), pieces, float(np.abs(built - targets).max()),
+        2.0 * np.array(depths), np.maximum(np.array(fewest) - 1.0, 1), errors,
+        tuple(_size(*kind) for kind in kinds),
+    )  # fmt: skip
+
+
+def depth_compositionality_plots(result: DepthCompositionality) -> tuple[Plot, ...]:
+    """Units needed against depth, and what training reached.
+
+    Args:
+        result: of `depth_compositionality`.
+
+    Returns:
+        Two plots.
+    """
+    units = axes("compositions k", "hidden units", log="y")
+    measured(units, result.depths, result.deep_units, "deep, exact", place=0)
+    measured(
+        units, result.depths, result.shallow_units, "shallow, at least, for an error of 10 %",
+        place=1, mode="markers",
+    )  # fmt: skip
+    theory(units, result.depths, 2.0**result.depths, "2<sup>k</sup> pieces")
+    units.update_xaxes(dtick=1)
+    error = axes("compositions k", "error after training / size of target")
+    depths = result.depths[: result.errors.shape[1]]
+    names = (f"{DEEP_LAYERS} layers of {DEEP}", "one wide layer")
+    for place, name in enumerate(names):
+        label = f"{name}, {result.n_parameters[place]} parameters"
+        measured(error, depths, result.errors[place], label, place=place)
+    theory(error, depths, np.zeros(len(depths)), "deep network as built")
+    error.update_xaxes(dtick=1)
+    return (
+        Plot(
+            "Depth: 2 units more double the pieces",
+            finish(units),
+            "Units of the deep network grow by 2 with each composition; those of a shallow one "
+            "double, along the dashed line",
+        ),
+        Plot(
+            "What depth can do, training need not find",
+            error,
+            "Training reaches a small error for few compositions only, deep or shallow",
+        ),
+    )
+
+
+def _composed(x: np.ndarray, slope: float, k: int) -> np.ndarray:
+    for _ in range(k):
+        x = slope * np.minimum(x, 1 - x)
+    return x
+
+
+def _deep(slope: float, k: int) -> nn.Module:
+    """Two units in each of k layers, where each layer reads the tent off the one before."""
+    tent, half = [slope, -2 * slope], [0.0, -0.5]
+    layers: list[nn.Module] = []
+    for place in range(k + 1):
+        rows = [[1.0], [1.0]] if place == 0 else [tent, tent] if place < k else [tent]
+        dense = nn.utils.skip_init(nn.Linear, len(rows[0]), len(rows), dtype=torch.float64)
+        with torch.no_grad():
+            dense.get_parameter("weight").copy_(torch.tensor(rows))
+            dense.get_parameter("bias").copy_(torch.tensor(half if place < k else [0.0]))
+        layers += [dense, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _outputs(model: nn.Module, x: np.ndarray) -> Float[np.ndarray, " n"]:
+    with torch.no_grad():
+        return model(torch.from_numpy(x)[:, None])[:, 0].numpy()
+
+
+def _pieces(model: nn.Module) -> int:
+    """Runs of equal slope over the grid's cells, whose ends are multiples of 1/512."""
+    slopes = np.diff(_outputs(model, np.arange(GRID + 1) / GRID)) * GRID
+    return 1 + int((np.abs(np.diff(slopes)) > 1e-6).sum())
+
+
+def _fewest_pieces(x: np.ndarray, y: np.ndarray, most: int) -> int:
+    """Fewest straight pieces, joined or not, whose best fit is close; dynamic programming."""
+    cost = _line_costs(x, y)
+    allowed = CLOSE**2 * ((y - y.mean()) ** 2).sum()
+    best = cost[0].copy()  # [end], by one piece
+    for pieces in range(1, most + 1):
+        if best[-1] <= allowed:
+            return pieces
+        # [start, end]: what came before `start`, and one more piece from there to `end`
+        best = np.minimum(best, (best[:-1, None] + cost[1:]).min(axis=0))
+    return most
+
+
+def _line_costs(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "start end"]:
+    """Squared error of the best line through the points start … end; infinite where end < start."""
+    terms = np.array([np.ones_like(x), x, y, x * x, x * y, y * y])
+    sums = np.concatenate([np.zeros((6, 1)), terms.cumsum(axis=1)], axis=1)
+    n, sx, sy, sxx, sxy, syy = sums[:, None, 1:] - sums[:, :-1, None]
+    n = np.maximum(n, 1)
+    vx, vy, cxy = sxx - sx**2 / n, syy - sy**2 / n, sxy - sx * sy / n
+    cost = vy - np.where(vx > 1e-12, cxy**2 / np.maximum(vx, 1e-12), 0)
+    later = np.tri(len(x), dtype=bool).T
+    return np.where(later, cost.clip(0), np.inf)
+
+
+def _kinds() -> tuple[tuple[int, int], tuple[int, int]]:
+    """(width, depth) of the deep network and of the shallow one with as many parameters."""
+    return (DEEP, DEEP_LAYERS), (
+        (_size(DEEP, DEEP_LAYERS) - 1) // 3,
+        1,
+    )  # 3 a unit, and the output's bias
+
+
+def _size(width: int, depth: int) -> int:
+    """Parameters of `mlp` with one input and one output."""
+    return 2 * width + (depth - 1) * (width + 1) * width + width + 1
+
+
+def _trained_error(
+    x: np.ndarray,
+    y: np.ndarray,
+    kind: tuple[int, int],
+    how: tuple[int, int, int],
+    progress: Progress,
+) -> float:
+    starts, steps, seed = how
+    with seeded(seed):
+        models = [mlp((1,), 1, *kind) for _ in range(starts)]
+    inputs = 2 * x[:, None] - 1
+    recipe = Recipe("adam", 5e-3, steps, None, "mse")
+    all_of_them = torch.arange(len(x)).expand(starts, -1)
+    networks = train_networks(models, regression(inputs, y), all_of_them, recipe, progress=progress)
+    outputs = networks.outputs(torch.from_numpy(inputs).float())[:, :, 0].double().numpy()
+    return float(np.sqrt(((outputs - y) ** 2).mean(axis=1)).min() / y.std())
+
+
+EXPERIMENT = Experiment(
+    name="depth-compositionality",
+    statement="A ReLU network of 2 units per layer has 2ᵏ linear pieces after k layers; a network "
+    "with one hidden layer needs about 2ᵏ units to come close.",
+    formula="g(x) = 2 relu(x) − 4 relu(x − ½),   f_k = g ∘ … ∘ g   (k times)",
+    look_for="Marks of the shallow network rise along the dashed line, a bound below which no "
+    "training can go, while the deep one grows by 2 units. The second figure shows the limit: "
+    "trained from random weights on equally many parameters, the deep network does not find "
+    "its advantage, because such fast oscillations are learned last. With a slope of 1 the "
+    "compositions do not oscillate and depth gains nothing.",
+    source="S2 classes 2 and 4; Telgarsky (2015, 2016), Mhaskar and Poggio (2016)",
+    run=depth_compositionality,
+    plots=depth_compositionality_plots,
+)

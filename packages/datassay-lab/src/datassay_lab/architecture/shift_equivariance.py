@@ -1,0 +1,219 @@
+"""Circular convolution commutes with shifts; padding, stride and rotation break that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_choice, check_count
+from datassay_lab.curves import axes, finish, measured, pictures, theory
+from datassay_lab.digit_images import digit_images
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import relative_error
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftEquivariance:
+    """How far a convolutional network is from commuting with shifts and rotations.
+
+    Errors are ‖φ(gx) − gφ(x)‖ / ‖φ(x)‖ over all images, unitless.
+
+    Attributes:
+        shifts: [s], columns by which images are shifted, around the edge.
+        shift_error: [s], of the network as set (circular by default).
+        pooled_error: [s], of its outputs after global average pooling, which should not change.
+        zero_error: [s], with zeros around the images instead.
+        interior_error: largest of `zero_error` over rows and columns that no edge can reach.
+        stride_error: [s], pooled, with stride 2.
+        angles: [a], degrees.
+        rotation_error: [a], random filters.
+        isotropic_error: [a], filters that a quarter turn leaves unchanged.
+        images: [4, H, H]: x, φ(x) of one channel, φ(gx), and |φ(gx) − gφ(x)|, g a shift.
+    """
+
+    shifts: Float[np.ndarray, " s"]
+    shift_error: Float[np.ndarray, " s"]
+    pooled_error: Float[np.ndarray, " s"]
+    zero_error: Float[np.ndarray, " s"]
+    interior_error: float
+    stride_error: Float[np.ndarray, " s"]
+    angles: Float[np.ndarray, " a"]
+    rotation_error: Float[np.ndarray, " a"]
+    isotropic_error: Float[np.ndarray, " a"]
+    images: Float[np.ndarray, "4 H H"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The largest error of equivariance before, and of invariance after pooling."""
+        error = float(max(self.shift_error.max(), self.pooled_error.max()))
+        return Agreement("largest relative error over all shifts", error, 1e-12)
+
+
+def shift_equivariance(
+    *,
+    n_images: int = 50,
+    size: int = 16,
+    channels: int = 8,
+    padding: str = "circular",
+    n_angles: int = 25,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> ShiftEquivariance:
+    """Two random convolutions with ReLU on digits, before and after shifts and rotations.
+
+    φ(T_α x) = T_α φ(x),   pooled: Σ_u φ(T_α x)(u) = Σ_u φ(x)(u)
+
+    Args:
+        n_images: digits.
+        size: H, side of the canvas on whose middle a digit lies, at least 12 pixels and even.
+        channels: of both convolutions, 3 x 3.
+        padding: "circular", for which the statement holds, or "zeros".
+        n_angles: rotations between 0 and 90 degrees.
+        seed: of the filters and of the choice of digits.
+        progress: called after the shifts and after the rotations.
+
+    Returns:
+        Errors by shift and by angle.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: (4 size + 2 n_angles) passes of two convolutions; about a second.
+    Source: S2 class 4, "Convolution operation and equivariance". Exact on a torus. Deviates: S2's
+    matrix repeats σ⟨w, gx⟩ in every row; row i holds σ⟨g_i w, x⟩.
+    """
+    check_count("n_images", n_images)
+    check_count("size", size, 12)
+    if size % 2:
+        raise SettingError(f"size must be even, so that stride 2 fits around it; got {size}.")
+    check_count("channels", channels)
+    check_choice("padding", padding, ("circular", "zeros"))
+    check_count("n_angles", n_angles, 2)
+    rng = np.random.default_rng(seed)
+    digits, _ = digit_images(seed, n_images)
+    edge = (size - 8) // 2
+    x = np.pad(digits, ((0, 0), (edge, size - 8 - edge), (edge, size - 8 - edge)))[:, None]
+    filters = [torch.tensor(_filters(rng, channels, c)) for c in (1, channels)]
+    shifts = np.arange(size)
+    moved = [np.roll(x, s, axis=-1) for s in shifts]
+    plain = [_network(m, filters, padding) for m in moved]
+    zeros = [_network(m, filters, "zeros") for m in moved]
+    strided = [_network(m, filters, "circular", stride=2).mean(axis=(2, 3)) for m in moved]
+    progress("shifts", 1, 2)
+    angles = np.linspace(0, 90, n_angles)
+    round_filters = [_isotropic(f) for f in filters]
+    turned = [_rotation_error(x, a, filters) for a in angles]
+    isotropic = [_rotation_error(x, a, round_filters) for a in angles]
+    progress("rotations", 2, 2)
+    step = size // 2  # far enough for the digit to cross the edge
+    lost = np.abs(plain[step] - np.roll(plain[0], step, axis=-1))
+    shown = (x[0, 0], plain[0][0, 0], plain[step][0, 0], lost[0, 0])
+    pooled = [p.mean(axis=(2, 3)) for p in plain]
+    return ShiftEquivariance(
+        shifts.astype(float), _moved_errors(plain), _each_error(pooled), _moved_errors(zeros),
+        max(_interior_error(zeros[0], zeros[s], s) for s in range(size)), _each_error(strided),
+        angles, np.array(turned), np.array(isotropic), np.array(shown),
+    )  # fmt: skip
+
+
+def shift_equivariance_plots(result: ShiftEquivariance) -> tuple[Plot, ...]:
+    """Errors by shift and by angle, and one image on its way.
+
+    Args:
+        result: of `shift_equivariance`.
+
+    Returns:
+        Three plots.
+    """
+    figure = axes("shift, pixels", "error relative to the output")
+    for place, (name, error) in enumerate((
+        ("network", result.shift_error),
+        ("network, pooled", result.pooled_error),
+        ("zeros at the edge", result.zero_error),
+        ("stride 2, pooled", result.stride_error),
+    )):
+        measured(figure, result.shifts, error, name, place=place)
+    theory(figure, result.shifts, np.zeros(len(result.shifts)), "theory, circular")
+    angle = axes("angle of the rotation, degrees", "error relative to the output")
+    measured(angle, result.angles, result.rotation_error, "random filters", place=1)
+    measured(angle, result.angles, result.isotropic_error, "filters with quarter-turn symmetry")
+    theory(angle, result.angles, np.zeros(len(result.angles)), "if it commuted")
+    titles = ("image x", "φ(x)", "φ(gx), g a shift", "|φ(gx) − gφ(x)|")
+    return (
+        Plot("A circular network moves with its image", finish(figure), "Errors by shift"),
+        Plot("It does not turn with it", finish(angle), "Errors by angle of rotation"),
+        Plot("One image", pictures(result.images, titles, columns=4), "Image, maps, difference"),
+    )
+
+
+def _filters(rng: np.random.Generator, n_out: int, n_in: int) -> Float[np.ndarray, "o i 3 3"]:
+    return rng.normal(size=(n_out, n_in, 3, 3)) / np.sqrt(9 * n_in)
+
+
+def _isotropic(filters: Tensor) -> Float[Tensor, "o i 3 3"]:
+    """Corners and edges averaged: every rotation by 90 degrees leaves the filter as it is."""
+    return torch.stack([torch.rot90(filters, k, (2, 3)) for k in range(4)]).mean(dim=0)
+
+
+def _network(
+    x: np.ndarray, filters: list[Tensor], padding: str, stride: int = 1
+) -> Float[np.ndarray, "n c h w"]:
+    values = torch.tensor(x)
+    for place, kernel in enumerate(filters):
+        mode = "circular" if padding == "circular" else "constant"
+        around = functional.pad(values, (1, 1, 1, 1), mode=mode)
+        values = functional.relu(functional.conv2d(around, kernel, stride=1 if place else stride))
+    return values.numpy()
+
+
+def _moved_errors(outputs: list[np.ndarray]) -> Float[np.ndarray, " s"]:
+    pairs = ((output, np.roll(outputs[0], s, axis=-1)) for s, output in enumerate(outputs))
+    return np.array([relative_error(output, expected) for output, expected in pairs])
+
+
+def _each_error(pooled: list[np.ndarray]) -> Float[np.ndarray, " s"]:
+    return np.array([relative_error(p, pooled[0]) for p in pooled])
+
+
+def _interior_error(still: np.ndarray, moved: np.ndarray, shift: int) -> float:
+    """The error where both outputs are two pixels or more from every edge."""
+    size = still.shape[-1]
+    columns = np.arange(size)
+    far = (columns >= 2) & (columns < size - 2)
+    far &= np.roll(far, shift)
+    gap = np.abs(moved - np.roll(still, shift, axis=-1))[..., 2:-2, :][..., far]
+    return float(gap.max(initial=0) / np.abs(still).max())
+
+
+def _rotation_error(x: np.ndarray, angle: float, filters: list[Tensor]) -> float:
+    output = _network(_turned(x, angle), filters, "circular")
+    return relative_error(output, _turned(_network(x, filters, "circular"), angle))
+
+
+def _turned(x: np.ndarray, angle: float) -> Float[np.ndarray, "n c h w"]:
+    from scipy.ndimage import rotate
+
+    return rotate(x, angle, axes=(2, 3), reshape=False, order=3, mode="constant")
+
+
+EXPERIMENT = Experiment(
+    name="shift-equivariance",
+    statement="A convolution around the edge commutes with every shift of its image, and pooling "
+    "over all places makes its output invariant.",
+    formula="φ(T_α x)(β) = σ(∫ k(β − γ) T_α x(γ) dγ) = T_α φ(x)(β)",
+    look_for="Two lines lie on the dashed zero. With zeros at the edge the error is 0 until the "
+    "digit reaches the edge, and it is always 0 two pixels away from it; with stride 2 every odd "
+    "shift changes even the pooled output. A rotation does not commute with random filters; "
+    "filters that are the same after a quarter turn err by the interpolation and their corners "
+    "between, and not at all at 90 degrees.",
+    source="S2 class 4",
+    run=shift_equivariance,
+    plots=shift_equivariance_plots,
+)

@@ -1,0 +1,228 @@
+"""Test error peaks where features are as many as samples, and falls again beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count, check_positive, check_sizes
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+
+N_TEST = 500
+PENALTIES = np.geomspace(1e-4, 1e4, 33)  # tried by the tuned ridge, in units of p / n
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleDescent:
+    """Test errors of least squares on p features, of smallest norm where many fit.
+
+    Attributes:
+        ratios: [p], features / samples.
+        errors: [2, draws, p], on random ReLU features: with the given penalty, and with the best
+            one for each draw, chosen on other samples than the error is measured on.
+        norms: [draws, p], ‖w‖ of the first.
+        plain: [draws, p], risk on a part of independent Gaussian features, without penalty.
+        predicted: [p], its expectation; NaN where it is infinite.
+    """
+
+    ratios: Float[np.ndarray, " p"]
+    errors: Float[np.ndarray, "two draws p"]
+    norms: Float[np.ndarray, "draws p"]
+    plain: Float[np.ndarray, "draws p"]
+    predicted: Float[np.ndarray, " p"]
+
+    @property
+    def peak(self) -> float:
+        """Features / samples where the median test error is largest."""
+        return float(self.ratios[np.median(self.errors[0], axis=0).argmax()])
+
+    @property
+    def agreement(self) -> Agreement:
+        """How far the peak is from as many features as samples."""
+        return Agreement("distance of the peak's p / n from 1", abs(self.peak - 1), 0.15)
+
+
+def double_descent(
+    *,
+    n_samples: int = 100,
+    n_inputs: int = 20,
+    noise: float = 0.5,
+    ratios: tuple[float, ...] = (
+        0.05,
+        0.1,
+        0.2,
+        0.3,
+        0.5,
+        0.7,
+        0.8,
+        0.9,
+        1.0,
+        1.1,
+        1.25,
+        1.5,
+        2.0,
+        3.0,
+        5.0,
+        10.0,
+    ),
+    penalty: float = 0.0,
+    draws: int = 20,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> DoubleDescent:
+    """Least squares on more and more random features of the same noisy samples.
+
+    w = argmin ‖w‖ among the minima of ‖y − Φ w‖²,   Φ = relu(X W) / √p
+
+    Args:
+        n_samples: n.
+        n_inputs: d; the target is linear in them, of variance 1, plus noise.
+        noise: standard deviation, positive.
+        ratios: p / n, increasing.
+        penalty: λ of ‖y − Φ w‖² + λ ‖w‖²; 0 is least squares of smallest norm.
+        draws: of samples and features.
+        seed: of the draws.
+        progress: called after each fit.
+
+    Returns:
+        Test errors, and the risk that is known in closed form.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: draws · Σ n p min(n, p) multiplications; about 2 s.
+    Source: S2 class 2, "Double Descent Phenomenon", cases N ≫ D, N ≈ D, N ≪ D; Belkin et al.
+    (2019). Closed form: Belkin, Hsu and Xu (2020), Theorem 1, on D = max p independent features of
+    which p are used: (1 − p/D + σ²)(1 + p/(n − p − 1)) for p < n − 1, p/D (1 − n/p) + (1 − p/D +
+    σ²)(1 + n/(p − n − 1)) for p > n + 1, infinite between.
+    """
+    check_count("n_samples", n_samples, 10)
+    check_count("n_inputs", n_inputs)
+    check_positive("noise", noise)
+    check_sizes("ratios", ratios, 1 / n_samples, count=3)
+    if not penalty >= 0:
+        raise SettingError(f"penalty must be a number >= 0; got {penalty!r}.")
+    check_count("draws", draws)
+    rng = np.random.default_rng(seed)
+    counts = np.round(np.array(ratios) * n_samples).astype(int)
+    errors, norms = np.empty((2, draws, len(counts))), np.empty((draws, len(counts)))
+    plain = np.empty((draws, len(counts)))
+    for draw in range(draws):
+        x = rng.normal(size=(n_samples + 2 * N_TEST, n_inputs))
+        clean = x @ rng.normal(size=n_inputs) / np.sqrt(n_inputs)
+        y = clean + noise * rng.normal(size=len(x))
+        projections = rng.normal(size=(n_inputs, counts[-1]))
+        for place, p in enumerate(counts):
+            features = np.maximum(x @ projections[:, :p], 0) / np.sqrt(p)
+            errors[:, draw, place], norms[draw, place] = _fit(features, y, n_samples, penalty)
+            progress("fit features", draw * len(counts) + place + 1, draws * len(counts))
+        plain[draw] = _gaussian(counts, n_samples, noise, rng)
+    predicted = _risk(counts, n_samples, noise)
+    return DoubleDescent(counts / n_samples, errors, norms, plain, predicted)
+
+
+def double_descent_plots(result: DoubleDescent) -> tuple[Plot, ...]:
+    """Test error with and without a tuned ridge, its norm, and the case known in closed form.
+
+    Args:
+        result: of `double_descent`.
+
+    Returns:
+        Three plots.
+    """
+    error = axes("features per sample, p / n", "mean squared test error", log="xy")
+    for place, name in enumerate(("as given", "ridge, tuned")):
+        measured(error, result.ratios, np.median(result.errors[place], axis=0), name, place=place)
+    _at_one(error, np.median(result.errors, axis=1))
+    norm = axes("features per sample, p / n", "norm of the weights, ‖w‖", log="xy")
+    middle = np.median(result.norms, axis=0)
+    measured(norm, result.ratios, middle, "as given")
+    _at_one(norm, middle)
+    known = axes("features per sample, p / n", "mean squared test error", log="xy")
+    risk = result.plain.mean(axis=0)
+    measured(known, result.ratios, risk, "Gaussian features, mean", mode="markers")
+    theory(known, result.ratios, result.predicted, "Belkin, Hsu and Xu")
+    return (
+        Plot(
+            "Worst where features equal samples",
+            finish(error),
+            "Test error falls, peaks at p = n and falls again; with a tuned ridge it only falls",
+        ),
+        Plot(
+            "There the weights must be largest",
+            finish(norm),
+            "The norm of the weights peaks at p = n as well",
+        ),
+        Plot(
+            "The same where theory is exact",
+            finish(known),
+            "Risk on independent Gaussian features on the dashed closed form, infinite at p = n",
+        ),
+    )
+
+
+def _at_one(figure, values: np.ndarray) -> None:
+    theory(figure, [1.0, 1.0], [float(values.min()), float(values.max())], "p = n")
+
+
+def _fit(
+    features: np.ndarray, y: np.ndarray, n: int, penalty: float
+) -> tuple[Float[np.ndarray, " two"], float]:
+    """Test errors with the penalty given and the best one; norm of the weights of the first."""
+    u, s, vt = np.linalg.svd(features[:n], full_matrices=False)
+    kept = s > 1e-10 * s[0]
+    along, s, vt = (u.T @ y[:n])[kept], s[kept], vt[kept]
+    chosen, tested = features[n : n + N_TEST] @ vt.T, features[n + N_TEST :] @ vt.T
+    tried = np.append(PENALTIES, penalty)
+    weights = along * s / (s**2 + tried[:, None])  # [tried, rank]
+    on_chosen = ((weights @ chosen.T - y[n : n + N_TEST]) ** 2).mean(axis=1)
+    best = weights[on_chosen[:-1].argmin()]
+    given = weights[-1]
+    errors = [((w @ tested.T - y[n + N_TEST :]) ** 2).mean() for w in (given, best)]
+    return np.array(errors), float(np.linalg.norm(given))
+
+
+def _gaussian(
+    counts: np.ndarray, n: int, noise: float, rng: np.random.Generator
+) -> Float[np.ndarray, " p"]:
+    """Risk of least squares on the first p of D independent features that all count alike."""
+    features = rng.normal(size=(n, counts[-1]))
+    beta = np.full(counts[-1], counts[-1] ** -0.5)
+    t, risk = features @ beta + noise * rng.normal(size=n), np.empty(len(counts))
+    for place, p in enumerate(counts):
+        w = np.linalg.lstsq(features[:, :p], t, rcond=None)[0]
+        risk[place] = ((w - beta[:p]) ** 2).sum() + (beta[p:] ** 2).sum() + noise**2
+    return risk
+
+
+def _risk(counts: np.ndarray, n: int, noise: float) -> Float[np.ndarray, " p"]:
+    risk = np.full(len(counts), np.nan)
+    for place, p in enumerate(counts):
+        used = p / counts[-1]
+        rest = 1 - used + noise**2
+        if p < n - 1:
+            risk[place] = rest * (1 + p / (n - p - 1))
+        elif p > n + 1:
+            risk[place] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
+    return risk
+
+
+EXPERIMENT = Experiment(
+    name="double-descent",
+    statement="Without a penalty, test error peaks where features are as many as samples and falls "
+    "again beyond; a tuned ridge has no peak.",
+    formula="w = argmin ‖w‖ among the minima of ‖y − Φ w‖²,   Φ = relu(X W) / √p",
+    look_for="The error peaks on the dashed line p = n, where exactly one interpolant exists and "
+    "its norm is largest; beyond it the one of smallest norm is chosen. The tuned ridge stays "
+    "below throughout. For Gaussian features the whole curve is known; near p = n its mean is "
+    "infinite and marks scatter. Here the second descent ends below the first minimum; with more "
+    "noise it need not.",
+    source="S2 class 2; Belkin et al. (2019), Belkin, Hsu and Xu (2020), Nakkiran et al. (2021)",
+    run=double_descent,
+    plots=double_descent_plots,
+)

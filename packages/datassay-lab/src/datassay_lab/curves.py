@@ -1,0 +1,184 @@
+"""Lab figures: measurements as marks or full lines, theory as dashed lines over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from datassay.report import BLUE, GREY, INK, SKY, VERMILION, log_ticks, style
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+COLOURS = (BLUE, VERMILION, "#009e73", "#cc79a7", SKY, "#b8860b", "#6a5acd", GREY)
+# Most points of one line: a screen has no more columns.
+MOST_POINTS = 600
+SIGNED = ((0, "#004a77"), (0.25, "#4f9fcc"), (0.5, "#ffffff"), (0.75, "#ee9a5a"), (1, "#983a00"))
+GREY_SCALE = ((0, "#ffffff"), (1, "#1f2933"))
+
+
+def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> Figure:
+    """Empty figure in the style of the pages.
+
+    Args:
+        x_title: with its unit.
+        y_title: with its unit.
+        log: which axes are logarithmic: "", "x", "y" or "xy".
+        height: in pixels.
+
+    Returns:
+        The figure; call `finish` once it is filled, to set the ticks of logarithmic axes.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    style(figure, x_title, y_title)
+    figure.update_layout(height=height, showlegend=True)
+    figure.update_xaxes(type="log" if "x" in log else "linear")
+    figure.update_yaxes(type="log" if "y" in log else "linear")
+    return figure
+
+
+def measured(
+    figure: Figure,
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    name: str,
+    *,
+    place: int = 0,
+    mode: str = "lines+markers",
+    spread: np.ndarray | None = None,
+) -> None:
+    """Add a measured line.
+
+    Args:
+        figure: changed in place.
+        x: [m].
+        y: [m].
+        name: entry in the legend; "" leaves it out.
+        place: index of its colour in COLOURS.
+        mode: "lines", "markers" or "lines+markers".
+        spread: [m], half the length of error bars.
+    """
+    kept = _kept(len(x))
+    figure.add_scatter(
+        x=np.asarray(x, float)[kept],
+        y=np.asarray(y, float)[kept],
+        name=name,
+        showlegend=bool(name),
+        mode=mode,
+        line={"color": COLOURS[place % len(COLOURS)], "width": 2.5},
+        marker={"color": COLOURS[place % len(COLOURS)], "size": 7},
+        error_y={"array": None if spread is None else spread[kept], "thickness": 1, "width": 2},
+        hovertemplate="%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",
+    )
+
+
+def theory(
+    figure: Figure,
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    name: str = "theory",
+    *,
+    colour: str = INK,
+) -> None:
+    """Add a line of theory, dashed.
+
+    Args:
+        figure: changed in place.
+        x: [m].
+        y: [m].
+        name: entry in the legend; "" leaves it out.
+        colour: of the line.
+    """
+    kept = _kept(len(x))
+    figure.add_scatter(
+        x=np.asarray(x, float)[kept],
+        y=np.asarray(y, float)[kept],
+        name=name,
+        showlegend=bool(name),
+        mode="lines",
+        line={"color": colour, "width": 2, "dash": "dash"},
+        hovertemplate="%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",
+    )
+
+
+def finish(figure: Figure) -> Figure:
+    """Set powers of ten as ticks of logarithmic axes.
+
+    Args:
+        figure: filled; changed in place.
+
+    Returns:
+        The same figure.
+    """
+    traces: Any = figure.data
+    for letter in "xy":
+        axis: Any = figure.layout[f"{letter}axis"]
+        values = np.concatenate([np.asarray(t[letter], float) for t in traces] or [[]])
+        values = values[np.isfinite(values) & (values > 0)]
+        if axis.type == "log" and len(values):
+            axis.update(**log_ticks(values))
+    return figure
+
+
+def pictures(
+    images: np.ndarray,
+    titles: Sequence[str],
+    *,
+    columns: int = 5,
+    signed: bool = False,
+    shared: bool = True,
+    side: int = 170,
+) -> Figure:
+    """Small images side by side, row 0 on top.
+
+    Args:
+        images: [m, H, W].
+        titles: [m], above each.
+        columns: images per row.
+        signed: blue below 0, white at 0, orange above; otherwise white to black.
+        shared: one scale for all images; otherwise each has its own.
+        side: height of one row in pixels.
+
+    Returns:
+        The figure.
+    """
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    figure = make_subplots(
+        rows=rows, cols=columns, subplot_titles=list(titles),
+        horizontal_spacing=0.02, vertical_spacing=0.16 / rows,
+    )  # fmt: skip
+    for place, image in enumerate(np.asarray(images, float)):
+        among = images if shared else image
+        high = float(np.abs(among).max()) or 1.0
+        low = -high if signed else float(np.min(among))
+        figure.add_trace(
+            go.Heatmap(
+                z=image, zmin=low, zmax=high, showscale=False,
+                colorscale=SIGNED if signed else GREY_SCALE,
+                hovertemplate="row %{y}, column %{x}: %{z:.3g}<extra></extra>",
+            ),
+            row=place // columns + 1,
+            col=place % columns + 1,
+        )  # fmt: skip
+    style(figure, "", "")
+    figure.update_xaxes(visible=False, constrain="domain")
+    figure.update_yaxes(visible=False, autorange="reversed", scaleanchor=None, constrain="domain")
+    for place in range(len(images)):
+        axis = "" if place == 0 else str(place + 1)
+        figure.layout[f"yaxis{axis}"].update(scaleanchor=f"x{axis}", scaleratio=1)
+    figure.update_annotations(font_size=12)
+    margin = {"l": 8, "r": 8, "t": 36, "b": 8}
+    figure.update_layout(height=rows * side + 44, showlegend=False, margin=margin)
+    return figure
+
+
+def _kept(n: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))

@@ -1,0 +1,206 @@
+"""The best discriminator is p / (p + q), and its value is 2 JS(p ‖ q) − 2 ln 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.models import seeded
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count
+from datassay_lab.curves import COLOURS, axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.generative.gan_training import tanh_network, value
+
+# Name → the two densities, each a mixture of normals: (weight, centre, width).
+PAIRS = {
+    "shifted": (((1.0, -1.0, 1.0),), ((1.0, 1.0, 1.0),)),
+    "two modes, one": (((0.5, -1.5, 0.5), (0.5, 1.5, 0.5)), ((1.0, 0.0, 1.2),)),
+    "equal": (((1.0, 0.0, 1.0),), ((1.0, 0.0, 1.0),)),
+}
+PLACES = np.linspace(-5, 5, 401)
+JUDGED = 100_000
+RATE = 5e-3
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalDiscriminator:
+    """Discriminators trained on known densities, beside what they should become.
+
+    Attributes:
+        pairs: [c], names of the pairs of densities.
+        x: [m], places.
+        p: [c, m], density of the data.
+        q: [c, m], density of the fakes.
+        learnt: [c, m], D of the trained network.
+        ratio: [c, m], p / (p + q).
+        errors: [c], RMS of their difference under (p + q) / 2.
+        values: [c], V of the trained network on fresh samples, nats.
+        predicted: [c], 2 JS − 2 ln 2 by quadrature, nats.
+        printed: [c], the same with S2's JS, whose second term lacks its ln.
+    """
+
+    pairs: tuple[str, ...]
+    x: Float[np.ndarray, " m"]
+    p: Float[np.ndarray, "c m"]
+    q: Float[np.ndarray, "c m"]
+    learnt: Float[np.ndarray, "c m"]
+    ratio: Float[np.ndarray, "c m"]
+    errors: Float[np.ndarray, " c"]
+    values: Float[np.ndarray, " c"]
+    predicted: Float[np.ndarray, " c"]
+    printed: Float[np.ndarray, " c"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The largest distance of a trained discriminator from the ratio."""
+        return Agreement("largest RMS of D − p / (p + q)", float(self.errors.max()), 0.03)
+
+
+def optimal_discriminator(
+    *,
+    steps: int = 2000,
+    batch: int = 512,
+    width: int = 32,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> OptimalDiscriminator:
+    """Train a discriminator on each of three pairs of known densities on the line.
+
+    max_D ∫ p ln D + q ln(1 − D) dx  at  D = p / (p + q),  V = 2 JS(p ‖ q) − 2 ln 2
+
+    Args:
+        steps: of Adam, fresh samples in each, the step size falling to 0.
+        batch: samples of each density per step.
+        width: of the network's two hidden layers.
+        seed: of weights and samples.
+        progress: called after each pair.
+
+    Returns:
+        Discriminators and values, trained and predicted.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: about 3 seconds per pair.
+    Source: S2 class 6, "What is the Optimization doing?"; Goodfellow et al. (2014), proposition
+        1. S2's JS divergence lacks ln in its second term, and its "min_G V = 2 JS − 2 ln 2" is V
+        at the best D; its minimum over G is −2 ln 2. Both are as in the paper here.
+    """
+    check_count("steps", steps)
+    check_count("batch", batch, 2)
+    check_count("width", width, 2)
+    learnt, values = [], []
+    p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
+    for place, (real, fake) in enumerate(PAIRS.values()):
+        generator = torch.Generator().manual_seed(seed * len(PAIRS) + place)
+        with seeded(seed):
+            network = tanh_network(1, width, 1)
+        _train(network, (real, fake), steps, batch, generator)
+        with torch.no_grad():
+            logits = network(torch.tensor(PLACES)[:, None].float())[:, 0]
+            learnt.append(logits.sigmoid().numpy().astype(float))
+            fresh = (network(_draw(mixture, JUDGED, generator)) for mixture in (real, fake))
+            values.append(float(value(*fresh)))
+        progress("pairs", place + 1, len(PAIRS))
+    ratio, middle = p / (p + q), (p + q) / 2
+    square = (np.array(learnt) - ratio) ** 2
+    floor, step = 2 * np.log(2), PLACES[1] - PLACES[0]
+    first, second = p * np.log(p / middle), q * np.log(q / middle)
+    return OptimalDiscriminator(
+        tuple(PAIRS), PLACES, p, q, np.array(learnt), ratio,
+        errors=np.sqrt((square * middle).sum(1) * step),
+        values=np.array(values),
+        predicted=(first + second).sum(1) * step - floor,
+        printed=(first + q * (q / middle)).sum(1) * step - floor,
+    )  # fmt: skip
+
+
+def optimal_discriminator_plots(result: OptimalDiscriminator) -> tuple[Plot, ...]:
+    """Discriminators over x, and values.
+
+    Args:
+        result: of `optimal_discriminator`.
+
+    Returns:
+        Two plots.
+    """
+    figure = axes("x", "D(x), probability of being real")
+    for place, name in enumerate(result.pairs):
+        measured(figure, result.x, result.learnt[place], name, place=place, mode="lines")
+        # Where neither density has samples nothing is asked of D, and nothing promised.
+        seen = (result.p + result.q)[place] > 1e-3
+        label = "p / (p + q)" if place == 0 else ""
+        theory(figure, result.x[seen], result.ratio[place][seen], label)
+    columns = np.arange(len(result.pairs))
+    values = axes("", "value V, nats")
+    measured(values, columns, result.values, "trained", mode="markers")
+    measured(values, columns, result.printed, "S2 as printed", place=1, mode="markers")
+    for column, predicted in enumerate(result.predicted):
+        ends = [column - 0.3, column + 0.3]
+        theory(values, ends, [predicted] * 2, "" if column else "2 JS − 2 ln 2")
+    values.update_xaxes(tickvals=columns, ticktext=list(result.pairs), range=[-0.5, 2.5])
+    printed: Any = values.data[1]
+    printed.marker.update(symbol="x-thin-open", line={"width": 2, "color": COLOURS[1]})
+    return (
+        Plot("The discriminator becomes the ratio of densities", finish(figure),
+             "Trained discriminators lie on p / (p + q) of their pairs"),
+        Plot("Its value is 2 JS − 2 ln 2", finish(values),
+             "Values of the trained discriminators on the predicted ones; S2's formula off"),
+    )  # fmt: skip
+
+
+def _density(mixture: tuple[tuple[float, float, float], ...]) -> Float[np.ndarray, " m"]:
+    return sum(
+        (
+            weight * np.exp(-(((PLACES - centre) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
+            for weight, centre, width in mixture
+        ),
+        np.zeros_like(PLACES),
+    )
+
+
+def _draw(
+    mixture: tuple[tuple[float, float, float], ...], n: int, generator: torch.Generator
+) -> Float[Tensor, "n 1"]:
+    weights, centres, widths = (torch.tensor(part) for part in zip(*mixture, strict=True))
+    which = torch.multinomial(weights, n, replacement=True, generator=generator)
+    return (centres[which] + widths[which] * torch.randn(n, generator=generator))[:, None]
+
+
+def _train(
+    network: nn.Module,
+    pair: tuple[tuple[tuple[float, float, float], ...], ...],
+    steps: int,
+    batch: int,
+    generator: torch.Generator,
+) -> None:
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, steps)
+    for _ in range(steps):
+        real, fake = (_draw(mixture, batch, generator) for mixture in pair)
+        optimizer.zero_grad()
+        (-value(network(real), network(fake))).backward()
+        optimizer.step()
+        schedule.step()
+
+
+EXPERIMENT = Experiment(
+    name="optimal-discriminator",
+    statement="A discriminator trained on densities p and q becomes p / (p + q), and its value "
+    "2 JS(p ‖ q) − 2 ln 2.",
+    formula="max_D ∫ p ln D + q ln(1 − D) dx   at   D = p / (p + q)\n"
+    "V = 2 JS(p ‖ q) − 2 ln 2,   JS = ½ E_p ln(2p / (p + q)) + ½ E_q ln(2q / (p + q))",
+    look_for="Each trained curve lies on its dashed one, and so do the values. Equal densities "
+    "leave D = ½ and V = −2 ln 2, the least there is. Far out, where neither density has samples, "
+    "nothing holds the curve. S2's formula for JS lacks an ln: the crosses are what it gives, even "
+    "above 0, where V cannot be.",
+    source="S2 class 6; Goodfellow et al. (2014), proposition 1",
+    run=optimal_discriminator,
+    plots=optimal_discriminator_plots,
+)

@@ -1,0 +1,175 @@
+"""Gradient descent from zero ends at the solution of least norm; a start adds its null space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_choice, check_count, check_sizes
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+
+KEPT = 200  # moments of the paths that are kept
+ADAM_RATE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumNorm:
+    """Limits of descent on an underdetermined least-squares loss.
+
+    Attributes:
+        starts: [s], norm of x₀ over the norm of the least-norm solution.
+        steps: [k], steps at which the paths were kept.
+        norms: [s, k], ‖x_k‖ over that same norm.
+        null_parts: [s, k], ‖V₂ᵀ x_k‖ over that same norm.
+        predicted_norms: [s], of V₂V₂ᵀ x₀ + x_LN.
+        distances: [s], ‖x_end − (V₂V₂ᵀ x₀ + x_LN)‖ over the norm of x_LN.
+        residual: largest ‖A x_end − b‖ / ‖b‖ over the starts.
+    """
+
+    starts: Float[np.ndarray, " s"]
+    steps: Float[np.ndarray, " k"]
+    norms: Float[np.ndarray, "s k"]
+    null_parts: Float[np.ndarray, "s k"]
+    predicted_norms: Float[np.ndarray, " s"]
+    distances: Float[np.ndarray, " s"]
+    residual: float
+
+    @property
+    def agreement(self) -> Agreement:
+        """The largest distance of an end from its prediction."""
+        what = "largest distance from the predicted end, ‖x_LN‖ = 1"
+        return Agreement(what, float(self.distances.max()), 1e-8)
+
+
+def minimum_norm(
+    *,
+    n_equations: int = 20,
+    n_unknowns: int = 60,
+    starts: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0),
+    steps: int = 3000,
+    method: str = "descent",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> MinimumNorm:
+    """Descend ½‖Ax − b‖² from several starts and compare the ends with theory.
+
+    x_∞ = V₂ V₂ᵀ x₀ + x_LN,   x_LN = Aᵀ (A Aᵀ)⁻¹ b,   A = U [Σ₁ 0] [V₁ V₂]ᵀ
+
+    Args:
+        n_equations: m, rows of A (samples).
+        n_unknowns: n, columns of A (parameters), more than m.
+        starts: norms of x₀ over the norm of x_LN, increasing from 0 or more.
+        steps: of the method; descent's step size is 1 / σ₁².
+        method: "descent", or "adam", which rescales each coordinate and leaves the row space.
+        seed: of A, b and the starts' direction.
+        progress: called after each start.
+
+    Returns:
+        Paths, ends and predictions.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: starts · steps · m n multiplications; about a second.
+    Source: S2 class 3, "Regression: minimum norm solution with GD". S2 writes "m ≫ n" for
+    A ∈ R^{m×n} with more parameters than data; it must be n ≫ m, or A Aᵀ has no inverse. Exact.
+    """
+    check_count("n_equations", n_equations, 2)
+    check_count("n_unknowns", n_unknowns, n_equations + 1)
+    check_sizes("starts", starts, 0, count=1)
+    check_count("steps", steps, 2)
+    check_choice("method", method, ("descent", "adam"))
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n_equations, n_unknowns)) / np.sqrt(n_unknowns)
+    b = rng.normal(size=n_equations)
+    least = a.T @ np.linalg.solve(a @ a.T, b)
+    size = np.linalg.norm(least)
+    null = np.linalg.svd(a)[2][n_equations:]  # V₂ᵀ, [n − m, n]
+    direction = rng.normal(size=n_unknowns)
+    direction /= np.linalg.norm(direction)
+    moments = np.unique(np.geomspace(1, steps + 1, KEPT).astype(int)) - 1
+    paths, ends = [], []
+    for place, start in enumerate(starts):
+        first = start * size * direction
+        paths.append(_path(a, b, first, moments, method))
+        ends.append(null.T @ (null @ first) + least)
+        progress("starts", place + 1, len(starts))
+    path, end = np.array(paths), np.array(ends)  # [s, k, n], [s, n]
+    return MinimumNorm(
+        np.array(starts, float),
+        moments.astype(float),
+        np.linalg.norm(path, axis=2) / size,
+        np.linalg.norm(path @ null.T, axis=2) / size,
+        np.linalg.norm(end, axis=1) / size,
+        np.linalg.norm(path[:, -1] - end, axis=1) / size,
+        float(np.linalg.norm(path[:, -1] @ a.T - b, axis=1).max() / np.linalg.norm(b)),
+    )
+
+
+def minimum_norm_plots(result: MinimumNorm) -> tuple[Plot, ...]:
+    """Norm and null-space part along the paths.
+
+    Args:
+        result: of `minimum_norm`.
+
+    Returns:
+        Two plots.
+    """
+    size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
+    null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
+    for place, start in enumerate(result.starts):
+        name = f"‖x₀‖ = {start:g}"
+        measured(size, result.steps + 1, result.norms[place], name, place=place, mode="lines")
+        measured(null, result.steps + 1, result.null_parts[place], name, place=place, mode="lines")
+        ends = np.array([1.0, result.steps[-1] + 1])
+        said = "V₂V₂ᵀx₀ + x_LN" if place == 0 else ""
+        theory(size, ends, np.full(2, result.predicted_norms[place]), said)
+        # By Pythagoras: x_LN is orthogonal to the null space.
+        part = np.sqrt(max(result.predicted_norms[place] ** 2 - 1, 0.0))
+        theory(null, ends, np.full(2, part), "V₂ᵀx₀" if place == 0 else "")
+    return (
+        Plot("From zero: the least norm. From elsewhere: more", finish(size),
+             "Norm along each path, ending on the dashed line predicted from its start"),
+        Plot("The part of the start that no equation sees never moves", finish(null),
+             "Norm of the null-space part along each path, constant"),
+    )  # fmt: skip
+
+
+def _path(
+    a: Float[np.ndarray, "m n"],
+    b: Float[np.ndarray, " m"],
+    first: Float[np.ndarray, " n"],
+    moments: np.ndarray,
+    method: str,
+) -> Float[np.ndarray, "k n"]:
+    x = torch.tensor(first)
+    rates = {"descent": 1 / np.linalg.norm(a, 2) ** 2, "adam": ADAM_RATE}
+    kind = torch.optim.SGD if method == "descent" else torch.optim.Adam
+    optimizer = kind([x], lr=rates[method])
+    matrix, target = torch.from_numpy(a), torch.from_numpy(b)
+    wanted, path = set(moments.tolist()), []
+    for done in range(int(moments[-1]) + 1):
+        if done in wanted:
+            path.append(x.numpy().copy())
+        x.grad = matrix.T @ (matrix @ x - target)
+        optimizer.step()
+    return np.array(path)
+
+
+EXPERIMENT = Experiment(
+    name="minimum-norm",
+    statement="With more parameters than samples, gradient descent from zero ends at the solution "
+    "of least norm; another start keeps its null-space part.",
+    formula="x_∞ = V₂V₂ᵀ x₀ + x_LN\nx_LN = Aᵀ(AAᵀ)⁻¹ b,   A = U Σ₁ V₁ᵀ",
+    look_for="Each path ends on its dashed line, and its null-space part never changes. Every end "
+    "fits the equations exactly; only the start decides which solution it is. That is a property "
+    "of the algorithm: Adam, which rescales each coordinate, fits as well and ends elsewhere.",
+    source="S2 class 3",
+    run=minimum_norm,
+    plots=minimum_norm_plots,
+)

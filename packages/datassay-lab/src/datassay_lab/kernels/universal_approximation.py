@@ -1,0 +1,188 @@
+"""One hidden layer approximates a continuous function as well as it has units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_choice, check_count, check_counts, check_positive, check_sizes
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import exponent
+
+# Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
+ACTIVATIONS = {"tanh": np.tanh, "relu": lambda z: np.maximum(z, 0), "square": np.square}
+CUTOFF = 1e-10  # singular values below this share are noise
+NEEDED = 0.1  # of the function's own size, for the number of units needed
+
+
+@dataclass(frozen=True, slots=True)
+class UniversalApproximation:
+    """Errors of networks with one hidden layer on bumps exp(−|x − c|² / 2s²) over a cube.
+
+    Attributes:
+        widths: [b], s of each bump; narrow ones last.
+        units: [u], N.
+        largest: [b, u], sup norm of the error over fresh points of the cube.
+        root: [b, u], root mean square of the error.
+        size: [b], root mean square of the bump itself.
+        bound: [b], B of Barron's bound B / √N on the root mean square.
+    """
+
+    widths: Float[np.ndarray, " b"]
+    units: Float[np.ndarray, " u"]
+    largest: Float[np.ndarray, "b u"]
+    root: Float[np.ndarray, "b u"]
+    size: Float[np.ndarray, " b"]
+    bound: Float[np.ndarray, " b"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The slowest fall among the bumps: Barron's rate is −1/2."""
+        slowest = max(exponent(self.units, errors) for errors in self.largest)
+        return Agreement("exponent of the sup error in N, slowest bump", slowest, -0.5)
+
+    @property
+    def needed(self) -> Float[np.ndarray, " b"]:
+        """[b], units until the error is a tenth of the bump; NaN where none was enough."""
+        fine = self.root <= NEEDED * self.size[:, None]
+        return np.where(fine.any(axis=1), self.units[fine.argmax(axis=1)], np.nan)
+
+
+def universal_approximation(
+    *,
+    n_inputs: int = 2,
+    widths: tuple[float, ...] = (0.1, 0.2, 0.4),
+    units: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512),
+    activation: str = "tanh",
+    n_points: int = 4000,
+    repeats: int = 3,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> UniversalApproximation:
+    """Random hidden units, output weights by least squares, on more and more units.
+
+    f_N(x) = v₀ + Σ_j v_j φ(ω_j·(x − a_j) / s),   |ω_j| = 1, a_j uniform in the cube
+
+    Args:
+        n_inputs: d of the cube [0, 1]ᵈ.
+        widths: s of the bumps, increasing, unit of the inputs.
+        units: N, increasing.
+        activation: φ, "tanh", "relu", or "square", which the theorem excludes.
+        n_points: of the cube to fit on; the error is measured on as many fresh ones.
+        repeats: draws of the hidden units; their mean error counts.
+        seed: of points and units.
+        progress: called after each fit.
+
+    Returns:
+        Errors, and Barron's bound.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: repeats · n_points · Σ N² multiplications per bump; about 3 s.
+    Source: S2 class 1, "Universal approximation theorem" (Cybenko 1989; "discriminatory" excludes
+    polynomials, Leshno et al. 1993). Barron (1993): root mean square ≤ 2 r C_f / √N on a ball of
+    radius r, C_f = ∫ |ω| |f̂(ω)| dω = E|ω| of ω ~ N(0, I/s²) for a bump. Deviates: his units are
+    chosen for f, ours are drawn at the scale s of the bump and only v is fitted, so our errors can
+    only be larger than those of the best network.
+    """
+    check_count("n_inputs", n_inputs)
+    check_sizes("widths", widths, 1e-3, count=1)
+    check_counts("units", units, 1)
+    check_choice("activation", activation, tuple(ACTIVATIONS))
+    check_count("n_points", n_points, 2 * units[-1])
+    check_count("repeats", repeats)
+    check_positive("widths[-1]", widths[-1], 10.0)
+    rng = np.random.default_rng(seed)
+    spans = np.array(widths[::-1], float)
+    points = rng.random((2 * n_points, n_inputs))
+    squares = ((points - 0.5) ** 2).sum(axis=1)
+    bumps = np.exp(-squares / 2 / spans[:, None] ** 2)  # [b, points]
+    errors = np.zeros((2, len(spans), len(units)))
+    done, all_fits = 0, len(spans) * len(units) * repeats
+    for _ in range(repeats):
+        directions, places = _draw(n_inputs, units[-1], rng)
+        offset = (directions * places).sum(axis=1)
+        for b, u in np.ndindex(errors.shape[1:]):
+            chosen = slice(0, units[u])
+            z = (points @ directions[chosen].T - offset[chosen]) / spans[b]
+            errors[:, b, u] += _errors(ACTIVATIONS[activation](z), bumps[b], n_points)
+            progress("least squares", done := done + 1, all_fits)
+    size = np.sqrt((bumps**2).mean(axis=1))
+    bound = 2 * math.sqrt(n_inputs) / 2 * _mean_length(n_inputs) / spans
+    return UniversalApproximation(
+        spans, np.array(units, float), errors[0] / repeats, errors[1] / repeats, size, bound
+    )
+
+
+def universal_approximation_plots(result: UniversalApproximation) -> tuple[Plot, ...]:
+    """Errors against the number of units, and how many units a bump needs.
+
+    Args:
+        result: of `universal_approximation`.
+
+    Returns:
+        Two plots.
+    """
+    error = axes("hidden units N", "largest error over the cube", log="xy")
+    for place, width in enumerate(result.widths):
+        measured(
+            error, result.units, result.largest[place], f"bump of width {width:g}", place=place
+        )
+    line = result.largest[-1, 0] * (result.units / result.units[0]) ** -0.5
+    theory(error, result.units, line, "slope −1/2")
+    need = axes("sharpness of the bump, 1 / width", "units for a tenth of its size", log="xy")
+    measured(need, 1 / result.widths, result.needed, "random units, fitted output")
+    enough = (result.bound / NEEDED / result.size) ** 2
+    theory(need, 1 / result.widths, enough, "always enough (Barron)")
+    return (
+        Plot(
+            "More units, less error",
+            finish(error),
+            "The largest error of each bump falls faster than the dashed slope −1/2",
+        ),
+        Plot(
+            "How many: the theorem does not say",
+            finish(need),
+            "Units needed grow with the sharpness of the bump, far below Barron's dashed bound",
+        ),
+    )
+
+
+def _draw(n_inputs: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Directions of length 1, and a point of the cube where each unit switches: [n, d] each."""
+    directions = rng.normal(size=(n, n_inputs))
+    return directions / np.linalg.norm(directions, axis=1)[:, None], rng.random((n, n_inputs))
+
+
+def _errors(hidden: np.ndarray, f: np.ndarray, n_fit: int) -> Float[np.ndarray, " two"]:
+    """Largest and root mean square error on the points that were not fitted."""
+    hidden = np.column_stack([hidden, np.ones(len(f))])
+    v = np.linalg.lstsq(hidden[:n_fit], f[:n_fit], rcond=CUTOFF)[0]
+    error = hidden[n_fit:] @ v - f[n_fit:]
+    return np.array([np.abs(error).max(), np.sqrt((error**2).mean())])
+
+
+def _mean_length(n: int) -> float:
+    """E|ω| of ω ~ N(0, I_n)."""
+    return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
+
+
+EXPERIMENT = Experiment(
+    name="universal-approximation",
+    statement="A network with one hidden layer comes as close as wanted to a continuous function "
+    "on a cube, its error falling at least like N^(−1/2).",
+    formula="f_N(x) = v₀ + Σ_j v_j φ(ω_j·x + b_j)\n‖f − f_N‖ ≤ 2 r C_f / √N\nC_f = ∫ |ω| |f̂(ω)| dω",
+    look_for="Every curve ends steeper than the dashed slope. It starts flat, and the sharper the "
+    "bump, the longer: the theorem promises a network, not a small one, and not that training "
+    "finds it. Barron's bound gives a number of units that is always enough, and far too many "
+    "here. The activation square breaks it: sums of squares stay quadratic, however many.",
+    source="S2 class 1; Cybenko (1989), Leshno et al. (1993), Barron (1993)",
+    run=universal_approximation,
+    plots=universal_approximation_plots,
+)

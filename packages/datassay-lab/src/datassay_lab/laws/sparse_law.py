@@ -1,0 +1,303 @@
+"""Discover a law by sparse regression over a dictionary of derivatives, and measure its error."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay_lab.laws.pde_simulation import Solution
+
+USE = "sparse regression"
+# Thresholds of the coefficients, each column and the target scaled to length 1.
+THRESHOLDS = np.logspace(-3, 0, 25)
+# Avoids singular systems; the final coefficients are plain least squares.
+RIDGE = 1e-8
+# Grid points left out at the border, where differences are one-sided.
+BORDER = 8
+MOST_SAMPLES = 20_000
+FIELDS = "uvw"  # as the dictionary calls them
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLaw:
+    """A known equation, and its errors in S2's table.
+
+    Attributes:
+        name: of the equation.
+        simulate: () → its solution.
+        truth: coefficients of each field's time derivative, by PySINDy's names of terms.
+        order: highest derivative in the dictionary.
+        degree: highest power of the fields.
+        window: half lengths of the weak form's windows, space axes first, time last.
+        published: mean error in percent, without and with noise.
+        published_spread: its ± in percent.
+        potential: known function of x, used as one more field, or None.
+        letters: what the fields are called in the law that is shown. Those beyond the laws' are
+            known, as velocities or a potential: no law of theirs is sought, and their derivatives
+            are no terms.
+        products: whether the dictionary has products of fields and derivatives.
+    """
+
+    name: str
+    simulate: Callable[[], Solution]
+    truth: tuple[Mapping[str, float], ...]
+    order: int
+    degree: int
+    window: tuple[float, ...]
+    published: tuple[float, float]
+    published_spread: tuple[float, float]
+    potential: Callable[[np.ndarray], np.ndarray] | None = None
+    letters: str = "uv"
+    products: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Candidate terms of a time derivative.
+
+    Attributes:
+        names: [p], PySINDy's names of the terms.
+        terms: [s, p], their values.
+        target: [s, v], time derivatives of the v fields.
+    """
+
+    names: tuple[str, ...]
+    terms: Float[np.ndarray, "s p"]
+    target: Float[np.ndarray, "s v"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredLaw:
+    """A discovered law, compared with the true one.
+
+    Attributes:
+        error: mean relative error of the true coefficients in percent; a missing one counts 100.
+        spread: its standard deviation over the coefficients, percent.
+        right: whether exactly the true terms were found.
+        text: the law, one equation per field.
+    """
+
+    error: float
+    spread: float
+    right: bool
+    text: str
+
+
+def noisy(solution: Solution, noise: float, seed: int) -> Solution:
+    """Add white noise to every value of a solution.
+
+    Args:
+        solution: without noise.
+        noise: standard deviation of the noise, as a share of each field's.
+        seed: of the noise.
+
+    Returns:
+        The noisy solution.
+
+    Cost: negligible.
+    """
+    values = solution.values
+    scale = noise * values.std(axis=tuple(range(values.ndim - 1)))
+    drawn = np.random.default_rng(seed).normal(size=values.shape)
+    return Solution(solution.x, solution.t, values + scale * drawn)
+
+
+def weak_form(
+    law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
+) -> list[Dictionary]:
+    """Terms integrated against smooth bumps; integration by parts differentiates the bumps.
+
+    Args:
+        law: the law whose dictionary is built.
+        versions: its solutions on one grid: without noise, with noise.
+        n_windows: random windows in space and time, one equation each.
+        seed: of the windows.
+
+    Returns:
+        One dictionary per version, one row per window, with the same windows for all.
+
+    Cost: n_windows · window size · p multiplications.
+    Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
+    """
+    import pysindy as ps
+    from sklearn.utils import check_random_state
+
+    fields = [_with_potential(law, version) for version in versions]
+    axes = [versions[0].x] * (fields[0].ndim - 2) + [versions[0].t]
+    # PySINDy draws windows from numpy's global generator: seed it here and restore it.
+    world = check_random_state(None)
+    before = world.get_state()
+    world.seed(seed)
+    try:
+        library = ps.WeakPDELibrary(
+            function_library=ps.PolynomialLibrary(degree=law.degree, include_bias=False),
+            derivative_order=law.order,
+            spatiotemporal_grid=np.stack(np.meshgrid(*axes, indexing="ij"), -1),
+            include_bias=law.potential is None,
+            include_interaction=law.products,
+            K=n_windows,
+            H_xt=list(law.window),
+            p=2 * law.order,
+        )
+    finally:
+        world.set_state(before)
+    library.fit(fields[:1])
+    terms = [np.asarray(part) for part in library.transform(fields)]
+    targets = [np.asarray(library.convert_u_dot_integral(values)) for values in fields]
+    pairs = zip(terms, targets, strict=True)
+    return [_dictionary(law, library, part, target) for part, target in pairs]
+
+
+def differences(law: KnownLaw, solution: Solution) -> Dictionary:
+    """Terms at grid points, with sixth-order central differences.
+
+    Args:
+        law: the law whose dictionary is built.
+        solution: its solution.
+
+    Returns:
+        The dictionary, one row per point, at most MOST_SAMPLES.
+
+    Cost: n · m · p multiplications.
+    Source: PySINDy's PDELibrary and FiniteDifference.
+    """
+    import pysindy as ps
+
+    values = _with_potential(law, solution)
+    library = ps.PDELibrary(
+        function_library=ps.PolynomialLibrary(degree=law.degree, include_bias=False),
+        derivative_order=law.order,
+        spatial_grid=solution.x,
+        include_bias=law.potential is None,
+        include_interaction=law.products,
+        differentiation_method=ps.FiniteDifference,
+        diff_kwargs={"order": 6},
+    )
+    library.fit([values])
+    inside = (slice(BORDER, -BORDER), slice(BORDER, -BORDER))
+    terms = np.asarray(library.transform([values])[0])[inside]
+    rates = ps.FiniteDifference(order=6, axis=1)._differentiate(values, solution.t)
+    terms = terms.reshape(-1, terms.shape[-1])
+    target = np.asarray(rates)[inside].reshape(len(terms), -1)
+    every = -(-len(terms) // MOST_SAMPLES)
+    return _dictionary(law, library, terms[::every], target[::every])
+
+
+def sparsest(
+    terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
+) -> Float[np.ndarray, " p"]:
+    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares.
+
+    Args:
+        terms: D, [s, p].
+        target: y, [s].
+        weight: penalty per term.
+
+    Returns:
+        α, [p].
+
+    Cost: about 25 runs of STLSQ.
+    Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton,
+        Proctor and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
+    """
+    import pysindy as ps
+
+    lengths, size = np.linalg.norm(terms, axis=0), np.linalg.norm(target)
+    lengths[lengths == 0] = 1.0
+    best, least = np.zeros(terms.shape[1]), 1.0  # no term at all
+    for threshold in THRESHOLDS:
+        optimizer = ps.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=50)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PySINDy warns where a threshold leaves no term
+            optimizer.fit(terms / lengths, target[:, None] / size)
+        coef = optimizer.coef_[0] / lengths * size
+        price = np.linalg.norm(target - terms @ coef) / size + weight * np.count_nonzero(coef)
+        if price < least:
+            best, least = coef, price
+    return best
+
+
+def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> DiscoveredLaw:
+    """Sparsest law of a dictionary, compared with the true one.
+
+    Args:
+        law: the true one.
+        dictionary: its terms, on data.
+        weight: penalty per term.
+
+    Returns:
+        The law and its errors.
+
+    Cost: that of `sparsest`, for each field.
+    Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
+        coefficients of |found − true| / |true|.
+    """
+    errors, right, lines = [], True, []
+    for place, truth in enumerate(law.truth):
+        coefficients = sparsest(dictionary.terms, dictionary.target[:, place], weight)
+        pairs = zip(dictionary.names, coefficients, strict=True)
+        kept = {name: float(value) for name, value in pairs if value}
+        errors += [100 * abs(kept.get(name, 0) / value - 1) for name, value in truth.items()]
+        right = right and set(kept) == set(truth)
+        written = {readable(name, law.letters): value for name, value in kept.items()}
+        lines.append(law_text(f"{law.letters[place]}_t", written))
+    return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
+
+
+def readable(name: str, letters: str = "uvw") -> str:
+    """A term in mathematical notation: "u^2u_11" → "u² u_xx".
+
+    Args:
+        name: PySINDy's name of the term, its fields u, v and w.
+        letters: what these are called.
+
+    Returns:
+        The term.
+
+    Cost: negligible.
+    """
+    name = re.sub(r"\^(\d)", lambda match: match[1].translate(SUPERSCRIPTS), name)
+    name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
+    name = re.sub(r"_(\d+)", lambda match: "_" + match[1].translate({49: "x", 50: "y"}), name)
+    return name.translate(dict(zip(map(ord, FIELDS), letters, strict=False)))
+
+
+def law_text(left: str, terms: Mapping[str, float]) -> str:
+    """A law in mathematical notation.
+
+    Args:
+        left: its left side.
+        terms: coefficient by term, none 0.
+
+    Returns:
+        "left = …".
+
+    Cost: negligible.
+    """
+    said = [f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()]
+    return f"{left} = " + (" ".join(said).removeprefix("+ ") or "0")
+
+
+def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
+    if law.potential is None:
+        return solution.values
+    known = law.potential(solution.x)[:, None, None]
+    return np.concatenate([solution.values, known + 0 * solution.values[..., :1]], -1)
+
+
+def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarray) -> Dictionary:
+    n_fields = len(law.truth)
+    fields = list(FIELDS)[: len(law.letters)]
+    names = library.get_feature_names(fields)
+    known = [f"{field}_" for field in fields[n_fields:]]
+    kept = [place for place, name in enumerate(names) if not any(k in name for k in known)]
+    return Dictionary(
+        tuple(names[place] for place in kept), terms[:, kept], target[:, :n_fields]
+    )  # fmt: skip

@@ -1,0 +1,231 @@
+"""Record of one experiment: run it, keep it in its folder, read it back."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay.report import standard_json, write_pages
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.parameters import defaults
+
+# Entry of the summary: digest of the others and of the figures.
+SEAL = "seal"
+# Arrays up to this size are in the summary too; all arrays are in result.npz.
+MOST_SHOWN = 12
+FILES = ("result.npz", "figures.json", "summary.json")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlot:
+    """A figure as it is stored.
+
+    Attributes:
+        title: title above the figure.
+        text: alt text.
+        figure: plotly JSON.
+        wide: whether it takes the full width of the page.
+    """
+
+    title: str
+    text: str
+    figure: str
+    wide: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Outcome of one experiment.
+
+    Attributes:
+        name: name of the experiment.
+        parameters: all parameters, as used.
+        agreement: the number that decides whether it holds; None where it could not run.
+        seconds: run time.
+        digest: hash of code, parameters and versions; equal digests give equal results.
+        values: numbers, texts and small arrays of the result.
+        plots: its figures.
+        problem: why it could not run, or "".
+    """
+
+    name: str
+    parameters: dict[str, Any]
+    agreement: Agreement | None
+    seconds: float
+    digest: str
+    values: dict[str, Any]
+    plots: tuple[KeptPlot, ...]
+    problem: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the statement holds in this run."""
+        return self.agreement is not None and self.agreement.holds
+
+
+def run_experiment(
+    experiment: Experiment,
+    parameters: Mapping[str, Any],
+    out: Path,
+    progress: Progress = silent,
+    *,
+    overwrite: bool = False,
+) -> Record:
+    """Run one experiment and write its result to a folder of its name.
+
+    Args:
+        experiment: any.
+        parameters: those that differ from the defaults.
+        out: DIR; writes DIR/NAME/summary.json, figures.json and result.npz (all arrays of the
+            result): all files or none.
+        progress: called by the experiment.
+        overwrite: whether files that we did not write, or that were changed, may be replaced.
+
+    Returns:
+        The record.
+
+    Raises:
+        SettingError: a parameter is out of range, a library is missing, or the folder cannot be
+            written.
+
+    Cost: the experiment's own.
+    """
+    started = time.perf_counter()
+    result = experiment.run(**parameters, progress=progress)
+    seconds = time.perf_counter() - started
+    values = {f.name: getattr(result, f.name) for f in fields(result)}
+    arrays: dict[str, Any] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
+    shown = {n: v for n, v in values.items() if n not in arrays or arrays[n].size <= MOST_SHOWN}
+    record = Record(
+        name=experiment.name,
+        parameters={**defaults(experiment), **parameters},
+        agreement=result.agreement,
+        seconds=seconds,
+        digest=digest(experiment, parameters),
+        values=shown,
+        plots=tuple(_kept_plot(p) for p in experiment.plots(result)),
+    )
+    drawn = [{**asdict(p), "figure": json.loads(p.figure)} for p in record.plots]
+    written = json.loads(standard_json(summary(record)))
+    parts = (
+        lambda to: np.savez(to, **arrays),
+        json.dumps(drawn, allow_nan=False),
+        standard_json(written | {SEAL: _seal(written, drawn)}),
+    )
+    write_pages(dict(zip(FILES, parts, strict=True)), out / experiment.name, overwrite=overwrite)
+    return record
+
+
+def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
+    """Record of an earlier run with the same code, parameters and versions.
+
+    Args:
+        experiment: any.
+        parameters: those that differ from the defaults.
+        out: as given to `run_experiment`.
+
+    Returns:
+        The record; None where there is none, one of other code, parameters or versions, or files
+        that are not what was written.
+    """
+    try:
+        written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
+        drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
+        seal = written.pop(SEAL)
+        if written["digest"] != digest(experiment, parameters) or seal != _seal(written, drawn):
+            return None
+        return Record(
+            name=experiment.name,
+            parameters=written["parameters"],
+            agreement=_agreement(written["agreement"]),
+            seconds=written["seconds"],
+            digest=written["digest"],
+            values=written["result"],
+            plots=tuple(KeptPlot(**{**d, "figure": json.dumps(d["figure"])}) for d in drawn),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # missing or unreadable: run again
+
+
+def not_run(experiment: Experiment, error: SettingError) -> Record:
+    """Record of an experiment that cannot run on this machine.
+
+    Args:
+        experiment: any.
+        error: the reason.
+
+    Returns:
+        A record without a result.
+    """
+    return Record(experiment.name, defaults(experiment), None, 0.0, "", {}, (), str(error))
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """Content of summary.json.
+
+    Args:
+        record: any.
+
+    Returns:
+        Names and plain values, including `holds` and `agreement`.
+    """
+    return {
+        "name": record.name,
+        "holds": record.holds,
+        "agreement": None if record.agreement is None else asdict(record.agreement),
+        "parameters": record.parameters,
+        "seconds": round(record.seconds, 2),
+        "result": record.values,
+        "problem": record.problem or None,
+        "version": version("datassay"),
+        "digest": record.digest,
+    }
+
+
+def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
+    """Hash of everything that a kept result depends on.
+
+    Args:
+        experiment: any.
+        parameters: those that differ from the defaults.
+
+    Returns:
+        SHA-256 of the files in the experiment's folder, its parameters, and the versions of the
+        libraries that compute it.
+    """
+    source = _sources(Path(inspect.getfile(experiment.run)).parent)
+    used = sorted({**defaults(experiment), **parameters}.items())
+    versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]
+    return hashlib.sha256(source + repr((used, versions)).encode()).hexdigest()
+
+
+@cache
+def _sources(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
+
+
+def _agreement(written: dict[str, Any]) -> Agreement:
+    value = math.nan if written["value"] is None else written["value"]  # JSON has no NaN
+    return Agreement(**{**written, "value": value})
+
+
+def _kept_plot(plot: Plot) -> KeptPlot:
+    return KeptPlot(plot.title, plot.text, str(plot.figure.to_json()), plot.wide)
+
+
+def _seal(written: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
+    """Digest of both files' values, so that a changed byte is never shown as a result."""
+    return hashlib.sha256(json.dumps([written, drawn], sort_keys=True).encode()).hexdigest()

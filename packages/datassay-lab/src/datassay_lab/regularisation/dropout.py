@@ -1,0 +1,261 @@
+"""Dropout averages an ensemble of masked networks, which scaled weights stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count, check_positive
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import relative_error
+
+MOST_MASKS = 2**20
+CLASSES = 3
+ROWS = 40  # samples on which the ensemble is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """Ensembles of all masks against one network with scaled weights.
+
+    Attributes:
+        depths: [l], hidden layers with dropout.
+        masks: [l], how many masks there are.
+        geometric: [l], largest difference of a probability from the masks' geometric mean.
+        arithmetic: [l], the same from their arithmetic mean.
+        ensemble: [l, m], probability of the first class, geometric mean over all masks.
+        scaled: [l, m], the same of the one network.
+        ridge_error: relative distance of linear regression under all masks from ridge.
+        shrinking: [d], weights of that regression over those without dropout.
+        ridge_shrinking: [d], the same of ridge with penalty (1 − p)/p · diag(XᵀX).
+    """
+
+    depths: Float[np.ndarray, " l"]
+    masks: Float[np.ndarray, " l"]
+    geometric: Float[np.ndarray, " l"]
+    arithmetic: Float[np.ndarray, " l"]
+    ensemble: Float[np.ndarray, "l m"]
+    scaled: Float[np.ndarray, "l m"]
+    ridge_error: float
+    shrinking: Float[np.ndarray, " d"]
+    ridge_shrinking: Float[np.ndarray, " d"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The worse of the two identities: one hidden layer, and linear regression."""
+        what = "largest error of the two exact cases (one layer, ridge)"
+        return Agreement(what, max(float(self.geometric[0]), self.ridge_error), 1e-9)
+
+
+def dropout(
+    *,
+    width: int = 6,
+    depth: int = 3,
+    keep: float = 0.5,
+    n_features: int = 10,
+    n_samples: int = 60,
+    scale_weights: bool = True,
+    train_steps: int = 400,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Dropout:
+    """Train with dropout, then average over every mask there is.
+
+    E ‖y − (R ∘ X) w‖² = ‖y − X p w‖² + ((1 − p)/p) ‖diag(XᵀX)^½ p w‖²
+
+    Args:
+        width: hidden units per layer; L layers have 2^(L · width) masks, at most 2^20 in all.
+        depth: deepest network; 1 to `depth` hidden layers are trained.
+        keep: p, the probability that a unit stays.
+        n_features: d of the linear regression, whose 2^d masks (at most 2^20) are on its inputs.
+        n_samples: of the regression, more than d, and of the networks' training set.
+        scale_weights: outgoing weights times p at the end, as dropout does; False leaves them.
+        train_steps: of Adam, each with fresh masks.
+        seed: of all draws.
+        progress: called after each network.
+
+    Returns:
+        Both comparisons.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: masks · samples · width² operations; about five seconds, most of it the deepest network.
+    Source: S2 class 2, "Dropout is training a large ensemble of models"; the geometric mean is
+    from Warde-Farley et al. (2014), ridge from Srivastava et al. (2014), section 9.1. S2 counts
+    the masks and leaves open how they are averaged: only the geometric mean, and only with one
+    layer of dropout below the softmax, is what the scaled network gives.
+    """
+    _check(width, depth, keep, n_features, n_samples, train_steps)
+    rng = np.random.default_rng(seed)
+    shrinking, ridge = _regression(rng, n_features, n_samples, keep, scale_weights)
+    x, labels = _three_groups(rng, n_samples)
+    ensembles = []
+    for layers in range(1, depth + 1):
+        generator = torch.Generator().manual_seed(1000 * seed + layers)
+        weights = _train(x, labels, [2, *[width] * layers, CLASSES], keep, train_steps, generator)
+        ensembles.append(_ensemble(weights, x[:ROWS], keep, scale_weights))
+        progress("networks with dropout", layers, depth)
+    geometric, arithmetic, scaled = (np.stack(part) for part in zip(*ensembles, strict=True))
+    depths = np.arange(1.0, depth + 1)
+    return Dropout(
+        depths,
+        2.0 ** (width * depths),
+        np.abs(geometric - scaled).max((1, 2)),
+        np.abs(arithmetic - scaled).max((1, 2)),
+        geometric[..., 0].copy(),
+        scaled[..., 0].copy(),
+        relative_error(shrinking, ridge),
+        shrinking,
+        ridge,
+    )
+
+
+def dropout_plots(result: Dropout) -> tuple[Plot, ...]:
+    """Ensemble against scaled network, for one layer and the deepest, and linear regression.
+
+    Args:
+        result: of `dropout`.
+
+    Returns:
+        Three plots.
+    """
+    both = axes("probability by the scaled network", "geometric mean over all masks")
+    for place in sorted({0, len(result.depths) - 1}, reverse=True):
+        name = f"{result.depths[place]:g} hidden, {result.masks[place]:,.0f} masks"
+        measured(both, result.scaled[place], result.ensemble[place], name,
+                 place=place, mode="markers")  # fmt: skip
+    theory(both, [0, 1], [0, 1], "equal: exact for one hidden layer")
+    deeper = axes("hidden layers with dropout", "largest difference of a probability", log="y")
+    measured(deeper, result.depths, result.geometric, "from the geometric mean")
+    measured(deeper, result.depths, result.arithmetic, "from the arithmetic mean", place=1)
+    theory(deeper, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
+    deeper.update_xaxes(dtick=1)
+    shrunk = axes("weight of the linear regression", "weight over weight without dropout")
+    places = np.arange(1.0, 1 + len(result.shrinking))
+    measured(shrunk, places, result.shrinking, "mean over all masks", mode="markers")
+    theory(shrunk, places, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
+    return (
+        Plot("One network stands for the ensemble", finish(both),
+             "Probabilities of the ensemble against those of the scaled network"),
+        Plot("Exact for one layer, approximate for more", finish(deeper),
+             "Difference by depth: rounding for one layer, percents for more"),
+        Plot("Linear regression: dropout is ridge", finish(shrunk),
+             "Weights under dropout over those without, on those of ridge"),
+    )  # fmt: skip
+
+
+def _check(
+    width: int, depth: int, keep: float, n_features: int, n_samples: int, train_steps: int
+) -> None:
+    check_count("width", width)
+    check_count("depth", depth)
+    check_positive("keep", keep, 1)
+    check_count("n_features", n_features, 2)
+    check_count("n_samples", n_samples, n_features + 1)
+    check_count("train_steps", train_steps)
+    if max(width * depth, n_features) > np.log2(MOST_MASKS):
+        raise SettingError(
+            f"width · depth and n_features must be <= 20, for 2^20 masks at most; got "
+            f"{width * depth} and {n_features}."
+        )
+
+
+def _regression(
+    rng: np.random.Generator, d: int, n: int, keep: float, scale: bool
+) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+    """Weights over plain weights: minimiser of the mean over all masks, and ridge."""
+    x = rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
+    y = x @ rng.choice((-1.0, 1.0), d) + 0.1 * rng.normal(size=n)
+    gram, moment = x.T @ x, x.T @ y
+    masks = _all_masks(d)
+    chance = keep ** masks.sum(1) * (1 - keep) ** (d - masks.sum(1))
+    # Masks of different samples are independent, so their mean is that of one mask for all.
+    together = (masks * chance[:, None]).T @ masks  # E r rᵀ
+    fitted = np.linalg.solve(together * gram, (chance @ masks) * moment)
+    ridge = np.linalg.solve(gram + (1 - keep) / keep * np.diag(np.diag(gram)), moment)
+    plain = np.linalg.solve(gram, moment)
+    return (keep if scale else 1.0) * fitted / plain, ridge / plain
+
+
+def _all_masks(units: int) -> Float[np.ndarray, "masks units"]:
+    return ((np.arange(2**units)[:, None] >> np.arange(units)) & 1).astype(float)
+
+
+def _three_groups(rng: np.random.Generator, n: int) -> tuple[Tensor, Tensor]:
+    labels = np.arange(max(n, ROWS)) % CLASSES
+    angle = 2 * np.pi * labels / CLASSES
+    x = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.8 * rng.normal(size=(len(labels), 2))
+    return torch.from_numpy(x), torch.from_numpy(labels)
+
+
+def _train(
+    x: Tensor, labels: Tensor, sizes: list[int], keep: float, steps: int, generator: torch.Generator
+) -> list[tuple[Tensor, Tensor]]:
+    draw = {"generator": generator, "dtype": torch.float64}
+    weights = [
+        (
+            (torch.randn(a, b, **draw) * np.sqrt(2 / a)).requires_grad_(),
+            torch.zeros(b, dtype=torch.float64, requires_grad=True),
+        )
+        for a, b in pairwise(sizes)
+    ]
+    optimizer = torch.optim.Adam([t for pair in weights for t in pair], lr=0.02)
+    for _ in range(steps):
+        masks = [(torch.rand(len(x), b, **draw) < keep).double() for b in sizes[1:-1]]
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(_forward(weights, x, masks), labels).backward()
+        optimizer.step()
+    return [(matrix.detach(), bias.detach()) for matrix, bias in weights]
+
+
+def _forward(weights: list[tuple[Tensor, Tensor]], x: Tensor, masks: list[Tensor]) -> Tensor:
+    for (matrix, bias), mask in zip(weights[:-1], masks, strict=True):
+        x = torch.relu(x @ matrix + bias) * mask
+    return x @ weights[-1][0] + weights[-1][1]
+
+
+def _ensemble(
+    weights: list[tuple[Tensor, Tensor]], x: Tensor, keep: float, scale: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Geometric and arithmetic mean over all masks, and the scaled network, [m, classes]."""
+    sizes = [matrix.shape[1] for matrix, _ in weights[:-1]]
+    every = torch.from_numpy(_all_masks(sum(sizes)))
+    log_sum = torch.zeros(len(x), CLASSES, dtype=torch.float64)
+    plain_sum = torch.zeros_like(log_sum)
+    for part in every.split(2**14):
+        masks = [m[:, None] for m in part.split(sizes, 1)]
+        logs = torch.log_softmax(_forward(weights, x, masks), -1)  # [part, m, classes]
+        on = part.sum(1)
+        chance = keep**on * (1 - keep) ** (sum(sizes) - on)
+        log_sum += torch.tensordot(chance, logs, 1)
+        plain_sum += torch.tensordot(chance, logs.exp(), 1)
+    factor = keep if scale else 1.0
+    one = _forward(weights, x, [torch.full((1,), factor, dtype=torch.float64)] * len(sizes))
+    distributions = torch.softmax(log_sum, -1), plain_sum, torch.softmax(one, -1)
+    return distributions[0].numpy(), distributions[1].numpy(), distributions[2].numpy()
+
+
+EXPERIMENT = Experiment(
+    name="dropout",
+    statement="Dropout trains an ensemble of all masked networks, and one network with its "
+    "weights times p stands for their average: exactly with one hidden layer, and exactly as "
+    "ridge in linear regression.",
+    formula="softmax(p Wᵀh) ∝ Π_masks softmax(Wᵀ(m ∘ h))^P(m)\n"
+    "E ‖y − (R ∘ X) w‖² = ‖y − X p w‖² + ((1 − p)/p) ‖diag(XᵀX)^½ p w‖²",
+    look_for="Marks of one hidden layer lie on the dashed diagonal, and weights of the regression "
+    "on ridge. With more layers the marks leave the diagonal: there the scaled network is only an "
+    "approximation, which works in practice and has no theorem. The ensemble is the geometric "
+    "mean; the arithmetic one differs even for one layer. Without scaling both identities break.",
+    source="S2 class 2; Warde-Farley et al. (2014); Srivastava et al. (2014), Dropout, §9.1",
+    run=dropout,
+    plots=dropout_plots,
+)

@@ -1,0 +1,206 @@
+"""Gaussian noise on the inputs of a linear unit is the penalty Σ w_i² σ_i²."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count, check_counts, check_positive, check_sizes
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+
+# Quadrature nodes an input: exact for the noise of polynomials of degree 59.
+NODES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class InputNoise:
+    """Effect of noisy inputs on a linear unit and on a small network.
+
+    Attributes:
+        deviations: [d], σ of the noise on each input.
+        copies: [c], noisy copies of every sample that the unit was fitted to.
+        distance: [c], ‖w − w_ridge‖ / ‖w_plain − w_ridge‖ of that fit.
+        kept: [d], its weights at the most copies over those without noise.
+        predicted: [d], the same of the ridge fit.
+        network_deviations: [s], σ of the noise on the network's inputs.
+        increase: [s], how much the network's mean squared error rises with the noise.
+        slope_term: [s], σ² times the mean of ‖∂f/∂x‖².
+        second_order: [s], slope_term and σ² times the mean of (f − t) ∂²f/∂x².
+    """
+
+    deviations: Float[np.ndarray, " d"]
+    copies: Float[np.ndarray, " c"]
+    distance: Float[np.ndarray, " c"]
+    kept: Float[np.ndarray, " d"]
+    predicted: Float[np.ndarray, " d"]
+    network_deviations: Float[np.ndarray, " s"]
+    increase: Float[np.ndarray, " s"]
+    slope_term: Float[np.ndarray, " s"]
+    second_order: Float[np.ndarray, " s"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """How far the noisy fit is from ridge, where the fit without noise is at 1."""
+        what = "distance of the noisy fit from ridge, plain fit = 1"
+        return Agreement(what, float(self.distance[-1]), 0.02)
+
+
+def input_noise(
+    *,
+    n_features: int = 12,
+    n_samples: int = 100,
+    largest_noise: float = 1.5,
+    copies: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000),
+    network_width: int = 10,
+    network_noise: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    seed: int = 0,
+    progress: Progress = silent,
+) -> InputNoise:
+    """Fit a linear unit to noisy copies of its inputs, and shake the inputs of a network.
+
+    E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ w_i² σ_i²
+    E (f(x + ε) − t)² = (f − t)² + σ² (‖∂f/∂x‖² + (f − t) Δf) + O(σ⁴)
+
+    Args:
+        n_features: d of the linear unit; its inputs have noise from 0 to `largest_noise`.
+        n_samples: n, more than d.
+        largest_noise: σ of the noisiest input; the inputs themselves have deviation 1.
+        copies: how many noisy copies of every sample, increasing.
+        network_width: hidden tanh units of the network, which has two inputs.
+        network_noise: σ on both of the network's inputs, increasing.
+        seed: of all draws.
+        progress: called after each number of copies.
+
+    Returns:
+        Both comparisons.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: copies · n · d² multiplications; about a second.
+    Source: S2 class 2, "L2 regularization via noisy inputs"; its question "Is this true for more
+    complex nets?" is answered by Bishop (1995): to second order, with the slope in the place of
+    the weights. Expectations of the network are by Gauss-Hermite quadrature, not by sampling.
+    """
+    check_count("n_features", n_features, 2)
+    check_count("n_samples", n_samples, n_features + 1)
+    check_positive("largest_noise", largest_noise)
+    check_counts("copies", copies, 1, count=1)
+    check_count("network_width", network_width)
+    check_sizes("network_noise", network_noise, 1e-6)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_samples, n_features))
+    y = x @ rng.choice((-1.0, 1.0), n_features) + 0.1 * rng.normal(size=n_samples)
+    deviations = np.linspace(0, largest_noise, n_features)
+    gram, moment = x.T @ x / n_samples, x.T @ y / n_samples
+    plain = np.linalg.solve(gram, moment)
+    ridge = np.linalg.solve(gram + np.diag(deviations**2), moment)
+    fits = _noisy_fits(x, y, deviations, copies, rng, progress)
+    distance = np.linalg.norm(fits - ridge, axis=1) / np.linalg.norm(plain - ridge)
+    return InputNoise(
+        deviations,
+        np.array(copies, float),
+        distance,
+        fits[-1] / plain,
+        ridge / plain,
+        np.array(network_noise, float),
+        *_network_terms(rng, network_width, np.array(network_noise, float)),
+    )
+
+
+def input_noise_plots(result: InputNoise) -> tuple[Plot, ...]:
+    """Weights that are left, how fast the fits meet, and the network.
+
+    Args:
+        result: of `input_noise`.
+
+    Returns:
+        Three plots.
+    """
+    left = axes("noise σ on the input", "weight over weight without noise")
+    most = f"fit to {result.copies[-1]:g} noisy copies"
+    measured(left, result.deviations, result.kept, most, mode="markers")
+    theory(left, result.deviations, result.predicted, "ridge with penalty Σ w²σ²")
+    meet = axes("noisy copies of every sample", "distance from ridge, plain fit = 1", log="xy")
+    measured(meet, result.copies, result.distance, "fit to noisy copies")
+    falling = result.distance[-1] * np.sqrt(result.copies[-1] / result.copies)
+    theory(meet, result.copies, falling, "∝ 1/√copies")
+    net = axes("noise σ on the network's inputs", "rise of the mean squared error", log="xy")
+    sigma = result.network_deviations
+    measured(net, sigma, result.increase, "network", mode="markers")
+    measured(net, sigma, result.slope_term, "slope term alone", place=1, mode="lines")
+    theory(net, sigma, result.second_order, "slope and curvature terms")
+    return (
+        Plot("Noisy inputs lose their weight as ridge says", finish(left),
+             "Weights of the noisy fit against the noise of their input, on the ridge curve"),
+        Plot("More noisy copies, closer to ridge", finish(meet),
+             "Distance from ridge falling with the root of the number of copies"),
+        Plot("A network: the same to second order, for its slope", finish(net),
+             "Rise of the error with the noise, on the second-order line for small noise"),
+    )  # fmt: skip
+
+
+def _noisy_fits(
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    deviations: Float[np.ndarray, " d"],
+    copies: tuple[int, ...],
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Float[np.ndarray, "c d"]:
+    gram, moment, done, fits = np.zeros((len(x.T), len(x.T))), np.zeros(len(x.T)), 0, []
+    for place, wanted in enumerate(copies):
+        while done < wanted:
+            many = min(wanted - done, 200)
+            noisy = x + deviations * rng.normal(size=(many, *x.shape))
+            rows = noisy.reshape(-1, len(deviations))
+            gram += rows.T @ rows
+            moment += rows.T @ np.tile(y, many)
+            done += many
+        fits.append(np.linalg.solve(gram, moment))
+        progress("noisy copies", place + 1, len(copies))
+    return np.array(fits)
+
+
+def _network_terms(
+    rng: np.random.Generator, width: int, sigma: Float[np.ndarray, " s"]
+) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, " s"], Float[np.ndarray, " s"]]:
+    """Rise of the error under noise, its slope term, and both second-order terms."""
+    inner, bias = rng.normal(size=(2, width)), rng.normal(size=width)
+    outer = rng.normal(size=width) / np.sqrt(width)
+    x, residual = rng.normal(size=(200, 2)), 0.3 * rng.normal(size=200)
+    hidden = np.tanh(x @ inner + bias)
+    t = hidden @ outer + residual  # the network is the best fit of its targets, as after training
+    slope = (outer * (1 - hidden**2)) @ inner.T  # [n, 2]
+    bend = (-2 * outer * hidden * (1 - hidden**2)) @ (inner**2).sum(0)  # Laplacian, [n]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    pairs = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
+    shares = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    rise = []
+    for s in sigma:
+        moved = np.tanh((x[:, None] + s * pairs) @ inner + bias) @ outer - t[:, None]
+        rise.append((moved**2 @ shares - residual**2).mean())
+    slopes = sigma**2 * (slope**2).sum(1).mean()
+    return np.array(rise), slopes, slopes + sigma**2 * (-residual * bend).mean()
+
+
+EXPERIMENT = Experiment(
+    name="input-noise",
+    statement="Training a linear unit on inputs with Gaussian noise is ridge regression with the "
+    "penalty Σ w_i² σ_i²; for a network the same holds to second order, for its slope.",
+    formula="E (wᵀ(x + ε) − t)² = (wᵀx − t)² + Σ w_i² σ_i²\n"
+    "E (f(x + ε) − t)² = (f − t)² + σ² (‖∂f/∂x‖² + (f − t) Δf) + O(σ⁴)",
+    look_for="Marks lie on the dashed curve: the noisier an input, the less weight it keeps. The "
+    "distance from ridge falls with the root of the number of copies. The network follows the "
+    "second-order line only while the noise is small; its penalty is on the slope ‖∂f/∂x‖², not "
+    "on the weights, and a curvature term comes on top, which vanishes in the mean where f is "
+    "the best fit (Bishop).",
+    source="S2 class 2; Bishop (1995), Training with noise is equivalent to Tikhonov "
+    "regularization",
+    run=input_noise,
+    plots=input_noise_plots,
+)

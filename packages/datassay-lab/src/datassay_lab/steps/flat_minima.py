@@ -1,0 +1,235 @@
+"""SGD with small batches ends in flatter places than full-batch descent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from datassay.collect import LossAt, hessian_products, loss_at
+from datassay.data import SampleSet, load
+from datassay.errors import SettingError
+from datassay.models import mlp, seeded
+from datassay.progress import Progress, silent
+from datassay.score import rank_correlation
+from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
+from datassay_lab.checks import check_count, check_counts, check_positive
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+
+PROBES = 30  # random signs a trace: its relative error is about 2 %
+POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMinima:
+    """Sharpness where SGD ends, by batch size, at one learning rate and number of updates.
+
+    Attributes:
+        batch_sizes: [b], increasing; the last is the whole training set.
+        trace: [b, s], of the Hessian of the training loss, one a seed.
+        top: [b, s], its largest eigenvalue.
+        loss: [b, s], training loss, ½ squared error.
+        accuracy: [b, s], on held-out samples with clean labels.
+        edge: 2 / learning rate, the sharpest minimum at which descent is stable.
+        correlation: Spearman's, between batch size and trace.
+    """
+
+    batch_sizes: Float[np.ndarray, " b"]
+    trace: Float[np.ndarray, "b s"]
+    top: Float[np.ndarray, "b s"]
+    loss: Float[np.ndarray, "b s"]
+    accuracy: Float[np.ndarray, "b s"]
+    edge: float
+    correlation: float
+
+    @property
+    def agreement(self) -> Agreement:
+        """Rank correlation between batch size and sharpness."""
+        what = "rank correlation of batch size and Hessian trace"
+        return Agreement(what, self.correlation, 0.6, "at least")
+
+
+def flat_minima(
+    *,
+    batch_sizes: tuple[int, ...] = (4, 8, 16, 32, 64),
+    n_samples: int = 200,
+    width: int = 32,
+    learning_rate: float = 0.1,
+    updates: int = 3000,
+    label_noise: float = 0.2,
+    networks: int = 5,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> FlatMinima:
+    """Train small networks on digits with several batch sizes and measure the Hessian at the end.
+
+    sharpness = tr ∇²L(w_end), by E vᵀ ∇²L v over random signs v
+
+    Args:
+        batch_sizes: increasing; the whole training set is added as the last.
+        n_samples: digits that are trained on, at most 1437.
+        width: hidden units.
+        learning_rate: the same for all.
+        updates: the same for all batch sizes.
+        label_noise: share of the labels that are replaced by random ones, in [0, 1].
+        networks: seeds; the same starts for every batch size.
+        seed: of samples, labels, starts and batches.
+        progress: called after each batch size.
+
+    Returns:
+        Sharpness, loss and accuracy at the end.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: batch sizes · updates batched trainings, and 50 Hessian products each; about ten seconds.
+    Source: S2 class 3, "SGD and generalization": "Skip bad local minima, converge to flat minima";
+    Keskar et al. (2017), Jastrzębski et al. (2017). Sharpness is not invariant to rescaling the
+    weights (Dinh et al. 2017), so it compares networks of one recipe only. S2 says that flat minima
+    generalise better; this is not claimed here, and the accuracies are shown.
+    """
+    _check(batch_sizes, n_samples, width, learning_rate, updates, label_noise, networks)
+    samples, held_out = _digits(n_samples, label_noise, seed)
+    starts = _starts(samples, width, networks, seed)
+    sizes = (*batch_sizes, n_samples)
+    rows = torch.arange(n_samples).repeat(networks, 1)
+    measures = []
+    for place, size in enumerate(sizes):
+        recipe = Recipe(
+            "sgd", learning_rate, updates, size if size < n_samples else None, "mse",
+            precision="float64",
+        )  # fmt: skip
+        trained = train_networks(starts, samples, rows, recipe, seed=seed)
+        measures.append(_measure(trained, samples, held_out, recipe, seed))
+        progress("batch sizes", place + 1, len(sizes))
+    trace, top, loss, accuracy = (np.array(part) for part in zip(*measures, strict=True))
+    return FlatMinima(
+        np.array(sizes, float),
+        *(trace, top, loss, accuracy),
+        2 / learning_rate,
+        float(rank_correlation(np.repeat(np.array(sizes, float), networks), trace.ravel())),
+    )
+
+
+def flat_minima_plots(result: FlatMinima) -> tuple[Plot, ...]:
+    """Sharpness, training loss and held-out accuracy by batch size.
+
+    Args:
+        result: of `flat_minima`.
+
+    Returns:
+        Three plots.
+    """
+    ends = result.batch_sizes[[0, -1]]
+    plots = []
+    for name, unit, values, title in (
+        ("trace", "trace of the Hessian", result.trace, "Smaller batches end in flatter places"),
+        ("loss", "training loss", result.loss, "At about the same training loss"),
+        ("accuracy", "held-out accuracy", result.accuracy, "What it does for new samples"),
+    ):
+        figure = axes("batch size", unit, log="x")
+        for place, row in enumerate(values.T):
+            said = "one seed each" if place == 0 else ""
+            measured(figure, result.batch_sizes, row, said, place=7, mode="lines")
+        measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
+                 spread=values.std(1))  # fmt: skip
+        theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
+        text = f"The {name} at the end of training against batch size, one line a seed"
+        plots.append(Plot(title, finish(figure), text))
+    return tuple(plots)
+
+
+def _check(
+    batch_sizes: tuple[int, ...], n_samples: int, width: int, learning_rate: float, updates: int,
+    label_noise: float, networks: int,
+) -> None:  # fmt: skip
+    check_count("n_samples", n_samples, 10)
+    check_counts("batch_sizes", batch_sizes, 1)
+    check_count("width", width)
+    check_positive("learning_rate", learning_rate)
+    check_count("updates", updates)
+    check_count("networks", networks)
+    if batch_sizes[-1] >= n_samples or n_samples > 1437 or not 0 <= label_noise <= 1:
+        raise SettingError(
+            "batch_sizes must stay below n_samples, n_samples <= 1437, label_noise in [0, 1]; got "
+            f"{batch_sizes!r}, {n_samples} and {label_noise!r}."
+        )
+
+
+def _digits(n_samples: int, label_noise: float, seed: int) -> tuple[SampleSet, SampleSet]:
+    rng = np.random.default_rng(seed)
+    train, held_out = load("digits", seed=seed)
+    train = train.subset(rng.permutation(len(train))[:n_samples])
+    labels = np.where(rng.random(n_samples) < label_noise, rng.integers(0, 10, n_samples), train.y)
+    return replace(_rows(train), y=labels.astype(train.y.dtype)), _rows(held_out)
+
+
+def _rows(samples: SampleSet) -> SampleSet:
+    """Images as centred rows."""
+    return replace(samples, x=samples.x.reshape(len(samples), -1) - 0.3, kind="row")
+
+
+def _starts(samples: SampleSet, width: int, networks: int, seed: int) -> list[nn.Module]:
+    with seeded(seed):
+        return [mlp(samples.input_shape, samples.n_classes, width) for _ in range(networks)]
+
+
+def _measure(
+    trained: TrainedNetworks, samples: SampleSet, held_out: SampleSet, recipe: Recipe, seed: int
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Trace, largest eigenvalue, loss and accuracy of every network."""
+    _check_finite(trained)
+    outputs = trained.outputs(torch.as_tensor(samples.x).double())
+    losses = sample_losses(outputs, samples, recipe).mean(1)
+    guessed = trained.outputs(torch.as_tensor(held_out.x).double()).argmax(2)
+    right = (guessed == torch.as_tensor(held_out.y)).double().mean(1)
+    loss = loss_at(trained.template, samples, "mse")
+    traces, tops = [], []
+    for network in range(len(outputs)):
+        here = replace(loss, weights={n: trained.state[n][network] for n in loss.weights})
+        traces.append(_trace(here, seed))
+        tops.append(_largest(here, seed))
+    return traces, tops, losses.tolist(), right.tolist()
+
+
+def _signs(loss: LossAt, many: int, seed: int) -> Float[Tensor, "s d"]:
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, (many, loss.n_parameters), generator=generator)
+    return 2 * signs.double() - 1
+
+
+def _trace(loss: LossAt, seed: int) -> float:
+    probes = _signs(loss, PROBES, seed)
+    return float((probes * hessian_products(loss, probes)).sum(1).mean())
+
+
+def _largest(loss: LossAt, seed: int) -> float:
+    vector = _signs(loss, 1, seed)
+    for _ in range(POWER_STEPS):
+        vector = hessian_products(loss, vector / vector.norm())
+    return float(vector.norm())
+
+
+def _check_finite(trained: TrainedNetworks) -> None:
+    if not all(torch.isfinite(w).all() for w in trained.state.values()):
+        raise SettingError("learning_rate must keep training finite; it diverged. Lower it.")
+
+
+EXPERIMENT = Experiment(
+    name="flat-minima",
+    statement="With the same learning rate and number of updates, SGD with smaller batches ends "
+    "where the loss is flatter.",
+    formula="w ← w − η ∇L_B(w),   sharpness = tr ∇²L(w_end) = E vᵀ∇²L v",
+    look_for="The trace of the Hessian rises with the batch size for every seed, while the "
+    "training loss is about the same (with wrong labels it is, if anything, higher for small "
+    "batches, so flatness is not merely a lower loss). The effect vanishes with a small "
+    "learning rate. The held-out accuracy hardly changes: flatter is not always better, and "
+    "sharpness changes when weights are rescaled. An observation, not a theorem.",
+    source="S2 class 3; Keskar et al. (2017); Jastrzębski et al. (2017); Dinh et al. (2017)",
+    run=flat_minima,
+    plots=flat_minima_plots,
+)

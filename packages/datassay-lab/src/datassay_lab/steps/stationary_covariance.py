@@ -1,0 +1,216 @@
+"""SGD at rest has the covariance of the Lyapunov equation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from datassay.progress import Progress, silent
+from datassay.score import gradient_covariance, steady_state_covariance
+from datassay_lab.checks import check_count, check_positive, check_sizes
+from datassay_lab.curves import axes, finish, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import relative_error
+
+# A run forgets its start within this many time constants of its slowest direction.
+WARM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StationaryCovariance:
+    """Covariance of the weights of SGD at rest, in the Hessian's eigenbasis.
+
+    Attributes:
+        shares: [s], η λ₁ of each run, increasing.
+        error: [s], relative distance of the sample covariance from the Lyapunov equation's.
+        exact_error: [s], relative distance of the finite-step fixed point from the same.
+        exact_distance: [s], relative distance of the sample covariance from that fixed point.
+        sampled: [d, d], sample covariance at the smallest step.
+        predicted: [d, d], Σ of H Σ + Σ H = (η/b) Λ there.
+    """
+
+    shares: Float[np.ndarray, " s"]
+    error: Float[np.ndarray, " s"]
+    exact_error: Float[np.ndarray, " s"]
+    exact_distance: Float[np.ndarray, " s"]
+    sampled: Float[np.ndarray, "d d"]
+    predicted: Float[np.ndarray, "d d"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The relative error of the Lyapunov covariance at the smallest step."""
+        return Agreement("relative error of Σ at the smallest step", float(self.error[0]), 0.05)
+
+
+def stationary_covariance(
+    *,
+    n_features: int = 4,
+    n_samples: int = 60,
+    batch_size: int = 5,
+    step_sizes: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4),
+    runs: int = 300,
+    records: int = 200,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> StationaryCovariance:
+    """Run SGD on a least-squares loss for long and compare its covariance with theory.
+
+    H Σ + Σ H = (η/b) Λ,   Λ = (1/n) Σ_i ∇ℓ_i ∇ℓ_iᵀ at the minimum of the mean loss
+
+    Args:
+        n_features: d, at most 20.
+        n_samples: n, more than d; the targets' noise has a deviation that differs by sample.
+        batch_size: b, drawn with replacement.
+        step_sizes: η λ₁, increasing, below 1.
+        runs: independent runs.
+        records: time constants of the slowest direction over which each run is recorded.
+        seed: of data and batches.
+        progress: called after each step size.
+
+    Returns:
+        Covariances and their distances.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: runs · (records + 5) / (η λ_d) steps of b · d products each; some ten seconds.
+    Source: S2 class 3, "Advantages of SGD" (intuition only); S1 Prop. 5.1 and eq. 14; Mandt,
+    Hoffman and Blei (2017). The solver is the one of sample information
+    (`datassay.score`), here for the mean loss, whose scale is η/b. It is the limit
+    of small steps: terms of order η are left out, which the exact fixed point of the second moments
+    shows. Least squares has noise that grows away from the minimum; the fixed point has it too.
+    """
+    check_count("n_features", n_features, 2)
+    check_count("n_samples", n_samples, n_features + 1)
+    check_count("batch_size", batch_size)
+    check_sizes("step_sizes", step_sizes, 1e-4)
+    check_positive("largest step size", step_sizes[-1], 1)
+    check_count("runs", runs, 2)
+    check_count("records", records)
+    rng = np.random.default_rng(seed)
+    x, residual, values = _problem(rng, n_features, n_samples)
+    noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
+    sampled, limits, exact = [], [], []
+    for place, share in enumerate(step_sizes):
+        rate = share / values[0]
+        curvature = torch.from_numpy(values)
+        limits.append(steady_state_covariance(noise, curvature, rate / batch_size).numpy())
+        exact.append(_fixed_point(x, values, noise.numpy(), rate, batch_size))
+        sampled.append(_sample(x, residual, values, rate, batch_size, runs, records, rng))
+        progress("step sizes", place + 1, len(step_sizes))
+    pairs = list(zip(sampled, limits, exact, strict=True))
+    return StationaryCovariance(
+        np.array(step_sizes, float),
+        np.array([relative_error(f, limit) for f, limit, _ in pairs]),
+        np.array([relative_error(e, limit) for _, limit, e in pairs]),
+        np.array([relative_error(f, e) for f, _, e in pairs]),
+        sampled[0],
+        limits[0],
+    )
+
+
+def stationary_covariance_plots(result: StationaryCovariance) -> tuple[Plot, ...]:
+    """Entries of the covariance, both matrices, and the error by step size.
+
+    Args:
+        result: of `stationary_covariance`.
+
+    Returns:
+        Three plots.
+    """
+    entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
+    order = np.triu_indices(len(result.sampled))
+    measured(
+        entries, result.predicted[order], result.sampled[order], "entries of Σ", mode="markers"
+    )
+    ends = np.array([result.predicted.min(), result.predicted.max()])
+    theory(entries, ends, ends, "equal")
+    size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
+    measured(size, result.shares, result.error, "SGD", mode="markers")
+    theory(size, result.shares, result.exact_error, "exact for finite steps")
+    finish(size).update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
+    both = np.stack([result.sampled, result.predicted])
+    titles = ("SGD", "Lyapunov equation")
+    return (
+        Plot(f"Smallest step, ηλ₁ = {result.shares[0]:g}: entry by entry", finish(entries),
+             "Entries of the sample covariance against those of the Lyapunov equation"),
+        Plot("The same as matrices, in the Hessian's eigenbasis",
+             pictures(both, titles, columns=2, signed=True, side=240),
+             "Both covariance matrices side by side"),
+        Plot("Larger steps leave the limit, as the exact fixed point says", size,
+             "Distance from the Lyapunov equation, growing with the step size"),
+    )  # fmt: skip
+
+
+def _problem(
+    rng: np.random.Generator, d: int, n: int
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " d"]]:
+    """Inputs in the Hessian's eigenbasis, residuals at the minimum, eigenvalues descending."""
+    x = rng.normal(size=(n, d)) / np.sqrt(np.arange(1, d + 1))
+    values, vectors = np.linalg.eigh(x.T @ x / n)
+    x = x @ vectors[:, ::-1]
+    # Noise that grows with an input, so that Λ is no multiple of H.
+    y = rng.normal(size=n) * (0.3 + np.abs(x[:, 0] + x[:, 1]))
+    return x, y - x @ np.linalg.lstsq(x, y, rcond=None)[0], values[::-1].copy()
+
+
+def _fixed_point(
+    x: Float[np.ndarray, "n d"],
+    values: Float[np.ndarray, " d"],
+    noise: Float[np.ndarray, "d d"],
+    rate: float,
+    batch: int,
+) -> Float[np.ndarray, "d d"]:
+    """Σ = E (1 − ηĤ) Σ (1 − ηĤ) + η² Λ/b over batches with replacement, a linear system."""
+    d, n = len(values), len(x)
+    outer = np.einsum("ni,nj->nij", x, x)
+    squares = np.einsum("nij,nkl->ikjl", outer, outer) / n  # E (h ⊗ h) of one sample
+    hessian, one = np.diag(values), np.eye(d)
+    mean = np.einsum("ij,kl->ikjl", hessian, hessian)
+    pair = squares / batch + (1 - 1 / batch) * mean
+    shrink = np.einsum("ij,kl->ikjl", hessian, one) + np.einsum("ij,kl->ikjl", one, hessian)
+    system = (rate * shrink - rate**2 * pair).reshape(d * d, d * d)
+    # Third moments Σ_i r_i x_i (x_iᵀ e) x_iᵀ meet the mean of e, which is 0 at rest.
+    return np.linalg.solve(system, (rate**2 / batch * noise).ravel()).reshape(d, d)
+
+
+def _sample(
+    x: Float[np.ndarray, "n d"],
+    residual: Float[np.ndarray, " n"],
+    values: Float[np.ndarray, " d"],
+    rate: float,
+    batch: int,
+    runs: int,
+    records: int,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "d d"]:
+    """Second moment of w − w* over runs and time, once the start is forgotten."""
+    constant = int(np.ceil(1 / (rate * values[-1])))
+    errors, total = np.zeros((runs, len(values))), np.zeros((len(values), len(values)))
+    for step in range((WARM + records) * constant):
+        chosen = rng.integers(len(x), size=(runs, batch))
+        rows = x[chosen]  # [runs, b, d]
+        missed = np.einsum("rbd,rd->rb", rows, errors) - residual[chosen]
+        errors -= rate / batch * np.einsum("rb,rbd->rd", missed, rows)
+        if step >= WARM * constant:
+            total += errors.T @ errors
+    return total / (runs * records * constant)
+
+
+EXPERIMENT = Experiment(
+    name="stationary-covariance",
+    statement="Around a minimum SGD comes to rest with the covariance Σ of the Lyapunov equation, "
+    "in proportion to step size over batch size.",
+    formula="H Σ + Σ H = (η/b) Λ,   Σ_ij = (η/b) Λ_ij / (λ_i + λ_j)\nΛ = (1/n) Σ ∇ℓ_i ∇ℓ_iᵀ at the "
+    "minimum",
+    look_for="Entries lie on the dashed diagonal at the smallest step. The equation is the limit "
+    "of small steps: the error grows in proportion to η, and follows the exact fixed point of the "
+    "second moments. It holds for a quadratic loss; for a network only as long as the weights "
+    "stay where its loss is nearly quadratic.",
+    source="S2 class 3; S1 Prop. 5.1; Mandt, Hoffman and Blei (2017)",
+    run=stationary_covariance,
+    plots=stationary_covariance_plots,
+)

@@ -1,0 +1,274 @@
+"""The step size of SGD sets a floor of the loss; schedules lower it, 2 / λ₁ is the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.errors import SettingError
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count, check_positive
+from datassay_lab.curves import COLOURS, axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import exponent, spread_counts
+
+SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
+KEPT = 120  # moments of the loss that are kept
+# Shares of the edge 2 / λ₁ at which floors are measured; the last is beyond it.
+SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 1.02])
+FLOOR_STEPS = 400  # steps over which a floor is averaged, after as many time constants
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """Excess loss of SGD under five schedules, and its floor under constant steps.
+
+    Attributes:
+        schedules: names of the five.
+        steps: [k], moments that were kept, from 1.
+        loss: [5, k], mean excess loss ½ (w − w*)ᵀ H (w − w*) over the runs.
+        expected: [5, k], its expectation, exact.
+        shares: [s], step size over the edge 2 / λ₁, those below 1.
+        floors: [s], excess loss at which constant steps stay, measured.
+        predicted: [s], (ε/2) Σ σ² / (2 − ε λ_i).
+        beyond: share of the edge, above 1, that was tried as well.
+        growth: loss there at the end over that at the start; above 1 it diverges.
+        decay: exponent of t in the loss of the 1/t schedule over its last tenfold.
+    """
+
+    schedules: tuple[str, ...]
+    steps: Float[np.ndarray, " k"]
+    loss: Float[np.ndarray, "c k"]
+    expected: Float[np.ndarray, "c k"]
+    shares: Float[np.ndarray, " s"]
+    floors: Float[np.ndarray, " s"]
+    predicted: Float[np.ndarray, " s"]
+    beyond: float
+    growth: float
+    decay: float
+
+    @property
+    def agreement(self) -> Agreement:
+        """The largest relative error of a floor."""
+        error = float(np.abs(self.floors / self.predicted - 1).max())
+        return Agreement("largest relative error of the loss floor", error, 0.05)
+
+
+def step_size(
+    *,
+    n_features: int = 10,
+    condition: float = 20.0,
+    noise: float = 1.0,
+    small: float = 0.01,
+    large: float = 0.3,
+    steps: int = 10_000,
+    runs: int = 400,
+    momentum: float = 0.0,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> StepSize:
+    """Descend a quadratic loss whose gradient has noise, with five schedules and nine step sizes.
+
+    w ← w − ε_t (H (w − w*) + σ ξ),  ξ ~ N(0, 1):  floor ½ Σ ε σ² / (2 − ε λ_i)
+
+    Args:
+        n_features: d.
+        condition: κ; the eigenvalues fall from 1 to 1/κ.
+        noise: σ of the gradient's noise along each eigenvector.
+        small: constant small step, over the edge 2 / λ₁.
+        large: constant large step, over the edge; decaying schedules start there. Below 1.
+        steps: of each schedule.
+        runs: independent runs that are averaged.
+        momentum: heavy-ball momentum of the constant steps, in [0, 1); the floor's formula is
+            for 0.
+        seed: of starts and noise.
+        progress: called after each schedule.
+
+    Returns:
+        Losses and floors, measured and predicted.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: (5 · steps + the floors' steps) · runs · d normal draws; some seconds.
+    Source: S2 class 3, "Learning rate is important" and "Learning rate for SGD: scheduling"
+    (pictures only); the floor is the fixed point of v = (1 − ε λ)² v + ε² σ², the rate 1/t is
+    that of Robbins and Monro (1951). S2's remark "Implicit L2!" at schedules is the experiment
+    early-stopping: the sum of the step sizes is its time.
+    """
+    _check(n_features, condition, noise, small, large, steps, runs, momentum)
+    rng = np.random.default_rng(seed)
+    values = np.geomspace(1, 1 / condition, n_features)
+    first = 10 * noise * rng.normal(size=n_features)
+    rules = schedules(small, large, steps, condition)
+    moments = spread_counts(1, steps, KEPT)
+    loss = []
+    for place, rule in enumerate(rules):
+        loss.append(_run(values, first, noise, rule, moments, runs, rng))
+        progress("schedules", place + 1, len(rules))
+    sizes = 2 * SHARES[:-1]
+    floors = [_floor(values, noise, size, runs, momentum, rng) for size in sizes]
+    late = moments >= steps / 10
+    edge = 2 * float(SHARES[-1])
+    diverging = _run(values, first, noise, lambda _t: edge, np.array([1, 300]), runs, rng)
+    return StepSize(
+        SCHEDULES,
+        moments.astype(float),
+        np.array(loss),
+        np.array([_expected(values, first, noise, rule, moments) for rule in rules]),
+        SHARES[:-1].copy(),
+        np.array(floors),
+        (0.5 * sizes[:, None] * noise**2 / (2 - sizes[:, None] * values)).sum(1),
+        float(SHARES[-1]),
+        float(diverging[1] / diverging[0]),
+        exponent(moments[late].astype(float), loss[-1][late]),
+    )
+
+
+def schedules(
+    small: float, large: float, steps: int, condition: float
+) -> tuple[Callable[[int], float], ...]:
+    """Step sizes ε_t at t = 0, 1, … of the five schedules, for a largest eigenvalue of 1.
+
+    Args:
+        small: constant small step over the edge, 2.
+        large: constant large step over the edge.
+        steps: in all.
+        condition: κ; 1/t needs c λ_d > 1/2 for its rate, and has c λ_d = 2.
+
+    Returns:
+        In the order of SCHEDULES.
+    """
+    low, high, scale = 2 * small, 2 * large, 2 * condition
+    return (
+        lambda _t: low,
+        lambda _t: high,
+        lambda t: high * 0.1 ** (4 * t // steps),
+        lambda t: 0.5 * high * (1 + np.cos(np.pi * t / steps)),
+        lambda t: scale / (t + scale / high),
+    )
+
+
+def step_size_plots(result: StepSize) -> tuple[Plot, ...]:
+    """Loss under the schedules, and floors by step size.
+
+    Args:
+        result: of `step_size`.
+
+    Returns:
+        Two plots.
+    """
+    way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
+    for place, name in enumerate(result.schedules):
+        measured(way, result.steps, result.loss[place], name, place=place, mode="lines")
+    for place in range(len(result.schedules)):
+        last = place == len(result.schedules) - 1
+        theory(way, result.steps, result.expected[place], "expected" if last else "")
+    floor = axes("step size over the edge 2/λ₁", "floor of the excess loss", log="xy")
+    measured(floor, result.shares, result.floors, "constant steps", mode="markers")
+    theory(floor, result.shares, result.predicted, "(ε/2) Σ σ²/(2 − ελ)")
+    low, high = result.predicted.min(), result.predicted.max()
+    floor.add_scatter(
+        x=[1, 1], y=[low, high], mode="lines", name="edge of stability",
+        line={"color": COLOURS[1], "width": 2, "dash": "dot"},
+    )  # fmt: skip
+    return (
+        Plot("Large steps are fast, small ones end low; schedules do both", finish(way),
+             "Loss over steps of five schedules on their expectations"),
+        Plot("The floor grows with the step size, without limit at the edge", finish(floor),
+             "Floor against step size on the line of theory, rising to the edge"),
+    )  # fmt: skip
+
+
+def _check(
+    n_features: int, condition: float, noise: float, small: float, large: float, steps: int,
+    runs: int, momentum: float,
+) -> None:  # fmt: skip
+    check_count("n_features", n_features)
+    check_positive("condition", condition)
+    check_positive("noise", noise)
+    check_positive("small", small, 1)
+    check_positive("large", large, 1)
+    check_count("steps", steps, 100)
+    check_count("runs", runs, 2)
+    if condition < 1 or not 0 <= momentum < 1:
+        raise SettingError(
+            f"condition must be >= 1 and momentum in [0, 1); got {condition!r} and {momentum!r}."
+        )
+
+
+def _run(
+    values: Float[np.ndarray, " d"],
+    first: Float[np.ndarray, " d"],
+    noise: float,
+    rule: Callable[[int], float],
+    moments: np.ndarray,
+    runs: int,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, " k"]:
+    errors, wanted, kept = np.tile(first, (runs, 1)), set(moments.tolist()), []
+    for t in range(int(moments[-1])):
+        draw = rng.standard_normal(errors.shape)
+        errors -= rule(t) * (errors * values + noise * draw)
+        if t + 1 in wanted:
+            kept.append(0.5 * (errors**2 @ values).mean())
+    return np.array(kept)
+
+
+def _expected(
+    values: Float[np.ndarray, " d"],
+    first: Float[np.ndarray, " d"],
+    noise: float,
+    rule: Callable[[int], float],
+    moments: np.ndarray,
+) -> Float[np.ndarray, " k"]:
+    """E ½ Σ λ e², by the recursion of E e² along each eigenvector."""
+    second, wanted, kept = first**2, set(moments.tolist()), []
+    for t in range(int(moments[-1])):
+        size = rule(t)
+        second = (1 - size * values) ** 2 * second + (size * noise) ** 2
+        if t + 1 in wanted:
+            kept.append(0.5 * values @ second)
+    return np.array(kept)
+
+
+def _floor(
+    values: Float[np.ndarray, " d"],
+    noise: float,
+    size: float,
+    runs: int,
+    momentum: float,
+    rng: np.random.Generator,
+) -> float:
+    """Mean loss at rest; the runs start there and first forget how."""
+    slowest = np.abs(1 - size * values).max()
+    warm = int(np.ceil(6 / -np.log(slowest)))
+    errors = np.sqrt(size / (values * (2 - size * values))) * noise
+    errors = errors * rng.standard_normal((runs, len(values)))
+    speed, total = np.zeros_like(errors), 0.0
+    for t in range(warm + FLOOR_STEPS):
+        draw = rng.standard_normal(errors.shape)
+        speed = momentum * speed - size * (errors * values + noise * draw)
+        errors = errors + speed
+        total += 0.5 * (errors**2 @ values).mean() if t >= warm else 0.0
+    return float(total / FLOOR_STEPS)
+
+
+EXPERIMENT = Experiment(
+    name="step-size",
+    statement="Constant steps of SGD stop at a floor that grows with the step size; schedules "
+    "that decay go below it, and steps beyond 2 / λ₁ diverge.",
+    formula="w ← w − ε_t (H (w − w*) + σ ξ)\n"
+    "floor = ½ Σ_i ε σ² / (2 − ε λ_i),   stable for ε < 2/λ₁",
+    look_for="Every schedule follows its dashed expectation: the large step falls first and stays "
+    "high, the small one takes long and ends lower, the decaying ones do both, and 1/t goes on "
+    "falling as 1/t. Floors lie on the curve, nearly in proportion to ε for small steps, and rise "
+    "without limit at the edge. The noise here does not depend on w, as close to a minimum; with "
+    "momentum the floor differs.",
+    source="S2 class 3; Robbins and Monro (1951); Bottou, Curtis and Nocedal (2018), §4",
+    run=step_size,
+    plots=step_size_plots,
+)

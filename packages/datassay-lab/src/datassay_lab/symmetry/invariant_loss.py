@@ -1,0 +1,208 @@
+"""An invariant loss has no slope along its symmetry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.progress import Progress, silent
+from datassay_lab.checks import check_count, check_positive, check_sizes
+from datassay_lab.curves import axes, finish, measured, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.fits import exponent
+
+
+@dataclass(frozen=True, slots=True)
+class InvariantLoss:
+    """Slopes along two symmetries, rotation and scale, and what descent conserves.
+
+    Attributes:
+        angles: [q], numbers of equal angles over which the loss was averaged, the last as set.
+        rotation_slope: [q], |⟨∇L, ∂_αU_αw⟩| / (‖∇L‖ ‖∂_αU_αw‖), largest over random weights.
+        scale_slope: the same of a ReLU network under w₁ → e^α w₁, w₂ → e^−α w₂.
+        rates: [e], step sizes of descent on the ReLU network.
+        drift: [e], largest |Δ(‖w₁‖² − w₂²)| over the units after the same time, rate · steps.
+        drift_exponent: a of drift ∝ rateᵃ; 1 for gradient descent.
+        path: [t, 2], w under descent on the rotation-averaged loss.
+        plain_path: [t, 2], the same without averaging.
+    """
+
+    angles: Float[np.ndarray, " q"]
+    rotation_slope: Float[np.ndarray, " q"]
+    scale_slope: float
+    rates: Float[np.ndarray, " e"]
+    drift: Float[np.ndarray, " e"]
+    drift_exponent: float
+    path: Float[np.ndarray, "t 2"]
+    plain_path: Float[np.ndarray, "t 2"]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The larger cosine of the gradient with a symmetry, where 0 is theory."""
+        slope = max(float(self.rotation_slope[-1]), self.scale_slope)
+        return Agreement("larger |cosine| of ∇L with a symmetry", slope, 1e-10)
+
+
+def invariant_loss(
+    *,
+    n_samples: int = 40,
+    n_angles: int = 256,
+    width: int = 10,
+    rates: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03),
+    time: float = 6.0,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> InvariantLoss:
+    """Two invariant losses: one averaged over rotations, one of a ReLU network.
+
+    L(U_α w) = L(w)  ⇒  ⟨∇L(w), ∂_α U_α w⟩ = 0
+
+    rotation: L(w) = mean_i (1/2π) ∫ ½(tanh⟨w, R_θ x_i⟩ − y_i)² dθ, w in the plane;
+    scale: f(x) = Σ_j w₂ⱼ max(0, w₁ⱼᵀx), so that ‖w₁ⱼ‖² − w₂ⱼ² rests under gradient flow.
+
+    Args:
+        n_samples: of each problem, normal inputs.
+        n_angles: of the average over rotations; equal angles are exact up to an error that falls
+            exponentially.
+        width: hidden units of the ReLU network.
+        rates: ε of gradient descent, increasing.
+        time: ε times the steps, the same for every ε.
+        seed: of the samples and weights.
+        progress: called after the slopes and after each rate.
+
+    Returns:
+        Slopes and drifts.
+
+    Raises:
+        SettingError: a parameter is out of range.
+
+    Cost: time / ε gradients for each ε; about a second.
+    Source: S2 class 4, "Effect on the gradient descent". Slip in S2: the flow is dw/dt = −∇L.
+    The scale symmetry: Du, Hu and Lee (2018). Descent with steps ε drifts by
+    ε² (‖∂L/∂w₁‖² − (∂L/∂w₂)²) a step, so by O(ε) after a fixed time.
+    """
+    check_count("n_samples", n_samples, 2)
+    check_count("n_angles", n_angles)
+    check_count("width", width)
+    check_sizes("rates", rates, 1e-5)
+    check_positive("time", time)
+    check_positive("largest of rates", rates[-1], below=time)
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal((0.75, 0.25), 0.5, (n_samples, 2)), rng.choice([-0.8, 0.8], n_samples)
+    angles = sorted({*(2**k for k in range(9) if 2**k < n_angles), n_angles})
+    starts = rng.normal(size=(10, 2))
+    slopes = [max(_rotation_slope(w, x, y, q) for w in starts) for q in angles]
+    paths = [_descend_plane(starts[0], x, y, q) for q in (n_angles, 1)]
+    inputs = rng.normal(size=(n_samples, 5))
+    target = np.sin(inputs[:, 0]) + 0.5 * inputs[:, 1]
+    first, second = rng.normal(size=(width, 5)) / 5**0.5, rng.normal(size=width) / width**0.5
+    scale_slope = _scale_slope(first, second, inputs, target)
+    progress("slopes", 1, 1 + len(rates))
+    drift = []
+    for place, rate in enumerate(rates):
+        drift.append(_drift(first, second, inputs, target, rate, round(time / rate)))
+        progress("descend", place + 2, 1 + len(rates))
+    steps = np.array(rates, float)
+    return InvariantLoss(
+        np.array(angles, float), np.array(slopes), scale_slope, steps, np.array(drift),
+        exponent(steps, np.array(drift)), paths[0], paths[1],
+    )  # fmt: skip
+
+
+def invariant_loss_plots(result: InvariantLoss) -> tuple[Plot, ...]:
+    """Slope by the number of angles, drift by the rate, and paths in the plane.
+
+    Args:
+        result: of `invariant_loss`.
+
+    Returns:
+        Three plots.
+    """
+    slope = axes("equal angles in the average", "|cosine| of ∇L with the rotation", log="xy")
+    measured(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
+    theory(slope, result.angles, np.full(len(result.angles), 1e-16), "0 up to rounding")
+    paths = axes("weight 1", "weight 2")
+    measured(
+        paths,
+        result.plain_path[:, 0],
+        result.plain_path[:, 1],
+        "samples as they are",
+        place=1,
+        mode="lines",
+    )
+    measured(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")
+    far = 1.3 * max(float(np.abs(result.path).max()), 1e-3)
+    start = result.path[0] / np.linalg.norm(result.path[0])
+    theory(paths, [0, far * start[0]], [0, far * start[1]], "ray of the start")
+    paths.update_yaxes(scaleanchor="x", scaleratio=1)
+    drift = axes("step size ε", "drift of ‖w<sub>1</sub>‖² − w<sub>2</sub>²", log="xy")
+    measured(drift, result.rates, result.drift, "descent for the same time", mode="markers")
+    theory(drift, result.rates, result.drift[0] * result.rates / result.rates[0], "∝ ε")
+    return (
+        Plot("Full orbits leave no slope along the orbit", finish(slope), "Slope by angles"),
+        Plot("So descent only moves radially", finish(paths), "Paths of the weights"),
+        Plot("Scale: what flow conserves drifts by O(ε)", finish(drift), "Drift by step size"),
+    )
+
+
+def _plane_gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:
+    theta = 2 * np.pi * np.arange(q) / q
+    turn = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
+    turned = np.einsum("abq,nb->qna", turn, x).reshape(-1, 2)
+    out = np.tanh(turned @ w)
+    return ((out - np.tile(y, q)) * (1 - out**2)) @ turned / len(turned)
+
+
+def _rotation_slope(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> float:
+    gradient, tangent = _plane_gradient(w, x, y, q), np.array([-w[1], w[0]])
+    return float(abs(gradient @ tangent) / np.linalg.norm(gradient) / np.linalg.norm(tangent))
+
+
+def _descend_plane(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:
+    path = [w]
+    for _ in range(300):
+        path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
+    return np.array(path)
+
+
+def _relu_gradients(
+    first: np.ndarray, second: np.ndarray, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    hidden = np.maximum(x @ first.T, 0)
+    error = (hidden @ second - y) / len(x)
+    return (error[:, None] * (hidden > 0) * second).T @ x, hidden.T @ error
+
+
+def _scale_slope(first: np.ndarray, second: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
+    """Largest over the units; the symmetry moves (w₁, w₂) along (w₁, −w₂)."""
+    g1, g2 = _relu_gradients(first, second, x, y)
+    slope = (g1 * first).sum(axis=1) - g2 * second
+    sizes = np.hypot(np.linalg.norm(g1, axis=1), g2)
+    lengths = np.hypot(np.linalg.norm(first, axis=1), second)
+    return float((np.abs(slope) / (sizes * lengths)).max())
+
+
+def _drift(first, second, x: np.ndarray, y: np.ndarray, rate: float, steps: int) -> float:
+    w1, w2 = first.copy(), second.copy()
+    for _ in range(steps):
+        g1, g2 = _relu_gradients(w1, w2, x, y)
+        w1, w2 = w1 - rate * g1, w2 - rate * g2
+    before = np.square(first).sum(axis=1) - second**2
+    return float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max())
+
+
+EXPERIMENT = Experiment(
+    name="invariant-loss",
+    statement="A loss that a symmetry leaves unchanged has no slope along it, so gradient flow "
+    "never moves that way.",
+    formula="L(U_α w) = L(w)  ⇒  ⟨∇L(w), ∂_α U_α w⟩ = 0,   dw/dt = −∇L(w)",
+    look_for="The slope along the rotation falls to rounding as the average takes in the whole "
+    "circle, and the path of the weights stays on the ray where it started. Without the average "
+    "it bends. In a ReLU network the scale symmetry conserves ‖w₁‖² − w₂² under gradient flow; "
+    "descent with finite steps drifts in proportion to the step size.",
+    source="S2 class 4; Du, Hu and Lee (2018)",
+    run=invariant_loss,
+    plots=invariant_loss_plots,
+)

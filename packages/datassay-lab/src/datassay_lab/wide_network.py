@@ -1,0 +1,245 @@
+"""Shallow ReLU network in neural tangent parametrisation: kernel and training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+from datassay.collect import collect
+from datassay.data import SampleSet
+from datassay.models import Affine
+from datassay.progress import Progress, silent
+from datassay.train import Recipe, TrainedNetworks, train_networks
+from datassay_lab.fits import spread_counts
+
+SCALINGS = ("ntk", "mean field")
+OUTPUT_WEIGHTS = ("normal", "cauchy")
+
+
+def wide_network(
+    n_inputs: int,
+    width: int,
+    seed: int,
+    *,
+    scaling: str = "ntk",
+    output_weights: str = "normal",
+) -> nn.Module:
+    """f(x) = m^(−a) Σ v_i relu(w_i·x) with w_i ~ N(0, I) and v_i ~ N(0, 1).
+
+    The factor is applied before the first layer: relu(c z) = c relu(z), so outputs and gradients
+    are the same, and the network stays a plain stack of dense layers.
+
+    Args:
+        n_inputs: d.
+        width: m.
+        seed: of the weights.
+        scaling: "ntk", a = 1/2, or "mean field", a = 1.
+        output_weights: v_i, "normal" or "cauchy" (which has no variance).
+
+    Returns:
+        The network, float64, [n, d] → [n, 1].
+    """
+    # skip_init: the usual initialisation would draw from torch's global stream.
+    draw = torch.Generator().manual_seed(seed)
+    hidden = skip_init(nn.Linear, n_inputs, width, bias=False, dtype=torch.float64)
+    output = skip_init(nn.Linear, width, 1, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        for layer in (hidden, output):
+            cauchy = layer is output and output_weights == "cauchy"
+            fill = torch.Tensor.cauchy_ if cauchy else torch.Tensor.normal_
+            fill(layer.get_parameter("weight"), generator=draw)
+    factor = torch.tensor(float(width) ** (-0.5 if scaling == "ntk" else -1.0)).double()
+    scale = Affine(factor, torch.zeros_like(factor))
+    return nn.Sequential(scale, hidden, nn.ReLU(), output)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKernels:
+    """Kernels of pairs of inputs at infinite width.
+
+    Attributes:
+        tangent: [n, n'], Θ = |x||x'| (κ₁ + cos θ κ₀) / 2.
+        outputs: [n, n'], E f(x) f(x') = |x||x'| κ₁ / 2.
+        variance: [n, n'], of one unit's share of Θ; a network of width m has 1/m of that.
+    """
+
+    tangent: Float[np.ndarray, "n other"]
+    outputs: Float[np.ndarray, "n other"]
+    variance: Float[np.ndarray, "n other"]
+
+
+def limit_kernels(x: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]) -> LimitKernels:
+    """Arc-cosine kernels of `wide_network` with both layers trained.
+
+    κ₀ = (π − θ)/π,  κ₁ = (sin θ + (π − θ) cos θ)/π,  κ₂ = (3 sin θ cos θ + (π − θ)(1 + 2cos²θ))/π
+
+    Args:
+        x: [n, d].
+        other: [n', d].
+
+    Returns:
+        Kernels and the variance of one unit.
+
+    Cost: n n' d multiplications.
+    Source: Cho and Saul (2009); Jacot et al. (2018). The factors ½ come from the expectation:
+    κ_k / 2 = E (w·x)^k (w·x')^k over w where both are positive. The variance uses E v⁴ = 3.
+    """
+    lengths = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(other, axis=1)
+    cosine = np.clip(x @ other.T / lengths, -1, 1)
+    angle = np.arccos(cosine)
+    both, sine = (np.pi - angle) / np.pi, np.sin(angle) / np.pi
+    first = sine + both * cosine
+    second = 3 * sine * cosine + both * (1 + 2 * cosine**2)
+    tangent = (first + cosine * both) / 2
+    square = (second + 2 * cosine * first + 3 * cosine**2 * both) / 2
+    variance = lengths**2 * (square - tangent**2)
+    return LimitKernels(lengths * tangent, lengths * first / 2, variance)
+
+
+def tangent_kernel(
+    model: nn.Module, x: Float[np.ndarray, "n d"]
+) -> tuple[Float[np.ndarray, "n n"], Float[np.ndarray, " n"]]:
+    """Empirical tangent kernel at the model's weights, and the outputs.
+
+    Args:
+        model: with one output.
+        x: [n, d].
+
+    Returns:
+        Θ = J Jᵀ, [n, n], and f, [n].
+    """
+    lin = collect(model, regression(x, np.arange(len(x)) % 2.0), projection=None, outputs="joint")
+    if lin.kernel is not None:
+        return lin.kernel.numpy(), lin.outputs[:, 0].double().numpy()
+    features = torch.as_tensor(lin.features).double()
+    return (features @ features.T).numpy(), lin.outputs[:, 0].double().numpy()
+
+
+def regression(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> SampleSet:
+    """Regression samples from arrays.
+
+    Args:
+        x: [n, d].
+        y: [n].
+
+    Returns:
+        The samples.
+    """
+    return SampleSet(x, y, np.arange(len(x)))
+
+
+def sphere_samples(
+    n: int, n_inputs: int, rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    """Inputs uniform on the unit sphere, and a target of several degrees of smoothness.
+
+    y = (linear + quadratic + noise) / √3, each of mean square 1 over the samples.
+
+    Args:
+        n: samples.
+        n_inputs: d.
+        rng: random generator.
+
+    Returns:
+        Inputs and targets, of mean square about 1.
+    """
+    x = rng.normal(size=(n, n_inputs))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    direction, square = rng.normal(size=n_inputs), rng.normal(size=(n_inputs, n_inputs))
+    parts = [x @ direction, np.einsum("ni,ij,nj->n", x, square, x), rng.normal(size=n)]
+    return x, sum(p / np.sqrt((p**2).mean()) for p in parts) / np.sqrt(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """A training run with outputs kept at some steps.
+
+    Attributes:
+        steps: [t], updates made before each record; starts at 0.
+        outputs: [t, n], outputs at these steps.
+        networks: networks with the weights after the last step.
+    """
+
+    steps: np.ndarray
+    outputs: Float[np.ndarray, "t n"]
+    networks: TrainedNetworks
+
+
+def train_watched(
+    model: nn.Module,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    *,
+    rate: float,
+    looks: np.ndarray,
+    n_train: int | None = None,
+) -> Trajectory:
+    """Full-batch gradient descent on Σ ½(f − y)², outputs kept at some steps.
+
+    Args:
+        model: initial network; is copied.
+        x: [n, d].
+        y: [n].
+        rate: step size η of the summed loss.
+        looks: [t], increasing step numbers; the last one ends the run.
+        n_train: number of training samples, the first ones, at least 8 of 10; only outputs of the
+            others are kept.
+
+    Returns:
+        Outputs at these steps, and the trained weights.
+    """
+    kept = len(x) if n_train is None else n_train
+    steps = int(looks[-1]) + 1  # each look sees the outputs before its step's update
+    recipe = Recipe("sgd", rate * kept, steps, None, "mse", precision="float64")
+    return watch(model, regression(x, y), recipe, looks, n_train=kept)
+
+
+def watch(
+    model: nn.Module,
+    samples: SampleSet,
+    recipe: Recipe,
+    looks: np.ndarray,
+    *,
+    n_train: int | None = None,
+    progress: Progress = silent,
+) -> Trajectory:
+    """Train a network of one output by full-batch steps and keep its outputs at some of them.
+
+    Args:
+        model: initial network; is copied.
+        samples: n of them.
+        recipe: training settings, with full batches.
+        looks: [t], increasing step numbers below the recipe's; outputs are those before the update.
+        n_train: number of training samples, the first ones; only outputs of the others are kept.
+        progress: called with the updates done.
+
+    Returns:
+        Outputs at these steps, and the trained weights.
+    """
+    wanted, step, seen = set(looks.tolist()), iter(range(recipe.steps)), []
+
+    def observe(_positions: Tensor, outputs: Tensor) -> None:
+        if next(step) in wanted:
+            seen.append(outputs[0, :, 0].double().numpy().copy())
+
+    subset = torch.arange(len(samples) if n_train is None else n_train)[None]
+    networks = train_networks([model], samples, subset, recipe, observe=observe, progress=progress)
+    return Trajectory(looks, np.array(seen), networks)
+
+
+def spread_steps(last: int, count: int = 60) -> np.ndarray:
+    """Step numbers 0, 1, ..., evenly spaced in the logarithm.
+
+    Args:
+        last: the largest.
+        count: how many at most, besides 0.
+
+    Returns:
+        Increasing whole numbers from 0 to `last`.
+    """
+    return np.append(0, spread_counts(1, last, count))

@@ -1,0 +1,206 @@
+"""From kernels to networks, and what gradient descent learns first."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from datassay.errors import SettingError
+from datassay_lab.kernels.lazy_training import lazy_training, lazy_training_plots
+from datassay_lab.kernels.linearized_training import linearized_training, linearized_training_plots
+from datassay_lab.kernels.ntk_width import ntk_width, ntk_width_plots
+from datassay_lab.kernels.universal_approximation import (
+    universal_approximation,
+    universal_approximation_plots,
+)
+from datassay_lab.learned_first.eigenmodes import eigenmodes, eigenmodes_plots
+from datassay_lab.learned_first.spectral_bias import spectral_bias, spectral_bias_plots
+from datassay_lab.wide_network import (
+    limit_kernels,
+    sphere_samples,
+    spread_steps,
+    tangent_kernel,
+    train_watched,
+    wide_network,
+)
+
+FAST = {
+    ntk_width: {"n_samples": 12, "widths": (64, 512, 4096), "repeats": 4},
+    lazy_training: {"n_samples": 16, "widths": (64, 512), "steps": 250, "repeats": 3},
+    linearized_training: {"widths": (128, 512, 2048), "steps": 100, "repeats": 4},
+    eigenmodes: {"n_samples": 16, "width": 4096, "steps": 600, "repeats": 1},
+    universal_approximation: {"units": (8, 32, 128), "n_points": 600, "repeats": 2},
+    spectral_bias: {
+        "n_frequencies": 5,
+        "n_samples": 64,
+        "width": 64,
+        "depth": 3,
+        "steps": 500,
+        "repeats": 2,
+    },
+}
+PLOTS = {
+    ntk_width: ntk_width_plots,
+    lazy_training: lazy_training_plots,
+    linearized_training: linearized_training_plots,
+    eigenmodes: eigenmodes_plots,
+    universal_approximation: universal_approximation_plots,
+    spectral_bias: spectral_bias_plots,
+}
+
+
+@functools.cache
+def fast(run):
+    return run(**FAST[run], seed=2)
+
+
+def same(first, second):
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name)) for name in first.__slots__
+    )
+
+
+@pytest.mark.parametrize("run", FAST, ids=lambda run: run.__name__)
+def test_the_statement_holds_and_is_the_same_again(run):
+    result = fast(run)
+    assert result.agreement.holds, result.agreement
+    assert same(result, run(**FAST[run], seed=2))
+
+
+@pytest.mark.parametrize("run", PLOTS, ids=lambda run: run.__name__)
+def test_every_figure_draws_theory_dashed(run):
+    plots = PLOTS[run](fast(run))
+    assert plots
+    for plot in plots:
+        dashes = {trace.line.dash for trace in plot.figure.data if trace.type == "scatter"}
+        assert "dash" in dashes
+        assert len(dashes) > 1 or plot.figure.data[0].mode == "markers"
+        assert plot.figure.layout.xaxis.title.text
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong"),
+    [
+        (ntk_width, {"output_weights": "cauchy"}),
+        (lazy_training, {"scaling": "mean field"}),
+        (linearized_training, {"scaling": "mean field"}),
+        (eigenmodes, {"width": 32}),
+        (universal_approximation, {"activation": "square"}),
+        (spectral_bias, {"inputs": "waves"}),
+    ],
+)
+def test_it_would_notice_where_the_statement_is_false(run, wrong):
+    assert not run(**FAST[run] | wrong).agreement.holds
+
+
+def test_limit_kernels_are_expectations_over_the_weights():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 4))
+    w, v = rng.normal(size=(2_000_000, 4)), rng.normal(size=(2_000_000, 1))
+    units, on = np.maximum(w @ x.T, 0), w @ x.T > 0
+    limit = limit_kernels(x, x)
+    for i, j in ((0, 0), (0, 1), (1, 2)):
+        each = units[:, i] * units[:, j]
+        both = each + (v[:, 0] ** 2) * on[:, i] * on[:, j] * (x[i] @ x[j])
+        np.testing.assert_allclose(each.mean(), limit.outputs[i, j], rtol=0.02)
+        np.testing.assert_allclose(both.mean(), limit.tangent[i, j], rtol=0.02, atol=0.01)
+        np.testing.assert_allclose(both.var(), limit.variance[i, j], rtol=0.05)
+
+
+@pytest.mark.parametrize(("scaling", "power"), [("ntk", -0.5), ("mean field", -1.0)])
+def test_the_factor_before_the_sum_may_stand_before_the_first_layer(scaling, power):
+    model = wide_network(3, 20, 0, scaling=scaling)
+    x = np.random.default_rng(1).normal(size=(5, 3))
+    w, v = (model[i].weight.detach().clone().requires_grad_() for i in (1, 3))
+    outputs = 20**power * (torch.from_numpy(x) @ w.T).relu() @ v[0]
+    rows = [torch.autograd.grad(f, (w, v), retain_graph=True) for f in outputs]
+    jacobian = torch.stack([torch.cat([g.flatten() for g in row]) for row in rows])
+    kernel, start = tangent_kernel(model, x)
+    np.testing.assert_allclose(start, outputs.detach(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(kernel, jacobian @ jacobian.T, rtol=1e-6, atol=1e-9)
+
+
+def test_watched_training_is_plain_gradient_descent():
+    x, y = sphere_samples(10, 4, np.random.default_rng(3))
+    model = wide_network(4, 30, 5)
+    looks = spread_steps(20, 5)
+    run = train_watched(model, x, y, rate=0.05, looks=looks, n_train=8)
+    inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
+    for step in range(21):
+        outputs = model(inputs)[:, 0]
+        if step in looks:
+            place = list(looks).index(step)
+            np.testing.assert_allclose(run.outputs[place], outputs.detach(), rtol=1e-9)
+        model.zero_grad()
+        ((outputs - targets)[:8].square().sum() / 2).backward()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight -= 0.05 * weight.grad
+
+
+def test_squares_reach_the_best_quadratic_and_no_more():
+    result = universal_approximation(
+        widths=(0.2,), units=(4, 8, 64), n_points=500, repeats=1, activation="square", seed=4
+    )
+    x = np.random.default_rng(4).random((1000, 2))
+    f = np.exp(-((x - 0.5) ** 2).sum(1) / 2 / 0.2**2)
+    terms = np.column_stack([np.ones(1000), x, x**2, x[:, 0] * x[:, 1]])
+    v = np.linalg.lstsq(terms[:500], f[:500], rcond=None)[0]
+    best = np.sqrt(((terms[500:] @ v - f[500:]) ** 2).mean())
+    np.testing.assert_allclose(result.root[0, 1:], best, rtol=1e-6)
+    np.testing.assert_allclose(result.size[0], np.sqrt((f**2).mean()))
+
+
+def test_barron_bound_is_the_fourier_integral():
+    result = universal_approximation(
+        n_inputs=1, widths=(0.3,), units=(4, 8), n_points=100, repeats=1
+    )
+    w = np.linspace(-60, 60, 400_001)
+    density = 0.3 / np.sqrt(2 * np.pi) * np.exp(-((0.3 * w) ** 2) / 2)  # the bump's transform
+    np.testing.assert_allclose(result.bound[0], (np.abs(w) * density).sum() * (w[1] - w[0]))
+    assert np.all(result.root[0] <= result.bound[0] / np.sqrt(result.units))
+
+
+def test_times_are_when_the_spectrum_crosses_a_half():
+    result = spectral_bias(**FAST[spectral_bias] | {"repeats": 1})
+    for k, when in enumerate(result.times[0]):
+        later = result.steps >= when
+        assert np.all(result.amplitudes[later, k] >= 0.5)
+        assert np.all(result.amplitudes[result.steps < when][-1:, k] < 0.5)
+    assert np.all(np.diff(result.predicted) > 0)  # the kernel, too, puts low frequencies first
+    assert np.all(np.abs(result.amplitudes[-1, :3] - 1) < 0.2)
+
+
+def test_random_state_of_torch_is_left_alone():
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    ntk_width(n_samples=3, widths=(4, 8), repeats=1)
+    spectral_bias(n_frequencies=3, n_samples=16, width=4, depth=1, steps=10)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong", "said"),
+    [
+        (ntk_width, {"widths": (64,)}, "widths must be 2 or more increasing"),
+        (ntk_width, {"n_inputs": 1}, "n_inputs must be a whole number >= 2; got 1"),
+        (ntk_width, {"output_weights": "flat"}, "output_weights must be one of normal, cauchy"),
+        (ntk_width, {"repeats": 0}, "repeats must"),
+        (lazy_training, {"scaling": "mu"}, "scaling must be one of ntk, mean field; got 'mu'"),
+        (lazy_training, {"steps": 0}, "steps must be a whole number >= 1; got 0"),
+        (linearized_training, {"n_samples": 9}, "n_samples must be a whole number >= 10"),
+        (linearized_training, {"widths": (8, 4)}, "widths must be 2 or more increasing"),
+        (eigenmodes, {"width": 0}, "width must be a whole number >= 1; got 0"),
+        (universal_approximation, {"activation": "sine"}, "activation must be one of tanh, relu"),
+        (universal_approximation, {"n_points": 99}, "n_points must be a whole number >= 1024"),
+        (universal_approximation, {"widths": (0.0,)}, "widths must be 1 or more increasing"),
+        (spectral_bias, {"n_samples": 39}, "n_samples must be a whole number >= 40; got 39"),
+        (spectral_bias, {"lr": 0.0}, "lr must be a number > 0 and < 1"),
+        (spectral_bias, {"inputs": "time"}, "inputs must be one of coordinate, waves"),
+        (eigenmodes, {"steps": True}, "steps must be a whole number"),
+    ],
+)
+def test_bad_settings_are_refused(run, wrong, said):
+    with pytest.raises(SettingError, match=said):
+        run(**wrong)

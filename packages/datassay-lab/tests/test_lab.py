@@ -1,0 +1,327 @@
+"""The lab itself: its catalogue, parameters, kept results and page, on small experiments."""
+
+import dataclasses
+import inspect
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import datassay_lab.catalog as catalog_module
+from datassay.errors import DataError, SettingError
+from datassay.progress import silent
+from datassay.report import render
+from datassay_lab import page as lab_page
+from datassay_lab import run as run_module
+from datassay_lab.catalog import CHAPTERS, experiment, experiments
+from datassay_lab.checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_positive,
+    check_sizes,
+)
+from datassay_lab.curves import axes, finish, measured, pictures, theory
+from datassay_lab.experiment import Agreement, Experiment, Plot
+from datassay_lab.files import files
+from datassay_lab.fits import exponent, relative_error
+from datassay_lab.job import run
+from datassay_lab.parameters import KINDS, defaults, kind_of, parsed
+from datassay_lab.record import kept, run_experiment, summary
+from datassay_lab.run import chosen, run_lab
+from datassay_lab.settings import LabSettings
+from helpers.browser import in_browser, opened, severe
+
+ALL = [e for _, e in experiments()]
+LAB = Path(inspect.getfile(catalog_module)).parent
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Halves:
+    """The result of `halves`."""
+
+    values: np.ndarray
+    label: str
+    error: float
+
+    @property
+    def agreement(self):
+        return Agreement("a <b> of halves & more", self.error, 0.5)
+
+
+def halves(*, size=20, scale=1.0, names="a", powers=(1, 2), flag=False, seed=0, progress=silent):
+    check_count("size", size, 2)
+    progress("halving", 1, 1)
+    return Halves(np.arange(size) / 2 * scale, names, 0.25 * scale)
+
+
+def halves_plots(result):
+    figure = axes("x", "y")
+    measured(figure, np.arange(len(result.values)), result.values, "half")
+    theory(figure, [0, 1], [0, 0.5])
+    return (Plot("</script><b>title", finish(figure), "a line & more", wide=True),)
+
+
+HALVES = Experiment("halves", "Halves.", "x / 2", "A line.", "S2", halves, halves_plots)
+
+
+@pytest.fixture
+def only_halves(monkeypatch):
+    """A catalogue with one small experiment in it, and one that lacks a library."""
+
+    def lacking(*, seed=0, progress=silent):
+        raise SettingError("data must be there; got none.")
+
+    second = dataclasses.replace(HALVES, name="lacking", run=lacking)
+    known = {"halves": HALVES, "lacking": second}
+    listed = [("One", e) for e in known.values()]
+    for module in (run_module, catalog_module):
+        monkeypatch.setattr(module, "experiment", lambda name: known[name])
+    for module in (run_module, lab_page):
+        monkeypatch.setattr(module, "experiments", lambda: iter(listed))
+    return known
+
+
+def ran(out, **parameters):
+    return run_experiment(HALVES, parameters, out)
+
+
+def test_every_experiment_has_its_file_and_its_tests():
+    names = [n for names in CHAPTERS.values() for n in names]
+    assert len(set(names)) == len(names)
+    tests = "".join(p.read_text("utf-8") for p in Path(__file__).parent.glob("test_*.py"))
+    for name in names:
+        module = name.replace("-", "_")
+        assert experiment(name).name == name
+        assert f".{module} import" in tests
+    declared = {
+        p.stem.replace("_", "-")
+        for p in LAB.rglob("*.py")
+        if "EXPERIMENT = " in p.read_text("utf-8")
+    }
+    assert declared == set(names)
+
+
+@pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
+def test_experiment_is_complete(e):
+    assert e.statement.endswith(".") and e.look_for.endswith((".", ".)"))
+    assert not e.source.endswith(".")
+    assert e.formula.strip() and "S2" in e.source
+    signature = inspect.signature(e.run)
+    assert all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values())
+    assert signature.parameters["progress"].default is silent
+    assert defaults(e)["seed"] == 0
+    for value in defaults(e).values():
+        one = value[0] if isinstance(value, tuple) else value
+        assert type(one) in KINDS and kind_of(value)
+    described = inspect.getdoc(e.run)
+    assert "Source: S2" in described and "Cost:" in described
+    assert all(f"    {name}: " in described for name in signature.parameters)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "holds"),
+    [(0.9, "at most", True), (1.1, "at most", False), (1.1, "at least", True),
+     (0.9, "at least", False), (1.0, "at most", True), (1.0, "at least", True),
+     (float("nan"), "at most", False), (float("nan"), "at least", False)],
+)  # fmt: skip
+def test_agreement_keeps_its_limit(value, kind, holds):
+    assert Agreement("x", value, 1.0, kind).holds is holds
+
+
+def test_unknown_experiment_names_the_nearest():
+    with pytest.raises(SettingError, match=r"got 'weight-dcay'\. Did you mean weight-decay"):
+        experiment("weight-dcay")
+
+
+def test_parameters_are_read_from_text():
+    texts = ["size=3", "scale=2", "powers=4,5,6", "flag=True", "names=a=b"]
+    expected = {"size": 3, "scale": 2.0, "powers": (4, 5, 6), "flag": True, "names": "a=b"}
+    assert parsed(HALVES, texts) == expected
+    assert parsed(HALVES, ["flag=false"]) == {"flag": False}
+    assert kind_of((1.5,)) == "numbers separated by commas"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "width=3",
+            r"set must be NAME=VALUE with a parameter of halves \(size=20, .*got 'width=3'",
+        ),
+        ("size", "set must be NAME=VALUE"),
+        ("size=3.5", "size must be a whole number; got '3.5'"),
+        ("scale=wide", "scale must be a number; got 'wide'"),
+        ("powers=1,,2", "powers must be whole numbers separated by commas"),
+        ("flag=maybe", "flag must be true or false; got 'maybe'"),
+    ],
+)
+def test_bad_settings_are_refused(text, said):
+    with pytest.raises(SettingError, match=said):
+        parsed(HALVES, [text])
+
+
+def test_result_is_kept_and_read_again(tmp_path):
+    record = ran(tmp_path, size=5)
+    again = kept(HALVES, {"size": 5}, tmp_path)
+    assert again is not None and again.holds and again.agreement == record.agreement
+    assert json.loads(json.dumps(again.parameters)) == json.loads(json.dumps(record.parameters))
+    assert len(again.plots) == len(record.plots) == 1
+    for ours, theirs in zip(again.plots, record.plots, strict=True):
+        assert json.loads(ours.figure) == json.loads(theirs.figure)
+        assert dataclasses.replace(ours, figure="") == dataclasses.replace(theirs, figure="")
+    arrays = np.load(tmp_path / "halves" / "result.npz")
+    np.testing.assert_array_equal(arrays["values"], np.arange(5) / 2)
+    assert json.loads((tmp_path / "halves" / "summary.json").read_text())["result"]["label"] == "a"
+
+
+@pytest.mark.parametrize("spoil", ["other parameters", "cut file", "other code", "no file"])
+def test_result_of_something_else_is_not_reused(tmp_path, spoil):
+    ran(tmp_path, size=5)
+    summary_file = tmp_path / "halves" / "summary.json"
+    if spoil == "cut file":
+        summary_file.write_text(summary_file.read_text()[:40])
+    if spoil == "other code":
+        kept_summary = json.loads(summary_file.read_text())
+        summary_file.write_text(json.dumps(kept_summary | {"digest": "0"}))
+    if spoil == "no file":
+        (tmp_path / "halves" / "figures.json").unlink()
+    assert kept(HALVES, {"size": 6 if spoil == "other parameters" else 5}, tmp_path) is None
+
+
+def test_a_result_that_is_no_number_is_kept_as_broken(tmp_path):
+    ran(tmp_path, scale=float("nan"))
+    again = kept(HALVES, {"scale": float("nan")}, tmp_path)
+    assert again is not None and not again.holds
+
+
+def test_finished_experiments_are_not_run_again(tmp_path, only_halves, monkeypatch):
+    asked = chosen(["halves"], ["size=7"], 3)
+    assert asked == [(HALVES, {"seed": 3, "size": 7})]
+    list(run_lab(asked, tmp_path))
+    calls = []
+    counted = dataclasses.replace(HALVES, plots=lambda r: calls.append(r) or halves_plots(r))
+    list(run_lab([(counted, asked[0][1])], tmp_path))
+    assert not calls
+    list(run_lab([(counted, asked[0][1])], tmp_path, fresh=True))
+    assert len(calls) == 1
+
+
+def test_one_that_cannot_run_stops_alone_and_is_told_among_others(tmp_path, only_halves):
+    with pytest.raises(SettingError, match="data must be there"):
+        list(run_lab(chosen(["lacking"], [], 0), tmp_path))
+    steps = []
+    settings = LabSettings(("all",), out=tmp_path, command="datassay lab all")
+    findings = run(settings, progress=lambda *step: steps.append(step))
+    assert [(r.name, r.holds) for r in findings.records] == [("halves", True), ("lacking", False)]
+    assert ("experiments", 0, 2) in steps and ("halves: halving", 1, 1) in steps
+    page = lab_page.page(findings)
+    html = render(page)
+    assert "Not run: data must be there; got none." in html
+    assert "1 of 1 statements hold" in html
+    experiments = json.loads(files(findings, page)["summary.json"])["experiments"]
+    assert [t["problem"] is None for t in experiments] == [True, False]
+
+
+@in_browser
+def test_the_page_in_a_browser(browser, tmp_path):
+    path, parameters = tmp_path / "index.html", ("steps=50", "n_features=4")
+    findings = run(LabSettings(("weight-decay",), parameters, out=tmp_path))
+    path.write_text(render(lab_page.page(findings)), encoding="utf-8")
+    for width in (1280, 390):
+        opened(browser, path, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert severe(browser) == []
+    assert len(browser.find_elements("css selector", ".figure svg.main-svg")) >= 1
+    assert "Does not hold." in browser.find_element("css selector", ".outcome.broken").text
+    browser.find_element("css selector", "#overview a").click()
+    assert browser.current_url.endswith("#weight-decay")
+
+
+def test_the_lab_imports_what_is_public():
+    """From `datassay` and the modules right below it, not from the files behind its faces."""
+    for file in LAB.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert not re.findall(r"(?:from|import) (datassay\.\w+\.[\w.]+)", text), file
+
+
+def test_choice_is_checked(only_halves):
+    with pytest.raises(SettingError, match="set changes one experiment's parameters"):
+        chosen(["all"], ["size=3"], 0)
+    with pytest.raises(DataError, match="seed must be"):
+        chosen(["halves"], [], -1)
+    assert [e.name for e, _ in chosen(["lacking", "halves"], [], 0)] == ["halves", "lacking"]
+
+
+def test_page_escapes_and_names_what_broke(tmp_path, only_halves):
+    parameters = ("scale=8.0", "names=<i>evil</i>\nlines")
+    page = render(lab_page.page(run(LabSettings(("halves",), parameters, out=tmp_path))))
+    body = page.split("<main", 1)[1].split("<footer", 1)[0]
+    assert "<b>title" not in body and "&lt;b&gt;title" in body and "<i>evil" not in page
+    assert "Does not hold.</b> A &lt;b&gt; of halves &amp; more: 2.00, at most 0.5" in body
+    assert "&lt;i&gt;evil&lt;/i&gt;\nlines</code></pre>" in body and 'class="across"' in body
+    assert 'href="#halves"' in body and 'class="outcome broken"' in body
+
+
+def test_summary_holds_small_arrays_only(tmp_path):
+    assert "values" in summary(ran(tmp_path, size=4))["result"]
+    assert "values" not in summary(ran(tmp_path, size=40))["result"]
+
+
+@pytest.mark.parametrize(
+    ("check", "values", "said"),
+    [
+        (check_count, (1.0, 1), "n must be a whole number >= 1; got 1.0"),
+        (check_count, (True, 1), "n must be a whole number"),
+        (check_positive, (0.0,), "n must be a number > 0 and finite|n must be a number > 0"),
+        (check_positive, (float("inf"),), "n must be a number > 0"),
+        (check_positive, (2.0, 1.0), "n must be a number > 0 and < 1; got 2.0"),
+        (check_sizes, ((4, 2), 1), "n must be 2 or more increasing numbers >= 1"),
+        (check_sizes, ((0, 2), 1), "increasing numbers >= 1"),
+        (check_sizes, ((3,), 1), "2 or more"),
+        (check_counts, ((1, 2.5), 1), "each of n must be a whole number >= 1; got 2.5"),
+        (check_counts, ((2, 1), 1), "n must be 2 or more increasing numbers"),
+        (check_choice, ("c", ("a", "b")), "n must be one of a, b; got 'c'"),
+    ],
+)
+def test_checks_refuse(check, values, said):
+    with pytest.raises(SettingError, match=said):
+        check("n", *values)
+
+
+def test_exponent_and_error():
+    x = np.array([1.0, 10.0, 100.0])
+    assert exponent(x, 3 * x**-0.5) == pytest.approx(-0.5)
+    assert relative_error(np.array([3.0, 4.5]), np.array([3.0, 4.0])) == pytest.approx(0.1)
+
+
+def test_long_lines_are_thinned_and_keep_their_ends():
+    figure = axes("x", "y", log="xy")
+    measured(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
+    drawn = finish(figure).data[0]
+    assert len(drawn.x) == 600 and drawn.x[0] == 1 and drawn.x[-1] == 5000
+    assert len(drawn.error_y.array) == 600
+    assert len(figure.layout.xaxis.tickvals) >= 3
+
+
+def test_pictures_share_a_scale_or_fill_their_own():
+    images = np.stack([np.eye(3), 4 * np.eye(3)])
+    shared, own = (pictures(images, ["a", "b"], shared=s) for s in (True, False))
+    assert [t.zmax for t in shared.data] == [4, 4]
+    assert [t.zmax for t in own.data] == [1, 4]
+    signed = pictures(-images, ["a", "b"], signed=True)
+    assert (signed.data[0].zmin, signed.data[0].zmax) == (-4, 4)
+
+
+def test_a_changed_byte_is_never_shown_as_a_result(tmp_path):
+    made = ran(tmp_path)
+    assert kept(HALVES, {}, tmp_path).agreement == made.agreement
+    for name in ("summary.json", "figures.json"):
+        file = tmp_path / HALVES.name / name
+        whole = file.read_text()
+        for text in (whole.replace("1", "2"), whole[:-30], "[" * 100_000, "3"):
+            file.write_text(text)
+            assert kept(HALVES, {}, tmp_path) is None
+        file.write_text(whole)
