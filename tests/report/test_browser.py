@@ -13,7 +13,7 @@ from datassay.commands.partition.page import page as partition_page
 from datassay.commands.polynomial.page import page as polynomial_page
 from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page
-from datassay.commands.run.blocks.queries import predictions
+from datassay.commands.run.gallery import predictions
 from datassay.commands.run.page import page as run_page
 from datassay.commands.sample.command import SampleSettings
 from datassay.commands.sample.job import run as run_sample

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datassay.collect.curvature.output_loss import predicted_class
-from datassay.commands.run.blocks.queries import predictions
+from datassay.commands.run.gallery import predictions
 from datassay.report.predictions import (
     N_CLOSE,
     N_QUERIES,

@@ -66,7 +66,7 @@ class Assay:
     @property
     def suspects(self) -> Any:
         """The samples whose labels to check, the most suspect first, beside their own columns."""
-        from datassay.commands.run.blocks.suspects import suspects_table
+        from datassay.commands.run.suspects import suspects_table
 
         return _frame(suspects_table(self.findings))
 

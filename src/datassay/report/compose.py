@@ -3,18 +3,20 @@
 A template is Jinja over a few signs of Markdown, read line by line:
 
     brand: datassay purify · …          title:, lead:, answer:, warning: (the last two may repeat)
-    !! act | label errors | Headline    one advice; the paragraph below it is its sentence
+    !! act | label errors | Headline    one advice; the paragraph below it is its sentence, and
+                                        lines between ``` below that are its code
     ##! anchor | In navigation | Title  a section before the advice
     ## anchor | In navigation | Title   a section; the title may be left out where it is the same
     ### Heading
     [[ name ]]                          a block that code passes, by its name
     [[ name | Title | What it shows ]]  a figure with its heading and its text for the blind
-    ~ small print
+    ~ small print                       below a table its note
     - item                              (a line of its own)
     ```                                 lines of code up to the next ```
     ## Method                           then  Term, and on the next line  : its meaning
 
-Blocks in neighbouring lines stand side by side. `backticks` set code.
+Blocks in neighbouring lines stand side by side. `backticks` set code. `{% set name | line %}`
+collects a text in one line, to stand in several places.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def compose(
 
     Args:
         template: name in `text/` without `.md.j2`.
-        blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out).
+        blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out); or a function
+            that gives one, called where the template names it.
         numbers: what the template may name, beside the functions of `wording`.
         ids: kind of an advice → ids of the samples to start with.
         fields: further fields of Page, such as facts, files and columns; `warnings` stand before
@@ -112,7 +115,7 @@ def _rendered(
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS}
     environment.globals |= functions | {"log": math.log, "max": max, "min": min}
-    environment.filters |= functions
+    environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
     return environment.get_template(f"{template}.md.j2").render(numbers)
 
 
@@ -126,7 +129,10 @@ class _Values:
 
     def hidden(self, value: object) -> str:
         """The sign that stands for a value in the template's text."""
-        key, text = str(next(self._number)), str(value)
+        text = str(value)
+        if not text:
+            return ""
+        key = str(next(self._number))
         # With a sign inside it is lines of the template that {% set %} collected.
         self._values[key] = " ".join(text.split()) if self._sign.search(text) else text
         return f"\ue000{self._nonce}:{key}\ue001"
@@ -150,13 +156,13 @@ class _Reader:
         self._blocks, self._ids, self._shown = blocks, ids, shown
         self._fields: dict[str, Any] = {"advice": (), "opening": (), "sections": (), "method": ()}
         self._section: tuple[str, Section] | None = None  # its field, and what it holds so far
-        self._in_method = False
+        self._in_method = self._advises = False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
         for kind, group in _paragraphs(lines):
             first = group[0]
             if kind == "code":
-                self._add(Code(self._shown("\n".join(group))))
+                self._code(self._shown("\n".join(group)))
             elif first.startswith("!!"):
                 self._advise(group)
             elif first.startswith(("## ", "##! ")):
@@ -186,9 +192,18 @@ class _Reader:
         sentence = self._shown(" ".join(line.strip() for line in group[1:])).strip()
         one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyright: ignore[reportArgumentType]
         self._fields["advice"] += (one,)
+        self._advises = True
+
+    def _code(self, text: str) -> None:
+        if not self._advises:
+            self._add(Code(text))
+            return
+        *others, last = self._fields["advice"]
+        self._fields["advice"] = (*others, replace(last, code=text))
 
     def _open(self, line: str) -> None:
         self._close()
+        self._advises = False
         field = "opening" if line.startswith("##!") else "sections"
         names = self._parts(line.lstrip("#!"))
         self._in_method = names == ["Method"]
@@ -212,7 +227,7 @@ class _Reader:
         elif group[0].startswith("### "):
             self._add(Heading(self._shown(group[0][4:].strip())))
         else:
-            self._add(self._text(group))
+            self._tell(self._text(group))
 
     def _text(self, group: list[str]) -> Text:
         note = group[0].startswith("~ ")
@@ -224,6 +239,16 @@ class _Reader:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
         return Text(text, note=note, code=code)
 
+    def _tell(self, text: Text) -> None:
+        assert self._section is not None, "a text stands before the first section"
+        field, section = self._section
+        table = section.blocks[-1] if section.blocks else None
+        if not (text.note and not text.code and isinstance(table, Table) and not table.note):
+            self._add(text)
+            return
+        noted = replace(table, note=text.text)
+        self._section = (field, replace(section, blocks=(*section.blocks[:-1], noted)))
+
     def _placed(self, group: list[str]) -> tuple[Block, ...]:
         placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
         beside = tuple(b for b in placed if isinstance(b, Figure | Table))
@@ -231,6 +256,7 @@ class _Reader:
 
     def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
         block = self._blocks[name]
+        block = block() if callable(block) else block
         if block is None:
             return ()
         if isinstance(block, tuple | list):

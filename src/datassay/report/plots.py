@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.style import BLUE, INK, log_ticks, plain, style
+from datassay.report.style import BLUE, INK, decades, log_ticks, plain, style
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 LEGEND = "<extra>%{fullData.name}</extra>"  # the name behind what a hover says
 Colour = str | list[str]
+Group = tuple[str, np.ndarray, str]
+"""What is drawn alike: its name in the legend, [n] bool which values, and its colour."""
 
 
 def chart(
@@ -140,6 +144,73 @@ def histogram(
     there = counts > 0
     middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     bars(figure, middle[there], counts[there], name, colour, hover, width=width[there], **more)
+
+
+def stacked(
+    figure: Figure,
+    values: np.ndarray,
+    groups: Sequence[Group],
+    edges: np.ndarray,
+    hover: str,
+    **more: Any,
+) -> None:
+    """Counts of the values of each group between edges of equal distance, one on the other."""
+    middle, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
+    for name, inside, colour in groups:
+        counts = np.histogram(values[inside], edges)[0]
+        bars(figure, middle, counts, name, colour, hover, width=width, limit=28, **more)
+    figure.update_layout(barmode="stack")
+
+
+def log_histogram(
+    figure: Figure,
+    values: np.ndarray,
+    groups: Sequence[Group],
+    hover: str,
+    *,
+    bins: int = 40,
+    smallest: float = 1e-12,
+    shares: bool = False,
+) -> Figure:
+    """A histogram on a logarithmic axis.
+
+    Args:
+        figure: to add to.
+        values: [n], at least 0.
+        groups: drawn one on the other.
+        hover: as in `line`; "%{customdata}" is the range of a bin.
+        bins: of equal width.
+        smallest: share of the largest value below which values count in the first bin.
+        shares: whether stepped lines show the share of each group, so that any sizes compare.
+
+    Returns:
+        The same figure.
+    """
+    top = float(values.max())
+    exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
+    low, high = float(exponents.min()), float(exponents.max())
+    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
+    edges = np.linspace(low, high, bins + 1)
+    if shares:
+        for name, inside, colour in groups:
+            share = 100 * np.histogram(exponents[inside], edges)[0] / max(1, int(inside.sum()))
+            stroke = {"shape": "hvh", "color": colour, "width": 2}
+            look = {"mode": "lines", "line": stroke, "fill": "tozeroy" if len(groups) < 4 else None}
+            _scatter(figure, (edges[1:] + edges[:-1]) / 2, share, name, hover, look, 28)
+    else:
+        ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
+        stacked(figure, exponents, groups, edges, hover, customdata=ranges)
+    ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))
+    figure.update_xaxes(tickvals=ticks, ticktext=texts)
+    return figure
+
+
+def label_cells(figure: Figure, names: Sequence[str]) -> None:
+    """Names on both axes of a heat map, the first on top; plain ones, since they are not cut."""
+    # By number: two long names may be cut to the same text, and plotly would merge them.
+    ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "ticks": ""}
+    figure.update_xaxes(**ticks, automargin=True, showline=False)
+    figure.update_yaxes(**ticks, autorange="reversed", showgrid=False)
 
 
 def _scatter(

@@ -7,18 +7,28 @@ import pytest
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
-from datassay.commands.run.advice import (
-    advice,
-    class_advice,
-    contest_advice,
-    label_advice,
-    redundancy_advice,
-)
+from datassay.commands.run.page import page
 from datassay.commands.run.redundancy import redundancy
 from datassay.data.samples import SampleSet
 from datassay.report.wording import count, number, percent, score_change
 from datassay.score.sample_information import SampleInformation
 from helpers.findings import issues_of, make_findings, regression_samples
+
+
+def told_of(findings, kind):
+    """The pieces of advice of one kind."""
+    return tuple(one for one in page(findings).advice if one.kind == kind)
+
+
+def label_advice(findings):
+    (told,) = told_of(findings, "label errors")
+    return told
+
+
+def redundancy_advice(findings):
+    (told,) = told_of(findings, "redundancy")
+    return told
+
 
 FRACTIONS = np.array([0.0, 0.1, 0.5])
 
@@ -148,7 +158,7 @@ def informative(values, y, names=("a", "b", "c")):
 def test_an_informative_class_is_named_with_both_figures():
     y = np.repeat([0, 1, 2], 20)
     values = np.where(y == 2, 3.0, 1.0) * np.tile(np.linspace(0.9, 1.1, 20), 3)
-    (told,) = class_advice(informative(values, y))
+    (told,) = told_of(informative(values, y), "classes")
     assert told.headline == "Class c carries unusually much information"
     assert "carries 3.00 times" in told.sentence
     assert "test, p < 0.001 after" in told.sentence  # all 20 above all 40 others
@@ -158,38 +168,38 @@ def test_several_informative_classes_are_one_piece_of_advice():
     y = np.repeat([0, 1, 2], 40)
     values = np.array([1.0, 6.0, 9.0])[y] * np.tile(np.linspace(0.9, 1.1, 40), 3)
     values[y == 1] += np.tile([0, 4], 20)  # some of b above c
-    (told,) = class_advice(informative(values, y))
+    (told,) = told_of(informative(values, y), "classes")
     assert told.headline == "2 classes carry unusually much information"
     assert "class c carries" in told.sentence and ", one of b " in told.sentence
 
 
 def test_a_class_far_above_too_few_samples_is_not_named():
-    (told,) = class_advice(informative([1, 1, 1, 1, 9, 9], [0, 0, 1, 1, 2, 2]))
+    (told,) = told_of(informative([1, 1, 1, 1, 9, 9], [0, 0, 1, 1, 2, 2]), "classes")
     assert told.severity == "fine"  # the smallest possible p is 1 in 15, before Bonferroni
 
 
 def test_a_surely_but_little_more_informative_class_is_not_named():
     y = np.repeat([0, 1, 2], 40)
-    (told,) = class_advice(informative(np.where(y == 2, 1.4, 1.0), y))
+    (told,) = told_of(informative(np.where(y == 2, 1.4, 1.0), y), "classes")
     assert told.severity == "fine"
 
 
 def test_zero_information_elsewhere_has_no_ratio():
     y = np.repeat([0, 1, 2], 20)
-    (told,) = class_advice(informative(np.where(y == 2, 1.0, 0.0), y))
+    (told,) = told_of(informative(np.where(y == 2, 1.0, 0.0), y), "classes")
     assert "the median other sample none" in told.sentence
     assert " inf " not in told.sentence
 
 
 def test_an_absent_class_and_regression_are_not_tested():
-    assert class_advice(informative([1, 2], [0, 0]))[0].severity == "fine"
-    assert class_advice(make_findings(regression_samples())) == ()
+    assert told_of(informative([1, 2], [0, 0]), "classes")[0].severity == "fine"
+    assert told_of(make_findings(regression_samples()), "classes") == ()
 
 
 def test_contests_quote_their_verdict_and_flag_a_rival_that_won():
     won = Contest("AUROC", ("ours", "loss"), (0.9, 0.8), (0.0, 0.0), "won", "Ours won.")
     lost = replace(won, values=(0.7, 0.8), outcome="lost", verdict="Loss won.")
-    told = contest_advice(make_findings(contests=(won, lost)))
+    told = told_of(make_findings(contests=(won, lost)), "contest")
     assert [(a.sentence, a.severity) for a in told] == [
         ("Ours won.", "fine"),
         ("Loss won.", "look"),
@@ -197,7 +207,7 @@ def test_contests_quote_their_verdict_and_flag_a_rival_that_won():
 
 
 def test_all_advice_in_order():
-    kinds = [a.kind for a in advice(make_findings())]
+    kinds = [a.kind for a in page(make_findings()).advice]
     assert kinds == ["label errors", "redundancy", "classes", "contest"]
 
 

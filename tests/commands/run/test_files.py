@@ -14,7 +14,7 @@ import pytest
 
 from datassay.act.remove.rivals import Contest
 from datassay.commands import write_results
-from datassay.commands.run.blocks.suspects import suspects_file
+from datassay.commands.run.suspects import suspects_file
 from datassay.data.samples import SampleSet
 from helpers.findings import (
     EVIL,

@@ -8,19 +8,18 @@ import pytest
 
 import datassay as da
 from datassay.act.remove.rivals import Contest
-from datassay.commands.run.advice import label_advice
-from datassay.commands.run.blocks.gallery import chosen, gallery
-from datassay.commands.run.figures.labels import beyond, issue_figure, noise_figure
+from datassay.commands.run.figures import beyond, issue_figure, noise_figure
 from datassay.commands.run.findings import ISSUES_FIRST, RANDOM
+from datassay.commands.run.gallery import chosen, gallery
 from datassay.commands.run.job import run
-from datassay.commands.run.labels import confusions, expected_sentence, label_facts, noise_sentence
+from datassay.commands.run.labels import confusions, label_facts
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.table import score_table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.report.html import render
-from datassay.report.page import Figure, Row, Table
+from datassay.report.page import Figure, Row, Table, Text
 from datassay.report.wording import rough_percent
 from datassay.score.label_issues import LabelNoise
 from helpers.findings import (
@@ -31,6 +30,18 @@ from helpers.findings import (
     noisy_pair,
     regression_samples,
 )
+
+
+def label_advice(findings):
+    (told,) = (one for one in run_page(findings).advice if one.kind == "label errors")
+    return told
+
+
+def noise_sentence(findings):
+    """The paragraph on the noise; empty where nothing is said of it."""
+    section = next(s for s in run_page(findings).sections if s.anchor == "labels")
+    texts = [block.text for block in section.blocks if isinstance(block, Text)]
+    return next((text for text in texts if text.startswith("Wrong labels")), "")
 
 
 def of_classes(k, score, noise=None, n=200):
@@ -52,11 +63,9 @@ def test_the_share_that_is_wrong_is_told_of_all_suspects_and_of_the_first():
     found = of_classes(2, np.r_[np.full(50, 8.0), np.full(50, np.log(4)), np.full(100, -8.0)])
     expected = 0.5 * 1 / (1 + np.exp(-8)) + 0.5 * 0.8
     assert found.issues.expected_precision() == pytest.approx(expected)
-    assert expected_sentence(found) == (
-        "Of these about 90 % are expected to be wrong, of the 50 most suspect over 99 %."
-    )
-    assert expected_sentence(found) in label_advice(found).sentence
-    assert run_page(found).answer[0] == f"100 suspected label errors. {expected_sentence(found)}"
+    expected = "Of these about 90 % are expected to be wrong, of the 50 most suspect over 99 %."
+    assert expected in label_advice(found).sentence
+    assert run_page(found).answer[0] == f"100 suspected label errors. {expected}"
 
 
 def test_where_none_is_suspected_those_expected_and_the_first_to_look_at_are_told():
@@ -74,10 +83,10 @@ def test_where_none_is_suspected_those_expected_and_the_first_to_look_at_are_tol
 def test_noise_reads_as_a_sentence():
     even = LabelNoise("uniform", "one rate", even_noise(3, 0.09), -0.01)
     assert noise_sentence(of_classes(3, -3.0, (even,))) == (
-        " Wrong labels are spread evenly (about 9 % of labels)."
+        "Wrong labels are spread evenly (about 9 % of labels)."
     )
     found = of_classes(3, -3.0, (noisy_pair(3),))
-    sentence = f" Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
+    sentence = f"Wrong labels depend on the class: “{EVIL}” is given as “c1” in about 31 % of"
     assert noise_sentence(found) == f"{sentence} cases."
     rates = LabelNoise("class", "one rate a class", even_noise(3, 0.2), 0.03)
     assert "“c1” is given as another class in about 20 % of cases" in noise_sentence(

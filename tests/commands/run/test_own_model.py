@@ -10,7 +10,7 @@ import datassay as da
 from datassay.act.remove.refit import refit_curve
 from datassay.commands.run.job import run
 from datassay.commands.run.keep import keep_set
-from datassay.commands.run.method import notes
+from datassay.commands.run.page import page
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.plan import plan
 from datassay.data.samples import wrong_labels
@@ -52,7 +52,7 @@ def test_the_users_model_is_retrained(iris, found):
 
 
 def test_the_page_tells_who_judged(found):
-    told = dict(notes(found))["Held out"]
+    told = dict(page(found).method)["Held out"]
     assert "KNeighborsClassifier, 5-fold cross-validation: a fit that has not seen" in told
 
 

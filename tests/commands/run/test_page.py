@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.blocks.gallery import chosen, gallery
-from datassay.commands.run.figures.labels import issue_figure
-from datassay.commands.run.figures.samples import information_figure
-from datassay.commands.run.figures.training import gain_figure, removal_figure
+from datassay.commands.run.figures import (
+    gain_figure,
+    information_figure,
+    issue_figure,
+    removal_figure,
+)
+from datassay.commands.run.gallery import chosen, gallery
 from datassay.commands.run.page import page as run_page
 from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
@@ -121,7 +124,7 @@ def test_many_classes_are_merged_and_none_is_lost():
 
 def test_error_bars_are_the_standard_deviation_over_seeds():
     found = make_findings()
-    trace = removal_figure(found).data[0]
+    trace = removal_figure(found.removal_curve).data[0]
     expected = found.removal_curve.score[0].std(axis=1, ddof=1)
     np.testing.assert_allclose(trace.error_y.array, expected)
     np.testing.assert_allclose(trace.x, 100 * found.removal_curve.fractions)
@@ -130,7 +133,7 @@ def test_error_bars_are_the_standard_deviation_over_seeds():
 def test_gains_are_measured_seed_by_seed_against_random():
     found = make_findings()
     score = found.removal_curve.score
-    figure = gain_figure(found)
+    figure = gain_figure(found.removal_curve)
     assert [t.name for t in figure.data] == [
         "lowest information first", "lowest loss first", "highest margin first",
     ]  # fmt: skip

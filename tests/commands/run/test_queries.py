@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.blocks.pairs import N_PAIRS, pair_cards
-from datassay.commands.run.blocks.queries import effect_sentence, predictions
-from datassay.commands.run.blocks.totals import group_table, group_verdict, sections
-from datassay.commands.run.figures.samples import comparison_figure, source_groups, spoiled_groups
+from datassay.commands.run.figures import comparison_figure, source_groups, spoiled_groups
 from datassay.commands.run.files import files
+from datassay.commands.run.gallery import N_PAIRS, pair_cards, predictions
 from datassay.commands.run.page import page as run_page
+from datassay.commands.run.tables import group_table
 from datassay.report.html import render
 from datassay.report.predictions import effect_words
 from datassay.score.compare.aggregate import aggregate
@@ -47,9 +46,7 @@ def test_the_words_name_trained_networks(of, words):
         found, attribution=replace(found.attribution, measure=of), attribution_at="trained"
     )
     assert effect_words(predictions(found))[0] == words
-    assert effect_sentence(found).endswith(
-        "to first order in its weight, averaged over the networks."
-    )
+    assert "to first order in its weight, averaged over the networks." in rendered(found)
     assert "One Newton step from the trained weights" in rendered(found)
 
 
@@ -138,13 +135,18 @@ def test_hostile_names_stay_text_in_pairs():
 def test_the_verdict_says_who_informs_more_or_that_nobody_does():
     draw = np.random.default_rng(0)
     who = np.repeat(["a", "b"], 100)
-    told = group_verdict(
-        "source", aggregate(draw.exponential(1, 200) * (1 + 4 * (who == "b")), who)
-    )
+
+    samples = replace(digit_samples(200), source=who)
+
+    def verdict(values):
+        found = make_findings(samples, groups={"source": aggregate(values, who)})
+        return next(s for s in run_page(found).sections if s.anchor == "groups").blocks[0].text
+
+    told = verdict(draw.exponential(1, 200) * (1 + 4 * (who == "b")))
     assert told.startswith("They differ (Mann\u2013Whitney test by ranks, p < 0.001)")
     assert "a random sample of source b informs more than a random one of the other in " in told
-    told = group_verdict("class", aggregate(draw.exponential(1, 200), who))
-    assert told.startswith("The samples of one class inform no more than those of another (")
+    told = verdict(draw.exponential(1, 200))
+    assert told.startswith("The samples of one source inform no more than those of another (")
 
 
 def test_comparisons_are_shares_of_each_group():
@@ -170,7 +172,7 @@ def test_spoiled_inputs_without_groups_have_a_heading_and_are_in_the_navigation(
     samples = regression_samples()
     found = make_findings(samples, adversarial=np.arange(len(samples)) % 5 == 0)
     assert found.groups == {}
-    (section,) = sections(found)
+    section = next(s for s in run_page(found).sections if s.anchor == "spoiled")
     page = rendered(found)
     assert f"<h2>{section.title}</h2>" in page
     assert f'<a href="#{section.anchor}">{section.short}</a>' in page and section.short

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.blocks.review import reviewed
+from datassay.commands.run.gallery import reviewed
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
 from datassay.report.review.block import ANCHOR, MOST_IN_PAGE, review_block

@@ -8,11 +8,11 @@ import numpy as np
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.judged import FILE as REVIEW
-from datassay.commands.run.blocks.suspects import FILE, suspects_file
-from datassay.commands.run.figures.subsets import stand_ins
+from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import label_facts
 from datassay.commands.run.redundancy import redundancy
+from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page

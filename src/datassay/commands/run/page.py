@@ -1,43 +1,33 @@
-"""The page of a run."""
+"""The page of a run: what it says stands in `report/text/run.md.j2`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from datassay.act.remove.rivals import Contest
-from datassay.commands.run.advice import advice
-from datassay.commands.run.blocks import (
-    acts,
-    before,
-    checks,
-    pairs,
-    queries,
-    review,
-    suspects,
-    totals,
-)
-from datassay.commands.run.blocks.gallery import gallery
-from datassay.commands.run.figures.check import check_figure
-from datassay.commands.run.figures.labels import MOST_DRAWN, beyond, issue_figure, noise_figure
-from datassay.commands.run.figures.projection import projection_figure
-from datassay.commands.run.figures.samples import information_figure
-from datassay.commands.run.figures.subsets import FACTOR, stand_ins, subset_figure
-from datassay.commands.run.figures.training import (
-    gain_figure,
-    modes_figure,
-    removal_figure,
-    spectrum_figure,
-)
+from datassay.act.choose.gains import BETTER, PERHAPS, RETRAINED
+from datassay.commands.run import figures, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
-from datassay.commands.run.findings import RANDOM, Findings
-from datassay.commands.run.labels import OVERLOOKED, confusions, expected_sentence, noise_sentence
-from datassay.commands.run.method import notes
+from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
+from datassay.commands.run.gallery import gallery, pair_cards, predictions, reviewed
+from datassay.commands.run.labels import confusions, suspected_classes, to_check
+from datassay.commands.run.redundancy import redundancy
 from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
-from datassay.report.page import Figure, Page, Pair, Row, Section, Table, Text
-from datassay.report.wording import count, number, percent
+from datassay.commands.run.suspects import suspects_shown
+from datassay.data.samples import wrong_labels
+from datassay.report.advice import N_CHECK_FIRST
+from datassay.report.compose import compose
+from datassay.report.page import Gallery, Page, Pair
+from datassay.report.predictions import effect_words, picker
+from datassay.report.review.block import review_block
+from datassay.report.wording import count
+from datassay.results import result
+from datassay.score.label_issues import FEWEST
+from datassay.score.sample_information import OF_SGD
 
-MOST_CONFUSIONS = 20
+MAX_P, MIN_RATIO = 0.01, 1.5  # of a class that stands out in information
 ROLES = ("target", "ids", "source", "left out")
 # Facts for who checks the method, not for who wants to know what is wrong with the data.
 INTERNALS = (
@@ -46,47 +36,180 @@ INTERNALS = (
 )  # fmt: skip
 
 
+@result
+class UnusualClass:
+    """A class whose samples carry more information than those of the others.
+
+    Attributes:
+        name: of the class.
+        ratio: its median information over that of the rest; infinite where theirs is 0.
+        p: one-sided Mann–Whitney U test against the rest, Bonferroni over classes.
+    """
+
+    name: str
+    ratio: float
+    p: float
+
+
 def page(findings: Findings) -> Page:
     """Everything that `datassay run` and `datassay score` say."""
-    labels, *others = advice(findings)
-    answer = (*before.gain_advice(findings), *acts.acts_advice(findings), labels)
-    facts, cards = findings.facts, gallery(findings)
-    return Page(
-        brand="datassay · which training samples matter",
-        title=findings.samples.name,
-        lead=f"{_lead(findings)}. {'. '.join(one.headline for one in answer)}.",
-        facts=_table_facts(findings) | facts,
-        warnings=findings.samples.warnings + findings.warnings,
-        advice=(*answer, *others),
-        opening=(*before.section(findings), *acts.section(findings)),
-        sections=(
-            review.section(findings),
-            *suspects.section(findings),
-            *checks.section(findings),
-            _information(findings),
-            *totals.sections(findings),
-            Section("gallery", "Gallery", "Gallery", (cards,)),
-            *pairs.section(findings),
-            *_subsets(findings),
-            *queries.section(findings, cards.kind),
-            _labels(findings),
-            _modes(findings),
-            _removal(findings),
-            *_contests(findings),
-            *_check(findings),
-            *_projection(findings),
-        ),
-        method=notes(findings),
+    samples, first = findings.samples, to_check(findings)
+    ids = tuple(str(i) for i in samples.ids[first[:N_CHECK_FIRST]])
+    blocks = _blocks(findings, first)
+    numbers = _numbers(findings) | _of_labels(findings) | {
+        "n_first": len(ids), "suspects": blocks["suspects"] is not None,
+    }  # fmt: skip
+    return compose(
+        "run",
+        blocks,
+        numbers,
+        ids={"label errors": ids} if len(samples) >= FEWEST else {},
+        facts=_table_facts(findings) | findings.facts,
+        warnings=samples.warnings + findings.warnings,
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
-        columns=findings.samples.columns,
+        columns=samples.columns,
         internals=INTERNALS,
-        answer=(
-            *(f"{one.headline}: {one.sentence}" for one in answer[:-1]),
-            f"{labels.headline}. {expected_sentence(findings)}",
-            *(f"{contest.measure}: {contest.verdict}" for contest in findings.contests),
-            *(f"{name}: {facts[name]}" for name in (*PROJECTION_FACTS, BUDGET) if name in facts),
-        ),
     )
+
+
+def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
+    """Figures, tables and cards, by the name that the template has for them, made where it has."""
+    f, cards, information = findings, gallery(findings), findings.information.information
+    confused, is_drawn = confusions(f), f.samples.n_classes <= figures.MOST_DRAWN
+    is_drawn = is_drawn and f.samples.is_classification
+    alike, contrary = map(Gallery, pair_cards(f))
+    several = f.has_several_labels
+    return {
+        "before": lambda: tables.before_table(f.before),
+        "relabelled": lambda: tables.relabelled_table(f.before),
+        "acts": lambda: figures.acts_figure(f.acts),
+        "acts_table": lambda: tables.acts_table(f.acts),
+        "review": review_block(reviewed(f), first),
+        "suspects": suspects_shown(f),
+        "data_issues": lambda: tables.issues_table(f.data_issues),
+        "near_duplicates": lambda: tables.near_table(f.data_issues),
+        "information": figures.information_figure(f),
+        "sources": lambda: figures.comparison_figure(information, figures.source_groups(f)),
+        **{f"totals_{by}": tables.group_table(f, by) for by in f.groups},
+        "spoiled": lambda: figures.comparison_figure(information, figures.spoiled_groups(f)),
+        "gallery": cards,
+        "alike": alike,
+        "contrary": contrary,
+        "subsets": lambda: figures.subset_figure(f),
+        "why": lambda: picker(predictions(f), cards.kind),
+        "issues": figures.issue_figure(f),
+        "noise": figures.noise_figure(f) if confused and is_drawn else None,
+        "confusions": (
+            tables.confusion_table(confused, several=several) if confused and not is_drawn else None
+        ),
+        "spectrum": figures.spectrum_figure(f),
+        "modes": figures.modes_figure(f),
+        "removal": lambda: figures.removal_figure(f.removal_curve),
+        "gain": lambda: figures.gain_figure(f.removal_curve),
+        "contests": lambda: Pair(tuple(map(tables.contest_table, f.contests))),
+        "check": lambda: figures.check_figure(f.check),
+        "projection": lambda: figures.projection_figure(f.projection_quality),
+    }
+
+
+def _numbers(findings: Findings) -> dict[str, Any]:
+    """What the template names beside the findings themselves."""
+    f, curve = findings, findings.removal_curve
+    redundant = None if curve is None else redundancy(curve)
+    acts = () if f.acts is None else f.acts.acts
+    best = None if f.acts is None else f.acts.best
+    unusual = unusual_classes(f)
+    explained = None if f.attribution is None else predictions(f)
+    shown = (*PROJECTION_FACTS, BUDGET)
+    subset_rank, stood = (None, ()) if f.average is None else figures.stand_ins(f)
+    return {
+        "f": f,
+        "n": len(f.samples),
+        "metric": _metric(f),
+        "curve": curve,
+        "quality": f.projection_quality,
+        "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
+        "best": best,
+        "also_better": [a for a in acts if a.verdict == BETTER and a is not best],
+        "perhaps": [a for a in acts if a.verdict == PERHAPS],
+        "tried": [a for a in acts if a.how == RETRAINED],
+        # The largest gain that an interval leaves open.
+        "most_open": max((a.high for a in acts if a.how == RETRAINED), default=0.0),
+        "in_depth": () if f.acts is None else tables.in_depth(f.acts),
+        "redundant": redundant,
+        "n_redundant": 0 if redundant is None else round(redundant.fraction * len(f.samples)),
+        "unusual": unusual,
+        "also_unusual": [one for one in unusual[1:] if np.isfinite(one.ratio)],
+        "max_p": MAX_P,
+        "min_ratio": MIN_RATIO,
+        "inf": float("inf"),
+        "spoiled": bool(figures.spoiled_groups(f)),
+        "alike": f.pairs is not None and bool((f.pairs.interaction < 0).any()),
+        "contrary": f.pairs is not None and bool((f.pairs.interaction > 0).any()),
+        "subset_rank": subset_rank,
+        "stood": stood,
+        "factor": f"{figures.FACTOR:g}",
+        "queried": explained and explained.queried,
+        "effect_on": explained and effect_words(explained)[0],
+        "beyond": figures.beyond(f),
+        "of_sgd": OF_SGD,
+    }
+
+
+def _metric(findings: Findings) -> str:
+    if findings.removal_curve is not None:
+        return findings.removal_curve.metric
+    return "accuracy" if findings.samples.is_classification else "R²"
+
+
+def _of_labels(findings: Findings) -> dict[str, Any]:
+    """How many labels are suspected, how right that is, and why to doubt it."""
+    samples, issues, n = findings.samples, findings.issues, len(findings.samples)
+    wrong, suspect = wrong_labels(samples), issues.is_issue
+    n_top = min(100, max(5, n // 10))
+    top = np.argsort(-findings.information.information, kind="stable")[:n_top]
+    # Where retraining was tried without the suspects, and removing as many at random did better.
+    tried = [c for c in findings.contests if c.rankings[0] == ISSUES_FIRST]
+    pairs = [(c.values[0], c.values[c.rankings.index(RANDOM)]) for c in tried]
+    classes = suspected_classes(samples.y, issues) if samples.is_classification else []
+    in_class = [(c, samples.y == c) for c in classes]
+    noise = issues.noise
+    uniform = [1 - np.diagonal(one.transition).mean() for one in noise]
+    has_gain = len(noise) == 1 and np.isfinite(noise[0].gain)
+    return {
+        "fewest": FEWEST,
+        "n_suspects": int(suspect.sum()),
+        "n_top": len(top),
+        "n_top_suspects": int(suspect[top].sum()),
+        "lost": [(ours, random) for ours, random in pairs if ours < random],
+        "hard_classes": [
+            (samples.class_names[c], int(suspect[own].sum()), int(own.sum())) for c, own in in_class
+        ],
+        "wrong": wrong,
+        "n_wrong": 0 if wrong is None else int(wrong.sum()),
+        "hits": 0 if wrong is None else int((wrong & suspect).sum()),
+        "confused": confusions(findings),
+        "noise_share": float(np.mean(uniform)) if uniform else 0.0,
+        "noise_gain": noise[0].gain if has_gain else None,
+    }
+
+
+def unusual_classes(findings: Findings) -> list[UnusualClass]:
+    """Classes whose samples carry unusually much information, the most first."""
+    from scipy.stats import mannwhitneyu  # scipy.stats costs 0.5 s to import
+
+    samples, information, unusual = findings.samples, findings.information.information, []
+    for index, name in enumerate(samples.class_names):
+        inside = samples.y == index
+        if inside.all() or not inside.any():
+            continue
+        ours, rest = information[inside], information[~inside]
+        p = float(mannwhitneyu(ours, rest, alternative="greater").pvalue) * samples.n_classes
+        low, high = float(np.median(rest)), float(np.median(ours))
+        ratio = high / low if low else float("inf") if high > 0 else 1.0
+        if p < MAX_P and ratio >= MIN_RATIO:
+            unusual.append(UnusualClass(name, ratio, p))
+    return sorted(unusual, key=lambda one: -one.ratio)
 
 
 def _table_facts(findings: Findings) -> dict[str, str]:
@@ -104,193 +227,3 @@ def _table_facts(findings: Findings) -> dict[str, str]:
     missing = sum(c.missing > 0 for c in columns)
     used += f"; {missing:,} with missing values" if missing else ""
     return {"Target": f"{target}, {what}", "Columns": used}
-
-
-def _lead(findings: Findings) -> str:
-    samples = findings.samples
-    parts = [count(len(samples), "training sample")]
-    if findings.validation is not None:
-        parts.append(count(len(findings.validation), "validation sample"))
-    if samples.is_classification:
-        parts.append(count(samples.n_classes, "class", "classes"))
-    elif findings.has_several_labels:
-        parts.append(f"{samples.y.shape[1]} labels each")
-    else:
-        parts.append("regression")
-    return ", ".join(parts)
-
-
-def _information(findings: Findings) -> Section:
-    classes = findings.samples.is_classification
-    text = "How much each sample tells the trained network, in nats, on a logarithmic axis."
-    click = " Click a class in the legend to hide it, double-click to see it alone."
-    drawing = information_figure(findings)
-    title = f"Information {'by class' if classes else 'of the samples'}"
-    return Section("information", "Information", title, (
-        Text(text + click * classes),
-        Figure("information", drawing, "Histogram of information by class"),
-    ))  # fmt: skip
-
-
-def _subsets(findings: Findings) -> tuple[Section, ...]:
-    average = findings.average
-    if average is None:
-        return ()
-    rank, stood = stand_ins(findings)
-    sizes = ", ".join(percent(share) for share in average.fractions)
-    note = (
-        f"Means over {count(int(average.n_draws.max()), 'draw')} a sample at most, of {sizes} of "
-        f"the samples. The rank correlation of both is {number(rank)}."
-    )
-    if len(stood):
-        ids = ", ".join(str(i) for i in findings.samples.ids[stood[:5]])
-        note += (
-            f" {count(len(stood), 'sample')}, first {ids}, gain{'s' if len(stood) == 1 else ''} "
-            f"over {FACTOR:g} times as much as the median one: others stand in for them."
-        )
-    text = (
-        "Left out alone, a sample is missed only as far as no other says the same. Beside random "
-        "subsets of the others it tells more: the further above the rest a mark lies, the more of "
-        "its information others hold too."
-    )
-    described = "Information beside random subsets against that beside all other samples"
-    return (Section("subsets", "Beside fewer", "Information beside fewer samples", (
-        Text(text),
-        Figure("subsets", subset_figure(findings), described),
-        Text(f"{note} Both are columns of scores.parquet.", note=True),
-    )),)  # fmt: skip
-
-
-def _labels(findings: Findings) -> Section:
-    if findings.issues.posterior is not None:
-        whole = "at least one label" if findings.has_several_labels else "the given label"
-        rule = (
-            f"How likely {whole} is wrong, by a fit that never saw the sample and by the noise "
-            "that explains the given labels best; above 50 % it is suspected."
-        )
-    else:
-        rule = (
-            "The score is the modified z-score of the held-out residual minus 3.5. Suspected are "
-            "targets that are more likely wrong than right, their residuals too large for those "
-            "of the others."
-        )
-    truth = "The true labels are known here, so the colours show how right it is."
-    if findings.samples.true_y is None:
-        truth = "Which labels are really wrong is not known here."
-    parts = [Text(f"{rule} {truth} {OVERLOOKED}")]
-    parts += [Figure("issues", issue_figure(findings), "Histogram of label issue scores")]
-    if outside := beyond(findings):
-        note = f"{count(outside, 'sample')} beyond the axis {'is' if outside == 1 else 'are'}"
-        parts += [Text(f"{note} counted in its outermost bars.", note=True)]
-    return Section("labels", "Label errors", "Label errors", (*parts, *_noise(findings)))
-
-
-def _noise(findings: Findings) -> tuple[Text | Figure | Table, ...]:
-    sentence = noise_sentence(findings).strip()
-    told, samples = confusions(findings), findings.samples
-    if not told:
-        return (Text(sentence),) if sentence else ()
-    if samples.is_classification and samples.n_classes <= MOST_DRAWN:
-        text = "How often a true class is given another label, in per cent"
-        return (Text(sentence), Figure("noise", noise_figure(findings), text, title=text))
-    columns = ("true class", "given label", "share of the class")
-    if findings.has_several_labels:
-        columns = ("label", "what is wrong", "share")
-    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in told[:MOST_CONFUSIONS])
-    return (Text(sentence), Table("Label noise found", columns, rows))
-
-
-def _modes(findings: Findings) -> Section:
-    text = (
-        "Along each mode of the kernel the error decays at a rate set by that mode's eigenvalue, "
-        "so the few large ones (broad patterns) are learned first and the long tail (fine detail, "
-        "noise) last or never: the spectral bias."
-    )
-    spectrum = Figure(
-        "spectrum", spectrum_figure(findings), "Eigenvalues of the kernel by mode",
-        title="Spectrum of the kernel",
-    )  # fmt: skip
-    modes = Figure(
-        "modes", modes_figure(findings), "Predicted residual left against training steps",
-        title="Predicted error left, by mode",
-    )  # fmt: skip
-    title = "What the network learns when"
-    return Section("modes", "Learned when", title, (Text(text), Pair((spectrum, modes))))
-
-
-def _removal(findings: Findings) -> Section:
-    curve = findings.removal_curve
-    metric = "accuracy" if findings.samples.is_classification else "R²"
-    metric = metric if curve is None else curve.metric
-    title = f"{metric[:1].upper()}{metric[1:]} against fraction removed"
-    if curve is None:
-        text = Text("Not measured in this run.")
-        return Section("removal", "Removal", title, (text,))
-    n_seeds = curve.score.shape[2]
-    bars = f"Lines are means, error bars one standard deviation, over {n_seeds} seeds."
-    bars = "One seed only, so there are no error bars." if n_seeds == 1 else bars
-    text = Text(f"Networks retrained on what each ranking keeps. {bars}")
-    described = f"{metric} against fraction removed, by ranking: {', '.join(curve.rankings)}"
-    removal = removal_figure(findings)
-    if RANDOM not in curve.rankings:
-        return Section("removal", "Removal", title, (text, Figure("removal", removal, described)))
-    scores = Figure("removal", removal, described, title="Score of the retrained networks")
-    gains = Figure(
-        "gain", gain_figure(findings), f"gain of {metric} over random removal, by ranking",
-        title="Gain over removing as many at random",
-    )  # fmt: skip
-    return Section("removal", "Removal", title, (text, Pair((scores, gains))))
-
-
-def _contests(findings: Findings) -> tuple[Section, ...]:
-    if not findings.contests:
-        return ()
-    tables = Pair(tuple(_contest(contest) for contest in findings.contests))
-    text = Text("Our rankings beside their one-line rivals, on the same measure.")
-    return (Section("contests", "Who won", "Who won here", (text, tables)),)
-
-
-def _contest(contest: Contest) -> Table:
-    best = np.nanmax(contest.values) if np.isfinite(contest.values).any() else None
-    rows = []
-    for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
-        text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
-        rows.append(Row(name, (text,), best=bool(value == best)))
-    columns, measure = ("ranking", "value"), contest.measure
-    return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
-
-
-def _check(findings: Findings) -> tuple[Section, ...]:
-    check = findings.check
-    if check is None:
-        return ()
-    low, high = check.interval
-    text = (
-        f"{len(check.ids)} of the samples, drawn at random: the real network was trained again "
-        "without each, from the same weights, by full-batch descent with the same step size and "
-        "number of steps. What that changed in its predictions has a correlation of "
-        f"{check.pearson:.3f} (95 % interval {low:.3f} to {high:.3f}) with what the linearised "
-        f"network says, and a rank correlation of {check.rank:.3f}; changes of the weights "
-        f"{check.weights:.3f}. On the dashed line the two agree."
-    )
-    described = "Change of the predictions by retraining against that of the linearised network"
-    drawing = Figure("check", check_figure(check), described)
-    return (Section("check", "Checked", "Checked by retraining", (Text(text), drawing)),)
-
-
-def _projection(findings: Findings) -> tuple[Section, ...]:
-    quality = findings.projection_quality
-    if quality is None or not quality.projection:
-        return ()
-    alone = f", which shows what {quality.outputs} outputs alone leave"
-    alone = alone if quality.outputs != quality.reference else ""
-    text = (
-        f"{quality.n_samples} of the samples scored both ways: from the features that this run "
-        f"collects, and exactly, by the {quality.reference} kernel. Dashed: the same without any "
-        f"projection{alone}. More samples differ by finer directions than so many features keep: "
-        "with them the same p may rank less well."
-    )
-    described = "Rank correlation with exact scores against number of features"
-    drawing = Figure("projection", projection_figure(quality), described)
-    title = "How many features that takes"
-    return (Section("projection", "How many features", title, (Text(text), drawing)),)

@@ -1,16 +1,20 @@
-"""The gallery: the most and least informative samples, and the likely label errors."""
+"""Samples on the page of a run: the gallery, pairs, and the review of suspected labels."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_texts
-from datassay.report.page import Card, Gallery, View
+from datassay.report.page import Card, CardPair, Gallery, View
+from datassay.report.predictions import Predictions
+from datassay.report.review.labels import Reviewed, twins_of
 from datassay.report.wording import count, label_text, labels_given, number, rough_percent
 
-N_ISSUES = 60
+N_ISSUES, N_PAIRS = 60, 8
 VIEWS = (
     View("most", "most informative", sort="information", descending=True, in_terminal=5),
     View("least", "least informative", sort="information", in_terminal=5),
@@ -110,3 +114,75 @@ def _note(findings: Findings, n_shown: int) -> str:
         return f"{drawn} {scope}. No label is suspected.{less}"
     which = f"the {N_ISSUES} likeliest of {n_issues:,}" if n_issues > N_ISSUES else "all"
     return f"{drawn} {scope}, and {which} suspected label errors."
+
+
+def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
+    """At most eight pairs that carry less together than their sum, and eight that carry more.
+
+    Returns:
+        The largest difference comes first.
+    """
+    pairs = findings.pairs
+    if pairs is None:
+        return (), ()
+    order = np.argsort(pairs.interaction, kind="stable").tolist()
+    redundant = [q for q in order[:N_PAIRS] if pairs.interaction[q] < 0]
+    contrary = [q for q in order[::-1][:N_PAIRS] if pairs.interaction[q] > 0]
+    chosen = redundant + contrary
+    drawings = draw(findings.samples, pairs.pairs[chosen].ravel())  # once: it reads all samples
+    both = zip(drawings[::2], drawings[1::2], strict=True)
+    cards = tuple(_pair(findings, q, two) for q, two in zip(chosen, both, strict=True))
+    return cards[: len(redundant)], cards[len(redundant) :]
+
+
+def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
+    pairs, samples = findings.pairs, findings.samples
+    assert pairs is not None
+    first, second = (
+        Card(
+            id=str(samples.ids[i]),
+            label=label_text(samples.class_names, samples.y[i]),
+            drawing=drawing,
+            figures=((f"{number(alone)} nats", ""),),
+            verdict="suspect label" if findings.issues.is_issue[i] else "",
+        )
+        for i, alone, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
+    )
+    joint, alone = pairs.joint[q], pairs.single[q].sum()
+    ratio = f"{joint / alone:.1f}" if alone > 0 else "∞"
+    return CardPair((first, second), f"together {number(joint)} nats, {ratio} times their sum")
+
+
+def predictions(findings: Findings) -> Predictions:
+    """What the network says of the queries, and the effects on it."""
+    attribution, outputs = findings.attribution, findings.query_outputs
+    assert attribution is not None and outputs is not None
+    return Predictions(
+        samples=findings.samples,
+        queries=findings.queries,
+        kind="training" if findings.validation is None else "validation",
+        outputs=outputs,
+        attribution=attribution,
+        is_logit=findings.attribution_at == "trained",
+        suspects=findings.issues.is_issue,
+    )
+
+
+def reviewed(findings: Findings) -> Reviewed:
+    """The labels as they are reviewed."""
+    samples, issues, origin = findings.samples, findings.issues, findings.origin
+    found, twins = findings.data_issues, {}
+    if found is not None:
+        pairs = [pair.ids for pair in found.pairs if not any(pair.in_validation)]
+        twins = twins_of(samples.ids, found.duplicate_group, pairs)
+    return Reviewed(
+        samples=samples,
+        suggested=issues.suggested_label,
+        probability=issues.probability,
+        score=issues.score,
+        is_issue=issues.is_issue,
+        digest="" if origin is None else origin.digest,
+        twins=twins,
+        places=None if findings.judged is None else findings.judged.places,
+        inputs={} if origin is None else origin.inputs,
+    )

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
-from datassay.report.html import SUSPECTS
-from datassay.report.page import Row, Section, Table
+from datassay.report.page import Row, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, number, percent, value_text
 from datassay.score.checks.telling_columns import columns_first
@@ -23,33 +22,30 @@ FILE = "suspects.csv"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def section(findings: Findings) -> tuple[Section, ...]:
+def suspects_shown(findings: Findings) -> Table | None:
     """The suspects of a table, at most 200, the most suspect first.
 
     Args:
         findings: of the run.
 
     Returns:
-        One section; none of what is no table, and where nothing is to be checked.
+        None of what is no table, and where nothing is to be checked.
     """
     rows = findings.samples.rows
     chosen = to_check(findings)
     if rows is None or not len(chosen):
-        return ()
+        return None
     shown, own = chosen[:MOST_ROWS], columns_first(findings.samples)
     scores, values = _scores(findings, shown), _values(rows.select(own[:MOST_COLUMNS]), shown)
-    names = tuple(scores)
     cells = list(zip(*scores.values(), *values, strict=True))
-    table = Table(
+    return Table(
         "Suspects",
-        (*names, *own[:MOST_COLUMNS]),
+        (*scores, *own[:MOST_COLUMNS]),
         tuple(Row(cell[0], tuple(cell[1:])) for cell in cells),
         wraps=False,
         sortable=True,
         note=_note(len(shown), len(chosen), len(own)),
     )
-    title = "Suspected labels" if findings.samples.is_classification else "Suspected targets"
-    return (Section(SUSPECTS, "Suspects", title, (table,)),)
 
 
 def _scores(findings: Findings, shown: np.ndarray) -> dict[str, list[str]]:

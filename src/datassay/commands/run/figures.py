@@ -1,0 +1,356 @@
+"""Figures of the page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int
+
+from datassay.act.choose.gains import BETTER, EXPECTED, PERHAPS, SAME, WORSE, ActTable
+from datassay.act.remove.removal_curve import RemovalCurve
+from datassay.commands.run.findings import (
+    HIGHEST_FIRST,
+    LOWEST_FIRST,
+    RANDOM,
+    SUSPECTS_FIRST,
+    Findings,
+)
+from datassay.data.samples import wrong_labels
+from datassay.report.plots import chart, label_cells, level, line, log_histogram, marks, stacked
+from datassay.report.style import (
+    BLUE,
+    CLASS_COLOURS,
+    GREY,
+    INK,
+    QUIET,
+    RULE,
+    SKY,
+    VERMILION,
+    Dots,
+    drawn_dots,
+    equal_figure,
+    plain,
+)
+from datassay.report.wording import in_points
+from datassay.score.compare.projection_quality import ProjectionQuality, rank_correlation
+from datassay.score.compare.retraining_check import RetrainingCheck
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
+FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
+CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
+MOST_DRAWN, MOST_WRITTEN, LONGEST_NAME = 30, 12, 16  # classes of the map of the noise
+RIVAL_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
+MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
+# Beside fewer samples everything informs more; a sample counts as stood in for where its own gain
+# is so many times that of the median sample.
+FACTOR = 3.0
+
+
+def acts_figure(table: ActTable) -> Figure:
+    """A line an act: its gain and its interval; left of 0 it harms."""
+    acts = [act for act in table.acts if np.isfinite(act.low)][::-1]
+    scale = 100 if in_points(table.metric) else 1
+    height = 150 + 34 * len(acts)
+    unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
+    figure = chart(
+        f"gain over the samples as they are, {unit}", height=height, showlegend=True,
+        margin={"b": 96}, legend={"y": -64 / (height - 120)},  # below the title of the axis
+    )  # fmt: skip
+    for name, colour, chosen in (
+        ("better", BLUE, [a for a in acts if a.verdict == BETTER]),
+        ("perhaps better", SKY, [a for a in acts if a.verdict == PERHAPS]),
+        ("no difference shown", GREY, [a for a in acts if a.verdict == SAME]),
+        ("worse", VERMILION, [a for a in acts if a.verdict == WORSE]),
+        ("expected, not measured", "#b5bdc6", [a for a in acts if a.how == EXPECTED]),
+    ):
+        if not chosen:
+            continue
+        gain, low, high = (np.array([getattr(a, n) for a in chosen]) * scale
+                           for n in ("gain", "low", "high"))  # fmt: skip
+        error = {"type": "data", "array": high - gain, "arrayminus": gain - low, "color": colour}
+        names, hover = [plain(a.words, 60) for a in chosen], "%{y}: %{x:.2f}<extra></extra>"
+        error |= {"thickness": 2}
+        marks(figure, gain, names, name, colour, hover, size=10, error_x=error)
+    level(figure, x=0, colour=GREY, width=1, dash=None)
+    order = [plain(act.words, 60) for act in acts]
+    figure.update_yaxes(categoryorder="array", categoryarray=order, showgrid=True)
+    return figure
+
+
+def information_figure(findings: Findings) -> Figure:
+    """Histogram of information by class; below 1e-12 of the largest it counts in the first bin."""
+    shown = findings.samples.is_classification
+    figure = chart("information, nats", "samples", showlegend=shown)
+    values, groups = findings.information.information, _class_groups(findings)
+    return log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
+
+
+def comparison_figure(information: np.ndarray, groups: list[tuple[str, np.ndarray]]) -> Figure:
+    """Information (nats) as shares of each group, ten at most, so that any sizes compare."""
+    figure = chart("information, nats", "share of the group, %", showlegend=True)
+    colours = (BLUE, VERMILION, *CLASS_COLOURS)
+    drawn = [(*group, colour) for group, colour in zip(groups, colours, strict=False)]
+    hover = "%{y:.1f} % of its samples"
+    return log_histogram(figure, information, drawn, hover, bins=30, shares=True)
+
+
+def _class_groups(findings: Findings) -> list[tuple[str, np.ndarray, str]]:
+    """At most ten groups: the classes, the smallest ones merged."""
+    samples = findings.samples
+    if not samples.is_classification:
+        return [("all samples", np.ones(len(samples), bool), CLASS_COLOURS[0])]
+    classes = np.arange(samples.n_classes)
+    if len(classes) > len(CLASS_COLOURS):
+        sizes = np.bincount(samples.y, minlength=samples.n_classes)
+        classes = np.sort(np.argsort(-sizes, kind="stable")[: len(CLASS_COLOURS) - 1])
+    groups = [(samples.class_names[c], samples.y == c) for c in classes]
+    if len(classes) < samples.n_classes:
+        rest = ~np.isin(samples.y, classes)
+        groups.append((f"{samples.n_classes - len(classes)} other classes", rest))
+    return [(*group, colour) for group, colour in zip(groups, CLASS_COLOURS, strict=False)]
+
+
+def source_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
+    """Name and mask of the ten largest sources; empty where there are not two."""
+    source = findings.samples.source
+    if source is None:
+        return []
+    names, counts = np.unique(source, return_counts=True)
+    if len(names) < 2:
+        return []
+    largest = np.sort(np.argsort(-counts, kind="stable")[: len(CLASS_COLOURS)])
+    return [(str(names[g]), source == names[g]) for g in largest]
+
+
+def spoiled_groups(findings: Findings) -> list[tuple[str, np.ndarray]]:
+    """Name and mask of the samples as they came, of wrong labels and of adversarial inputs.
+
+    Returns:
+        Empty where nothing is known to be wrong.
+    """
+    wrong, adversarial = wrong_labels(findings.samples), findings.adversarial
+    none = np.zeros(len(findings.samples), bool)
+    wrong = none if wrong is None else wrong
+    adversarial = none if adversarial is None else adversarial
+    spoiled = [("label is wrong", wrong), ("input is adversarial", adversarial)]
+    spoiled = [(name, inside) for name, inside in spoiled if inside.any()]
+    clean = ("as it should be", ~wrong & ~adversarial)
+    return [clean, *spoiled] if spoiled and clean[1].any() else []
+
+
+def issue_figure(findings: Findings) -> Figure:
+    """Histogram of label issue scores, split by truth where it is known, else by suspicion.
+
+    Returns:
+        On an axis of log odds, with chances as its marks; of regression, of scores.
+    """
+    issues, wrong = findings.issues, wrong_labels(findings.samples)
+    score, is_odds = np.clip(issues.score, *_drawn(findings)), issues.posterior is not None
+    groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
+    if wrong is not None:
+        groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
+    titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
+    figure, edges = chart(titles[is_odds], "samples"), _edges(score)
+    stacked(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
+    if is_odds:
+        level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
+        chances = CHANCES + MORE_CHANCES * bool(edges[-1] - edges[0] < FARTHEST_ODDS)
+        ticks = [float(np.log(p / (1 - p))) for p in chances]
+        texts = [f"{100 * p:g} %" for p in chances]
+        figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
+    return figure
+
+
+def beyond(findings: Findings) -> int:
+    """How many samples lie outside the drawn range and are counted at its edge."""
+    low, high = _drawn(findings)
+    return int(((findings.issues.score < low) | (findings.issues.score > high)).sum())
+
+
+def _drawn(findings: Findings) -> tuple[float, float]:
+    most = FARTHEST_SCORE if findings.issues.posterior is None else FARTHEST_ODDS
+    return -most, most
+
+
+def _edges(score: np.ndarray) -> np.ndarray:
+    """Of bins with an edge at 0, so that no bar straddles the cut-off."""
+    low, high = float(score.min()), float(score.max())
+    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
+    width = (high - low) / 50
+    return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
+
+
+def noise_figure(findings: Findings) -> Figure:
+    """The noise that was found: P(given label | true class) in per cent, of few classes.
+
+    Returns:
+        A heat map: confusions in colour; what is right, on the diagonal, in grey.
+    """
+    share = 100 * findings.issues.noise[0].transition
+    names = [plain(name, LONGEST_NAME) for name in findings.samples.class_names]
+    right = np.eye(len(names), dtype=bool)
+    pairs = np.array([[f"“{a}” given as “{b}”: " for b in names] for a in names])
+    height = max(220, min(760, 140 + 32 * len(names)))
+    figure, top = chart("given label", "true class", height=height), float(share[~right].max())
+    kinds = ((~right, [[0, "#ffffff"], [1, VERMILION]], top), (right, [[0, RULE], [1, RULE]], 100))
+    for inside, colours, largest in kinds:
+        figure.add_heatmap(
+            z=np.where(inside, share, np.nan), zmin=0, zmax=largest, colorscale=colours,
+            showscale=False, xgap=1, ygap=1, customdata=pairs,
+            hovertemplate="%{customdata}%{z:.1f} %<extra></extra>",
+        )  # fmt: skip
+    if len(names) <= MOST_WRITTEN:
+        for c, g in np.argwhere(share >= 0.5):
+            figure.add_annotation(
+                x=g, y=c, text=f"{share[c, g]:.0f}", showarrow=False,
+                font={"color": QUIET if c == g else INK, "size": 11},
+            )  # fmt: skip
+    label_cells(figure, names)
+    return figure
+
+
+def spectrum_figure(findings: Findings) -> Figure:
+    """The kernel's eigenvalues, log-log: about 300 points at most, log-spaced in the index."""
+    values = findings.learning_curve.eigenvalues
+    values = values[values > 0]
+    index = np.unique(np.geomspace(1, max(len(values), 1), 300).round().astype(int))
+    index = index[index <= len(values)]
+    figure = chart("mode", "eigenvalue of the kernel", log_x=index, log_y=values, showlegend=False)
+    look = {"mode": "lines+markers", "marker": {"color": BLUE, "size": 4}}
+    line(figure, index, values[index - 1], hover="mode %{x}: %{y:.3g}", width=1.5, **look)
+    return figure
+
+
+def modes_figure(findings: Findings) -> Figure:
+    """The predicted share of the residual that is left, by band of modes and in all."""
+    curve, left = findings.learning_curve, "step %{x:.3g}: %{y:.1%} left"
+    titles = "training steps", "share of squared residual left"
+    figure = chart(*titles, log_x=curve.steps, height=400)
+    for i, (name, residual) in enumerate(zip(curve.groups, curve.residual, strict=True)):
+        line(figure, curve.steps, residual, name, MODE_COLOURS[min(i, 5)], left)
+    line(figure, curve.steps, curve.total, "all modes", INK, left, width=3.5)
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
+    return figure
+
+
+def removal_figure(curve: RemovalCurve) -> Figure:
+    """Score of retrained networks against the fraction removed, one line a ranking.
+
+    Returns:
+        Error bars are one standard deviation over seeds.
+    """
+    return _rankings(curve, f"validation {curve.metric}", curve.rankings, curve.score)
+
+
+def gain_figure(curve: RemovalCurve) -> Figure:
+    """What each keep-set gains over removing as many at random, seed by seed.
+
+    Returns:
+        "highest information first", which removes what the others keep, is left out. Error bars are
+        one standard deviation of the difference over seeds.
+    """
+    scale = 100 if curve.metric == "accuracy" else 1
+    gain = scale * (curve.score - curve.score[curve.rankings.index(RANDOM)])
+    names = [name for name in curve.rankings if name not in {HIGHEST_FIRST, RANDOM}]
+    title = f"{curve.metric} minus random's" + ", points" * (scale > 1)
+    figure = _rankings(curve, title, names, gain)
+    level(figure, y=0, width=2)
+    return figure
+
+
+def _rankings(curve: RemovalCurve, title: str, names: Sequence[str], values: np.ndarray) -> Figure:
+    """A line a ranking that is named; error bars are one standard deviation over seeds."""
+    figure = chart("training samples removed, %", title, height=440, showlegend=True)
+    ours = {LOWEST_FIRST: BLUE, HIGHEST_FIRST: VERMILION, SUSPECTS_FIRST: SKY}
+    rivals = [r for r in curve.rankings if r not in {*ours, RANDOM}]
+    for name in names:
+        score = values[curve.rankings.index(name)]  # [fractions, seeds]
+        colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
+        if name in rivals:
+            colour, width = RIVAL_COLOURS[rivals.index(name) % len(RIVAL_COLOURS)], 1.5
+        spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
+        line(
+            figure, 100 * curve.fractions, score.mean(axis=1), name, colour,
+            "%{x:.0f} % removed: %{y:.3f}", width=width, mode="lines+markers", limit=40,
+            dash="dash" if name == RANDOM else None, marker={"size": 4 + width},
+            opacity=1.0 if width > 2 else 0.75,
+            error_y={"array": spread, "thickness": 1, "width": 2},
+        )  # fmt: skip
+    figure.update_xaxes(range=[-2, 100 * curve.fractions.max() + 2])
+    return figure
+
+
+def projection_figure(quality: ProjectionQuality) -> Figure:
+    """Rank correlation with exact scores against features, one line a score.
+
+    Returns:
+        Bars are 95 % intervals, dashed lines what is reached without any projection.
+    """
+    figure = chart("features, p", "rank correlation with exact scores", height=400)
+    colours, p = (BLUE, VERMILION, INK), quality.n_features
+    for colour, (score, correlation) in zip(colours, quality.correlation.items(), strict=True):
+        mean, unprojected = correlation.mean(1), quality.unprojected[score]
+        low, high = mean - quality.low[score], quality.high[score] - mean
+        error = {"array": high, "arrayminus": low, "thickness": 1}
+        hover, name = "%{x:,} features: %{y:.3f}", score.replace("_", " ")
+        line(figure, p, mean, name, colour, hover, mode="lines+markers", error_y=error)
+        look = {"width": 1, "dash": "dash", "showlegend": False}
+        hover = "unprojected: %{y:.3f}"
+        line(figure, [p[0], p[-1]], [unprojected] * 2, "", colour, hover, **look)
+    ticks = [int(p) for p in quality.n_features]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{p:,}" for p in ticks])
+    figure.update_yaxes(range=[0, 1.03])
+    return figure
+
+
+def check_figure(check: RetrainingCheck) -> Figure:
+    """Changes by retraining against those by the linearised network, one mark a sample."""
+    return equal_figure(
+        check.linearised,
+        check.retrained,
+        ("change of the predictions, linearised", "the same, network retrained"),
+        [Dots("one sample each", np.ones(len(check.ids), bool), BLUE, size=8, opacity=1.0)],
+        np.array([plain(str(i)) for i in check.ids]),
+        "id %{text}<br>linearised %{x:.3g}<br>retrained %{y:.3g}",
+    )
+
+
+def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
+    """Which samples inform little only because others stand in for them.
+
+    Returns:
+        The rank correlation of both informations, and positions of those samples, the largest gain
+        first.
+    """
+    assert findings.average is not None
+    alone, average = findings.information.information, findings.average.information
+    known = (alone > 0) & (average > 0)
+    gain = np.where(known, average, 1.0) / np.where(known, alone, 1.0)
+    limit = FACTOR * np.median(gain[known]) if known.any() else np.inf
+    order = np.argsort(-gain, kind="stable")
+    return float(rank_correlation(alone, average)), order[(known & (gain > limit))[order]]
+
+
+def subset_figure(findings: Findings) -> Figure:
+    """Average information against information, one mark a sample, 4000 at most; log axes."""
+    assert findings.average is not None
+    x, y = findings.information.information, findings.average.information
+    stood = np.zeros(len(x), bool)
+    stood[stand_ins(findings)[1]] = True
+    shown = drawn_dots(x, y, first=stood)
+    return equal_figure(
+        x,
+        y,
+        ("information beside all others, nats", "the same beside random subsets"),
+        [
+            Dots("sample", shown & ~stood, BLUE),
+            Dots("others stand in for it", shown & stood, VERMILION),
+        ],
+        np.array([plain(str(i)) for i in findings.samples.ids]),
+        "id %{text}<br>%{x:.3g} and %{y:.3g} nats",
+    )

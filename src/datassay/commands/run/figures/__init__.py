@@ -1,1 +1,0 @@
-"""Figures of the page of a run."""

@@ -1,0 +1,208 @@
+"""Tables of the page of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from datassay.act.choose.act import (
+    BALANCE,
+    DROP,
+    MEND,
+    MORE,
+    PURIFY,
+    REMOVE,
+    REWEIGHT,
+    SPLIT,
+)  # fmt: skip
+from datassay.act.choose.gains import EXPECTED, ActGain, ActTable
+from datassay.act.remove.rivals import Contest
+from datassay.act.review.gain import BeforeAfter, GainRow
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import Confusion
+from datassay.report.page import Row, Table
+from datassay.report.wording import count, in_points, number, percent, share, shortened, signed
+from datassay.score.checks.data_issues import DataIssues, NearPair
+
+MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
+# Where the page shows what an act rests on.
+EVIDENCE = {MEND: "labels", REMOVE: "labels", DROP: "removal", MORE: "modes"}
+# The command that goes into an act.
+COMMANDS = {
+    MEND: "view and apply", REMOVE: "view and apply", DROP: "summarize", REWEIGHT: "weigh",
+    BALANCE: "weigh", PURIFY: "purify", SPLIT: "partition", MORE: "complexity",
+}  # fmt: skip
+GROUP_COLUMNS = (
+    "samples", "total, nats", "mean", "95 % interval", "median", "share", "as one, nats",
+    "suspects",
+)  # fmt: skip
+AS_ONE = (
+    "As one: what the network loses without the whole {}. Samples that can stand in for each other "
+    "carry little information alone and much as one."
+)
+
+
+def acts_table(table: ActTable) -> Table:
+    """A row an act, best first."""
+    unit = "points" if in_points(table.metric) else table.metric
+    columns = (
+        "act", f"gain, {unit}", "95 % interval", "verdict", "samples", "control",
+        "given labels", "unsuspected", "seconds",
+    )  # fmt: skip
+    rows = tuple(_act_row(act, table) for act in table.acts)
+    return Table("What would help most", columns, rows, in_terminal=True, wraps=False)
+
+
+def _act_row(act: ActGain, table: ActTable) -> Row:
+    def told(gain: float) -> str:
+        return "" if np.isnan(gain) else signed(gain, table.metric)
+
+    samples = f"{act.changed:,}" if act.cost >= 0 else f"{-act.cost:,} more"
+    cells = (
+        told(act.gain),
+        _interval(act, table.metric) if np.isfinite(act.low) else "",
+        act.verdict or ("expected" if act.how == EXPECTED else "only screened"),
+        f"−{act.cost:,}" if act.cost > 0 else samples,
+        told(act.control),
+        told(act.given),
+        told(act.unsuspected),
+        f"{act.seconds:.1f}" if act.seconds else "",
+    )
+    return Row(act.words, cells, act is table.best, EVIDENCE.get(act.kind, ""))
+
+
+def _interval(row: ActGain | GainRow, metric: str) -> str:
+    return f"{signed(row.low, metric)} to {signed(row.high, metric)}"
+
+
+def in_depth(table: ActTable) -> tuple[str, ...]:
+    """The commands that go into the acts of a table."""
+    kinds = [act.kind for act in table.acts]
+    return tuple(dict.fromkeys(COMMANDS[kind] for kind in COMMANDS if kind in kinds))
+
+
+def before_table(before: BeforeAfter) -> Table:
+    """Scores, samples and labels of the run before and of this one."""
+    gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
+    rows = [] if gain is None else [_gain_row(row, gain.metric) for row in gain.rows]
+    if gain is not None and len(rows) > 1:
+        rows = [
+            Row(f"{row.name}, {one.by}", row.cells)
+            for row, one in zip(rows, gain.rows, strict=True)
+        ]
+    rows += [
+        Row("training samples", ("", f"{n:,}", f"{n_now:,}", _difference(n_now - n), "")),
+        Row("suspected labels", ("", f"{suspects:,}", f"{now:,}", _difference(now - suspects), "")),
+    ]
+    if before.confirmed:
+        rows += [Row("of these looked at and kept", ("", "", f"{before.confirmed:,}", "", ""))]
+    wrong, wrong_now = before.expected_wrong
+    points = f"{signed(wrong_now - wrong, 'accuracy')} points"
+    rows += [Row("labels expected to be wrong", ("", share(wrong), share(wrong_now), points, ""))]
+    columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
+    return Table("Before and after", columns, tuple(rows), in_terminal=True)
+
+
+def _gain_row(row: GainRow, metric: str) -> Row:
+    is_share = in_points(metric)
+    change = signed(row.after - row.before, metric) + " points" * is_share
+    scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
+    return Row(metric, (f"{row.n:,}", *scores, change, _interval(row, metric)))
+
+
+def _difference(n: int) -> str:
+    return f"{n:+,}".replace("-", "−") if n else "0"
+
+
+def relabelled_table(before: BeforeAfter) -> Table | None:
+    """Which labels were changed to which, the most frequent first; None where none was."""
+    shown = before.relabelled[:MOST_PAIRS]
+    if not shown:
+        return None
+    rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in shown)
+    more = len(before.relabelled) - len(shown)
+    note = f"And {count(more, 'more pair')} of classes." if more else ""
+    columns = ("label before", "label now", "samples")
+    return Table("Changed labels", columns, rows, caption="Changed labels", note=note)
+
+
+def issues_table(found: DataIssues) -> Table:
+    """What is wrong with the data beside their labels, worst first."""
+    rows = []
+    for one in found.issues:
+        single = {"classes": "class"}.get(one.unit, one.unit.removesuffix("s"))
+        rows.append(Row(one.kind, (count(one.count, single, one.unit), one.sentence)))
+    columns = ("issue", "count", "what")
+    return Table("Issues of the data", columns, tuple(rows), prose=True, in_terminal=True)
+
+
+def near_table(found: DataIssues) -> Table | None:
+    """Near duplicates with the columns that differ; None where there are none."""
+    shown = found.pairs[:MOST_NEAR]
+    if not shown:
+        return None
+    note = f"The first {len(shown)} of {count(len(found.pairs), 'pair')}."
+    rows = tuple(Row(_pair(pair), (_differing(pair),)) for pair in shown)
+    return Table(
+        "Near duplicates", ("near duplicates", "columns that differ"), rows,
+        caption="Near duplicates", prose=True, note=note if len(shown) < len(found.pairs) else "",
+    )  # fmt: skip
+
+
+def _pair(pair: NearPair) -> str:
+    each = zip(pair.ids, pair.in_validation, strict=True)
+    return " and ".join(name + " (validation)" * held_out for name, held_out in each)
+
+
+def _differing(pair: NearPair) -> str:
+    shown = [
+        f"{name}: {shortened(a)} / {shortened(b)}" for name, a, b in pair.columns[:MOST_COLUMNS]
+    ]
+    more = len(pair.columns) - len(shown)
+    return ", ".join([*shown, *([f"{more} more"] if more > 0 else [])])
+
+
+def group_table(findings: Findings, by: str) -> Table:
+    """A row a group: classes in their order, sources by name."""
+    samples, totals, whole = findings.samples, findings.groups[by], findings.whole_groups.get(by)
+    labels = samples.source if by == "source" else np.array(samples.class_names)[samples.y]
+    assert labels is not None
+    order = list(range(len(totals.names)))
+    if by == "class":
+        order.sort(key=lambda g: samples.class_names.index(str(totals.names[g])))
+    rows = []
+    for g in order:
+        low, high = totals.mean_interval[g]
+        cells = (
+            f"{totals.count[g]:,}",
+            number(totals.total[g]),
+            number(totals.mean[g]),
+            f"{number(low)} to {number(high)}",
+            number(totals.median[g]),
+            f"{100 * totals.share[g]:.1f} %",
+            "–" if whole is None else number(whole.information[g]),
+            f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
+        )
+        rows.append(Row(str(totals.names[g]), cells))
+    note = AS_ONE.format(by) if whole is not None else ""
+    columns = (by, *GROUP_COLUMNS)
+    return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
+
+
+def contest_table(contest: Contest) -> Table:
+    """The rankings of a contest, the best marked."""
+    best = np.nanmax(contest.values) if np.isfinite(contest.values).any() else None
+    rows = []
+    for name, value, spread in zip(contest.rankings, contest.values, contest.spreads, strict=True):
+        text = number(value) + (f" ± {spread:.2g}" if spread > 0 else "")
+        rows.append(Row(name, (text,), best=bool(value == best)))
+    measure, columns = contest.measure, ("ranking", "value")
+    return Table(measure, columns, tuple(rows), caption=measure, note=contest.verdict)
+
+
+def confusion_table(confused: list[Confusion], *, several: bool) -> Table:
+    """Which labels are given wrongly, the most frequent first."""
+    columns = ("true class", "given label", "share of the class")
+    columns = ("label", "what is wrong", "share") if several else columns
+    shown = confused[:MOST_CONFUSIONS]
+    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in shown)
+    return Table("Label noise found", columns, rows)
