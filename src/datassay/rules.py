@@ -1,0 +1,160 @@
+"""Rules: the small vocabulary in which public functions check what they are given.
+
+Each function returns nothing where its rule holds, and otherwise raises one sentence that names
+the argument, the rule, the value got and the remedy: `ridge must be positive, so that the fit has
+one minimum; got 0.0. Try 0.0001.` A rule about numbers refuses NaN, strings and None, too.
+
+All of them take the same words after the rule's own:
+    name: of the argument.
+    value: what was given for it.
+    why: follows the rule, as in `must be positive{why}`; begins with its own comma or space.
+    remedy: a sentence or several that follow the value got.
+    error: the class to raise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, TypedDict, Unpack
+
+from datassay.errors import DatassayError, SettingError
+
+
+class Words(TypedDict, total=False):
+    """What every rule takes besides its own arguments; see above."""
+
+    why: str
+    remedy: str
+    error: type[DatassayError]
+
+
+def require(
+    holds: Any,
+    name: str,
+    rule: str,
+    got: Any,
+    *,
+    why: str = "",
+    remedy: str = "",
+    error: type[DatassayError] = SettingError,
+) -> None:
+    """A rule of one's own, in the sentence of all others.
+
+    Args:
+        holds: whether it does.
+        name: of the argument.
+        rule: what follows "must", as in "be below 1".
+        got: what was given, or words about it; shown as it prints.
+        why: follows the rule.
+        remedy: follows what was got.
+        error: the class to raise.
+
+    Raises:
+        DatassayError: it does not hold; of the class asked for.
+    """
+    if not holds:
+        raise error(f"{name} must {rule}{why}; got {got}.{' ' if remedy else ''}{remedy}")
+
+
+def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
+    """A number above 0; infinity only where `finite` is not asked for."""
+    number = _number(value)
+    rule = "be finite and positive" if finite else "be positive"
+    require(number > 0 and not (finite and math.isinf(number)), name, rule, _shown(value), **words)
+
+
+def at_least(
+    name: str, value: Any, least: float, *, finite: bool = False, **words: Unpack[Words]
+) -> None:
+    """A number from `least` on; infinity only where `finite` is not asked for."""
+    number = _number(value)
+    rule = f"be at least {least:,}{' and finite' if finite else ''}"
+    require(
+        number >= least and not (finite and math.isinf(number)), name, rule, _shown(value), **words
+    )
+
+
+def whole(name: str, value: Any, least: int = 1, **words: Unpack[Words]) -> None:
+    """A whole number from `least` on, of Python or of NumPy; neither True nor 2.0."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    rule = f"be a whole number of at least {least:,}"
+    require(is_whole and int(value) >= least, name, rule, _shown(value), **words)
+
+
+def within(
+    name: str, value: Any, low: float, high: float, ends: str = "[]", **words: Unpack[Words]
+) -> None:
+    """A number between two; `ends` tells whether they belong to it, as in "[)" or "(]"."""
+    number = _number(value)
+    above = number >= low if ends[0] == "[" else number > low
+    below = number <= high if ends[1] == "]" else number < high
+    rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    require(above and below, name, rule, _shown(value), **words)
+
+
+def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) -> None:
+    """A number between 0 and 1."""
+    within(name, value, 0, 1, ends, **words)
+
+
+def one_of(
+    name: str, value: Any, allowed: Iterable[Any], *, also: str = "", **words: Unpack[Words]
+) -> None:
+    """One of some names; `also` tells what else may be given, which the caller has taken out."""
+    names = list(allowed)
+    rule = (
+        " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"
+    )
+    holds = any(isinstance(value, type(one)) and value == one for one in names)
+    require(holds, name, f"be {rule}{also and ', or ' + also}", _shown(value), **words)
+
+
+def is_bool(name: str, value: Any, **words: Unpack[Words]) -> None:
+    """True or False."""
+    require(isinstance(value, bool), name, "be True or False", _shown(value), **words)
+
+
+def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
+    """[...] numbers, none of them NaN or infinite; an array, or what NumPy makes one of."""
+    import numpy as np  # rules themselves cost no time to load
+
+    wrong = np.size(values) - int(np.isfinite(np.asarray(values)).sum())
+    require(not wrong, name, "be finite", f"{wrong:,} values that are not", **words)
+
+
+def same_length(
+    name: str, values: Any, n: int, what: str = "sample", **words: Unpack[Words]
+) -> None:
+    """One value for each of `n`."""
+    require(
+        len(values) == n, name, f"hold one value for each of {n:,} {what}s", len(values), **words
+    )
+
+
+def positions(name: str, values: Any, n: int, **words: Unpack[Words]) -> None:
+    """[m] positions among `n`, whole and from 0 on."""
+    import numpy as np
+
+    array = np.asarray(values)
+    rule = f"hold positions in 0..{n - 1}"
+    require(not array.size or array.dtype.kind in "iu", name, rule, f"type {array.dtype}", **words)
+    if array.size:
+        low, high = int(array.min()), int(array.max())
+        require(low >= 0 and high < n, name, rule, f"{low} to {high}", **words)
+
+
+def _number(value: Any) -> float:
+    """As a float; NaN, which holds in no comparison, for what is no number."""
+    is_scalar = getattr(value, "ndim", None) == 0  # of a tensor or an array
+    if isinstance(value, str) or not (isinstance(value, Real) or is_scalar):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
