@@ -114,7 +114,8 @@ def _rendered(
         finalize=finalize,
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS}
-    environment.globals |= functions | {"log": math.log, "max": max, "min": min}
+    own = {"log": math.log, "max": max, "min": min, "round": round}
+    environment.globals |= functions | own
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
     return environment.get_template(f"{template}.md.j2").render(numbers)
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from datassay.act.choose.learners import Networks
-from datassay.commands.complexity.curve.advice import advice, samples, span
 from datassay.commands.complexity.curve.files import FILES as CURVE_FILES
 from datassay.commands.complexity.curve.job import run as run_curve
 from datassay.commands.complexity.curve.page import page as curve_page
+from datassay.commands.complexity.curve.page import samples, span
 from datassay.commands.complexity.settings import CurveSettings, TeacherSettings, whole_numbers
-from datassay.commands.complexity.teachers.advice import written
 from datassay.commands.complexity.teachers.files import FILES as TEACHER_FILES
 from datassay.commands.complexity.teachers.job import run as run_teachers
 from datassay.commands.complexity.teachers.page import page as teacher_page
+from datassay.commands.complexity.teachers.page import written
 from datassay.complexity.laws import Law
 from datassay.data.load import load
 from datassay.errors import SettingError
@@ -135,10 +135,10 @@ def test_advice_follows_the_draws(curve):
         "may be out of reach": replace(one, low=n / 2, median=20.0 * n, high=np.inf),
     }
     for headline, needed in cases.items():
-        headlines = [a.headline for a in advice(replace(curve, needed=(needed,)))]
+        headlines = [a.headline for a in curve_page(replace(curve, needed=(needed,))).advice]
         assert any(headline in one for one in headlines), headline
     missed = replace(curve.forecast, low=0.1, median=0.15, high=0.2)
-    headlines = [a.headline for a in advice(replace(curve, forecast=missed))]
+    headlines = [a.headline for a in curve_page(replace(curve, forecast=missed)).advice]
     assert any("does better than the smaller ones predict" in one for one in headlines)
 
 

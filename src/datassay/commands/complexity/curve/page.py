@@ -1,83 +1,94 @@
-"""The page of a learning curve."""
+"""The page of a learning curve: its tables; `text/curve.md.j2` says the rest."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from datassay.commands.complexity.curve.advice import advice, samples, span, vague
 from datassay.commands.complexity.curve.figures import error_figure, score_figure
 from datassay.commands.complexity.curve.files import FILES
-from datassay.commands.complexity.curve.findings import AHEAD, CurveFindings
-from datassay.commands.complexity.curve.method import notes
-from datassay.report.page import Figure, Heading, Page, Row, Section, Table, Text
-from datassay.report.wording import count, number, percent
+from datassay.commands.complexity.curve.findings import AHEAD, CHECKED, CurveFindings
+from datassay.complexity.needed_samples import NeededSamples
+from datassay.report.advice import most_urgent_first
+from datassay.report.compose import compose
+from datassay.report.page import Page, Row, Table
+from datassay.report.wording import number, share
+
+# From this share of the interval's width on, the validation samples are what limits it.
+MOSTLY_VALIDATION = 0.5
+# Below this share of the error that twice the samples remove they are hardly worth it.
+SMALL_GAIN = 0.1
 
 
 def page(findings: CurveFindings) -> Page:
     """Everything that the command says of a learning curve."""
-    advices = advice(findings)
-    return Page(
-        brand="datassay complexity · how many samples this model needs",
-        title=findings.samples.name,
-        lead=_lead(findings),
+    numbers = {
+        "findings": findings,
+        "samples": samples,
+        "span": span,
+        "vague": lambda one: vague(findings, one),
+        "twice": _twice(findings),
+        "checked": CHECKED,
+        "mostly_validation": MOSTLY_VALIDATION,
+    }
+    blocks = {
+        "score": score_figure(findings),
+        "error": error_figure(findings),
+        "needed": _needed(findings),
+        "expected": _ahead(findings),
+        "measured": _measured(findings),
+    }
+    page = compose(
+        "curve",
+        blocks,
+        numbers,
         facts=findings.facts,
         warnings=findings.samples.warnings + findings.warnings,
-        advice=advices,
-        sections=(
-            _curve(findings),
-            Section("ahead", "More samples", "More samples", (
-                _needed(findings),
-                Heading("What to expect of more samples"),
-                _ahead(findings),
-            )),
-            Section("measured", "Measured", "Measured", (_measured(findings),)),
-        ),
-        method=notes(findings),
         files=FILES,
         columns=findings.samples.columns,
-        answer=tuple(f"{one.headline}." for one in advices),
-    )  # fmt: skip
-
-
-def _lead(findings: CurveFindings) -> str:
-    """The answer for the highest score asked about."""
-    one = findings.needed[-1]
-    wanted = f"{findings.metric} {one.score:g}"
-    if not math.isfinite(one.median):
-        return (
-            f"in {percent(round(1 - one.reached_by, 3))} of the draws {findings.model} never "
-            f"reaches {wanted}, with any number of samples"
-        )
-    if vague(findings, one):
-        return (
-            f"{findings.model} needs {span(one)} samples for {wanted}, and may never reach it; "
-            f"there are {findings.n:,}"
-        )
-    return (
-        f"{findings.model} needs about {samples(one.median)} samples for {wanted} "
-        f"({findings.interval}: {span(one)}); there are {findings.n:,}"
     )
+    advice = most_urgent_first(page.advice)
+    return replace(page, advice=advice, answer=tuple(f"{one.headline}." for one in advice))
 
 
-def _curve(findings: CurveFindings) -> Section:
-    metric, fits = findings.metric, count(findings.repeats, "fit")
-    score = f"{metric} against training samples: every fit, extrapolation with its interval"
-    error = "Error against training samples on logarithmic axes, with the power law"
-    title = "The error on logarithmic axes"
-    return Section("curve", "The curve", "The curve", (
-        Text(f"Dots are {fits} a size, diamonds their mean, the line and its band what the laws "
-             f"make of them. To the right of the dotted line, at {findings.n:,} samples, "
-             "everything is extrapolated. The line begins at the smallest size that all draws "
-             "use."),
-        Figure("score", score_figure(findings), score),
-        Text(f"Dashed: the {metric} wanted; the bar on it is the {findings.interval} of the "
-             "samples needed.", note=True),
-        Figure("error", error_figure(findings), error, title=title),
-        Text("A power law without a floor is a straight line here; a floor bends it to the "
-             "horizontal.", note=True),
-    ))  # fmt: skip
+def samples(n: float) -> str:
+    """A number of samples that is no more exact than it can be: "2,300", for infinity "never"."""
+    if not math.isfinite(n):
+        return "never"
+    if n >= 1e9:
+        return "over a billion"
+    digits = max(0, math.floor(math.log10(max(n, 1))) - 1)
+    return f"{max(1, round(n / 10**digits)) * 10**digits:,}"
+
+
+def span(one: NeededSamples) -> str:
+    """The interval in words: "1,500 to 8,000", or without an upper end "at least 1,500"."""
+    if not math.isfinite(one.low):
+        return "no number of samples"
+    if not math.isfinite(one.high):
+        return f"at least {samples(one.low)}"
+    return f"{samples(one.low)} to {samples(one.high)}"
+
+
+def vague(findings: CurveFindings, one: NeededSamples) -> bool:
+    """No upper end, and a median beyond what intervals were checked to: it says too much."""
+    return math.isinf(one.high) and one.median > CHECKED * findings.n
+
+
+def _twice(findings: CurveFindings) -> dict[str, Any]:
+    """What twice the samples bring: the interval, in points or in R², and whether it is little."""
+    n = np.array([1.0, 2.0]) * findings.n
+    errors = findings.extrapolation.draws.errors(n)
+    gain = np.quantile(errors[:, 0] - errors[:, 1], [0.05, 0.5, 0.95])
+    in_points = findings.metric == "accuracy"
+    texts = [f"{100 * g:.1f}" if in_points else f"{g:.3f}" for g in gain]
+    return dict(zip(("low", "middle", "high"), texts, strict=True)) | {
+        "unit": "points of accuracy" if in_points else "of R²",
+        "is_small": gain[1] < SMALL_GAIN * np.median(errors[:, 0]),
+    }
 
 
 def _needed(findings: CurveFindings) -> Table:
@@ -85,7 +96,7 @@ def _needed(findings: CurveFindings) -> Table:
     rows = []
     for one in findings.needed:
         median = samples(one.median) if math.isfinite(one.median) else "not in most draws"
-        never = f"{percent(round(1 - one.reached_by, 3))} of draws"
+        never = f"{share(1 - one.reached_by)} of draws"
         rows.append(Row(f"{one.score:g}", (median, span(one), never)))
     columns = (findings.metric, "samples needed", findings.interval, "never reached in")
     return Table("Samples needed", columns, tuple(rows), in_terminal=True)

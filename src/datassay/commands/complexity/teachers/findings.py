@@ -23,14 +23,12 @@ class TeacherFindings:
         varied: what the laws are in: "d", "m", or "d·log m" where both vary.
         laws: best R² first; empty where fewer than three sizes have a median.
         facts: what was run, name to value, in the order to show.
-        warnings: what the reader must know before trusting the figures.
     """
 
     table: ComplexityTable
     varied: str
     laws: tuple[Law, ...]
     facts: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
     @property
     def x(self) -> np.ndarray:

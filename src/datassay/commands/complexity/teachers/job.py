@@ -37,7 +37,7 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
     varied = "d·log m" if both else "m" if len(settings.width) > 1 else "d"
     laws = _laws(table, varied, settings.seed)
     facts = _facts(settings) | closing_facts(started, settings.seed, settings.command)
-    return TeacherFindings(table, varied, laws, facts, _warnings(table, laws))
+    return TeacherFindings(table, varied, laws, facts)
 
 
 def check_settings(settings: TeacherSettings) -> None:
@@ -72,21 +72,3 @@ def _facts(settings: TeacherSettings) -> dict[str, str]:
         f"{count(settings.depth, 'bisection')}",
         "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
     }
-
-
-def _warnings(table: ComplexityTable, laws: tuple[Law, ...]) -> tuple[str, ...]:
-    notes = []
-    lost = [s for s in table.sizes if not np.isfinite(s.median)]
-    if lost:
-        named = ", ".join(f"d = {s.n_inputs}, m = {s.width}" for s in lost[:3])
-        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        notes.append(
-            f"half of the teachers or more were not recovered at {named}{more}: these sizes have "
-            "no median and are left out of the law."
-        )
-    if not laws:
-        notes.append(
-            f"a law needs at least {FEWEST_SIZES} sizes with a median, each d or m at least 2: "
-            "none was fitted."
-        )
-    return tuple(notes)

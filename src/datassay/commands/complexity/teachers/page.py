@@ -1,59 +1,44 @@
-"""The page of the sample complexity of teacher networks."""
+"""The page of the sample complexity of teacher networks; `text/teachers.md.j2` says the rest."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from datassay.commands.complexity.teachers.advice import advice, law_sentence, written
 from datassay.commands.complexity.teachers.figures import complexity_figure
 from datassay.commands.complexity.teachers.files import FILES
 from datassay.commands.complexity.teachers.findings import TeacherFindings
-from datassay.commands.complexity.teachers.method import notes
+from datassay.commands.complexity.teachers.job import FEWEST_SIZES
+from datassay.complexity.laws import Law
 from datassay.complexity.sample_complexity import SampleComplexity
-from datassay.report.page import Figure, Page, Row, Section, Table, Text
+from datassay.report.advice import most_urgent_first
+from datassay.report.compose import compose
+from datassay.report.page import Page, Row, Table
 
+GOOD_FIT = 0.9
+FEW_TEACHERS = 10
 SIZE_COLUMNS = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
 LAW_COLUMNS = ("law", "R² of the medians", "with teachers resampled")
 
 
 def page(findings: TeacherFindings) -> Page:
     """Everything that the command says of teacher networks."""
-    law = findings.law
-    lead = "samples from which half of the students recover their teacher"
-    if law is not None:
-        fit = f"R² {law.r_squared:.3f} over the medians of {len(findings.x)} sizes"
-        lead = f"{written(law)} with {fit}"
-    return Page(
-        brand="datassay complexity · how many samples recover a network",
-        title="Sample complexity of teacher networks",
-        lead=lead,
-        facts=findings.facts,
-        warnings=findings.warnings,
-        advice=advice(findings),
-        sections=_sections(findings),
-        method=notes(findings),
-        files=FILES,
-        answer=() if law is None else (law_sentence(law),),
-    )
-
-
-def _sections(findings: TeacherFindings) -> tuple[Section, ...]:
-    text = f"Sample complexity of each teacher against {findings.varied}, medians and law"
-    rows = tuple(_size_row(size) for size in findings.table.sizes)
-    sections = (
-        Section("complexity", "Samples needed", "Samples needed", (
-            Text("How many samples half of the students need to recover their teacher. A dot is "
-                 "one teacher, a diamond the median of a size."),
-            Figure("complexity", complexity_figure(findings), text),
-        )),
-        Section("sizes", "Every size", "Every size", (
-            Table("Sample complexity by size", SIZE_COLUMNS, rows, in_terminal=True),
-        )),
-    )  # fmt: skip
-    if not findings.laws:
-        return sections
+    sizes = findings.table.sizes
+    n_opt = findings.table.n_opt
+    rows = n_opt[np.isfinite(n_opt).all(1)]
+    is_compared = len(rows) > 0 and n_opt.shape[1] > 1
+    numbers = {
+        "findings": findings,
+        "written": written,
+        "lost": [s for s in sizes if not np.isfinite(s.median)],
+        "n_lost": sum(s.n_not_recovered for s in sizes),
+        "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
+        "good_fit": GOOD_FIT,
+        "few_teachers": FEW_TEACHERS,
+        "fewest_sizes": FEWEST_SIZES,
+    }
     laws = tuple(
         Row(
             written(law),
@@ -61,7 +46,25 @@ def _sections(findings: TeacherFindings) -> tuple[Section, ...]:
         )
         for law in findings.laws
     )
-    return (*sections, Section("laws", "Laws", "Laws", (Table("Laws", LAW_COLUMNS, laws),)))
+    lines = tuple(_size_row(size) for size in sizes)
+    blocks = {
+        "complexity": complexity_figure(findings),
+        "sizes": Table("Sample complexity by size", SIZE_COLUMNS, lines, in_terminal=True),
+        "laws": Table("Laws", LAW_COLUMNS, laws),
+    }
+    page = compose(
+        "teachers",
+        blocks,
+        numbers,
+        facts=findings.facts,
+        files=FILES,
+    )
+    return replace(page, advice=most_urgent_first(page.advice))
+
+
+def written(law: Law) -> str:
+    """The law as people write it: "N = −56.3 + 25.3·d"."""
+    return law.formula.replace("-", "−")
 
 
 def _size_row(size: SampleComplexity) -> Row:
