@@ -16,13 +16,6 @@ from helpers.mixtures import two_rules
 NAMES = (EVIL, 'b<i>" onload="x')
 
 
-TAGS = set(
-    "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "
-    "li dl dt dd div span code script form fieldset legend label input select option output "
-    "blockquote img button table caption thead tbody tr th td".split()
-)
-
-
 def samples(n=160, seed=0, minority=0.25):
     """Two rules, and every name that a user could write wants to be markup."""
     x, y, source = two_rules(n, minority, seed)
@@ -52,6 +45,11 @@ def purified(**changes):
 def divided():
     settings = PartitionSettings(blocks=2, restarts=2, gate="off", command="datassay <x>")
     return run_partition(samples(), aside(), settings)
+
+
+def evil_names(findings):
+    """The same findings, of samples and a model whose names want to be markup."""
+    return replace(findings, model=EVIL, samples=replace(findings.samples, name=EVIL))
 
 
 def evil_images(findings):

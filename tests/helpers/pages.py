@@ -3,6 +3,15 @@
 from html.parser import HTMLParser
 
 
+# All that a page of ours is made of.
+TAGS = set(
+    "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "
+    "li dl dt dd div span code script form fieldset legend label input select option output "
+    "blockquote img button table caption thead tbody tr th td pre i small b kbd noscript progress "
+    "details summary dialog".split()
+)
+
+
 class Elements(HTMLParser):
     """What a browser would see: start tags with attributes, and text by enclosing tag."""
 
