@@ -12,7 +12,7 @@ from datassay.commands.complexity.curve.job import run as run_curve
 from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
 from datassay.commands.complexity.teachers.job import run as run_teachers
 from datassay.commands.sample.job import run as run_sample
-from datassay.commands.sample.settings import SampleSettings
+from datassay.commands.sample.command import SampleSettings
 from datassay.data.load import load
 from datassay.report.html import render
 from helpers.blocks import divided, evil_images, evil_names, purified
