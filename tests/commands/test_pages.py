@@ -11,8 +11,8 @@ import pytest
 from datassay.commands.complexity.curve.job import run as run_curve
 from datassay.commands.complexity.settings import CurveSettings, TeacherSettings
 from datassay.commands.complexity.teachers.job import run as run_teachers
-from datassay.commands.sample.job import run as run_sample
 from datassay.commands.sample.command import SampleSettings
+from datassay.commands.sample.job import run as run_sample
 from datassay.data.load import load
 from datassay.report.html import render
 from helpers.blocks import divided, evil_images, evil_names, purified
@@ -69,8 +69,10 @@ PAGES = {
     },
     "report": {"three runs": reported},
     "sample": {
-        name: lambda _, name=name: run_sample(SampleSettings(name, n_initial=n, n_new=6, compare=0))
-        for name, n in {"runge": 12, "bateman": 64}.items()
+        name: lambda _, name=name: run_sample(
+            SampleSettings(name, n_initial=64, n_new=6, initial="grid", compare=0)
+        )
+        for name in ("runge", "bateman")
     },
     "complexity.curve": {"iris": lambda _: curve()},
     "complexity.teachers": {

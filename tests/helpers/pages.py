@@ -2,7 +2,6 @@
 
 from html.parser import HTMLParser
 
-
 # All that a page of ours is made of.
 TAGS = set(
     "html head meta title link style body header main section nav footer article h1 h2 h3 p a ul "

@@ -23,9 +23,7 @@ from datassay.report.html import render
 from datassay.report.page import Table
 from datassay.report.wording import interval_text
 from datassay.score.neighbors.local_variance import local_variance
-from helpers.blocks import NAMES, TAGS, evil_images
-from helpers.findings import EVIL
-from helpers.pages import Elements, assert_asks_no_network
+from helpers.blocks import NAMES
 from helpers.weighings import K, gain, samples, weighed
 
 
@@ -37,34 +35,6 @@ def table(found, name):
     """The rows of a table of the page; None where there is no such table."""
     tables = {b.name: b for b in page_of(found).blocks if isinstance(b, Table)}
     return tables[name].rows if name in tables else None
-
-
-@pytest.fixture(scope="module", params=["rows", "images", "regression"])
-def page(request):
-    found = weighed(request.param == "regression")
-    if request.param == "images":
-        found = replace(evil_images(found), boundary=None)
-    return render(page_of(found))
-
-
-def test_nothing_is_asked_from_the_network(page):
-    seen = Elements(page)
-    assert_asks_no_network(seen)
-
-
-def test_user_strings_never_become_elements(page):
-    seen = Elements(page)
-    assert {tag for tag, _ in seen.tags} <= TAGS | {"pre"}
-    assert len(seen.all("script")) == len(re.findall('id="figure-', page)) + 2
-    assert all(EVIL not in text for tag, text in seen.text if tag == "script")
-    assert ("h1", "mixed & <friends>") in seen.text
-
-
-def test_every_section_in_the_menu_is_there(page):
-    seen = Elements(page)
-    anchors = {a["href"][1:] for a in seen.all("a") if a.get("href", "").startswith("#")}
-    assert anchors <= {a.get("id") for a in seen.all("section")}
-    assert {"help", "weights", "gallery", "use", "method"} <= anchors
 
 
 def test_concentration_by_hand():
