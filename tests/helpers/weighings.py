@@ -39,7 +39,7 @@ def gain(changes=(0.0, 0.05, 0.01), n_seeds=4, n_val=60):
     draw = np.random.default_rng(3)
     each = 0.8 + np.array(changes)[:, None] + draw.normal(0, 0.001, (n_seeds, len(changes), n_val))
     names = ("no weights", "local variance", "class-balanced")[: len(changes)]
-    return WeightGain(names, each.mean(2), each.mean(0), "accuracy")
+    return WeightGain(names, each, "accuracy")
 
 
 def boundary():

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from datassay.stats import BETTER, mean_interval, sentence
+
 
 def verdict(judged: Any) -> tuple[str | None, str]:
     """Which method's texts the answer depended on most.
@@ -26,10 +28,7 @@ def verdict(judged: Any) -> tuple[str | None, str]:
             f"One training each: the answer fell most without the texts of {first}, and one seed "
             "cannot say how sure that is."
         )
-    from scipy.stats import t as student  # slow to import
-
-    half = float(student.ppf(0.975, repeats - 1) * ahead.std(ddof=1) / np.sqrt(repeats))
-    told = f"{ahead.mean():.2f} ± {half:.2f} nats ahead of {second}, over {repeats} seeds"
-    if ahead.mean() <= half:
-        return None, f"Too close to call: {first} is {told}."
-    return first, f"{first[0].upper()}{first[1:]} names the texts that mattered most: {told}."
+    found = mean_interval(ahead)
+    told = sentence(found.verdict, first, second)
+    told += f": {found.gain:.2f} ± {found.half:.2f} nats ahead, over {repeats} seeds."
+    return first if found.verdict == BETTER else None, told

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
+from datassay.stats import Interval, mean_interval
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
@@ -61,14 +60,16 @@ class SurrogateScores:
             other: index of the other model.
 
         Returns:
-            Mean, and half the width of its normal 95 % interval; infinite for one sample. Where
-            two classifiers agree on every sample, the half width is 3/m: a larger share of
-            disagreement would have shown with 95 % probability (the rule of three).
+            Mean, and half the width of its 95 % interval, by `stats.mean_interval`; infinite for
+            one sample.
         """
-        change = self.each[-1] - self.each[other]
-        m = len(change)
-        if m == 1:
-            return float(change.mean()), math.inf
-        if self.metric == "accuracy" and not change.any():
-            return 0.0, 3 / m
-        return float(change.mean()), 1.96 * float(change.std(ddof=1)) / math.sqrt(m)
+        found = self._interval(other)
+        return found.gain, found.half
+
+    def verdict(self, other: int) -> str:
+        """On ours over another model: "better", "worse" or "no difference"."""
+        return self._interval(other).verdict
+
+    def _interval(self, other: int) -> Interval:
+        unit = 1.0 if self.metric == "accuracy" else 0.0
+        return mean_interval(self.each[-1] - self.each[other], unit)

@@ -33,6 +33,7 @@ from typing import Any
 from datassay.report import wording
 from datassay.report.advice import Advice
 from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
+from datassay.stats import sentence
 
 TEXT = Path(__file__).parent / "text"
 HEADS = ("brand", "title", "lead", "answer", "warning")
@@ -60,7 +61,7 @@ def compose(
         template: name in `text/` without `.md.j2`.
         blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out); or a function
             that gives one, called where the template names it.
-        numbers: what the template may name, beside the functions of `wording`.
+        numbers: what the template may name, beside the functions of `wording` and `stats.sentence`.
         ids: kind of an advice → ids of the samples to start with.
         fields: further fields of Page, such as facts, files and columns; `warnings` stand before
             the template's own.
@@ -113,7 +114,7 @@ def _rendered(
         lstrip_blocks=True,
         finalize=finalize,
     )
-    functions = {name: getattr(wording, name) for name in FUNCTIONS}
+    functions = {name: getattr(wording, name) for name in FUNCTIONS} | {"sentence": sentence}
     own = {"log": math.log, "max": max, "min": min, "round": round}
     environment.globals |= functions | own
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}

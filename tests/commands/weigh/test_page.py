@@ -82,9 +82,9 @@ def test_targets_far_from_their_neighbours_are_doubtful():
 @pytest.mark.parametrize(
     ("change", "severity", "words"),
     [
-        (0.05, "fine", "The weights help here: 5.0 points"),
-        (-0.05, "act", "The weights hurt here: 5.0 points"),
-        (0.0, "look", "No difference that 4 seeds and 60 samples can tell"),
+        (0.05, "fine", "Training with the weights does better"),
+        (-0.05, "act", "Training with the weights does worse"),
+        (0.0, "look", "No difference is shown between"),
     ],
 )
 def test_it_says_whether_the_weights_help(change, severity, words):

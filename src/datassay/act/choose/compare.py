@@ -14,18 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from datassay.act.choose.act import DROP, PURIFY, SPLIT, Act, as_it_is
-from datassay.act.choose.gains import (
-    BETTER,
-    PERHAPS,
-    RETRAINED,
-    SAME,
-    SCREENED,
-    WORSE,
-    ActGain,
-    ActTable,
-    paired,
-    verdicts,
-)  # fmt: skip
+from datassay.act.choose.gains import RETRAINED, SCREENED, ActGain, ActTable
 from datassay.act.choose.parts import Part
 from datassay.act.choose.proposals import proposals
 from datassay.act.choose.screen import screen
@@ -33,13 +22,12 @@ from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import Yardstick, unsuspected
 from datassay.errors import DataError
 from datassay.progress import Progress, silent
+from datassay.stats import BETTER, PERHAPS, SAME, WORSE, costs, paired, verdicts
 
 STEP = "compare acts"
 # Acts whose choice of samples is what a search with many outcomes found.
 SEARCHED = (PURIFY, SPLIT)
 Key = tuple[str, float]
-# What a drop of samples may cost to count as no loss.
-TOLERATED = 0.005
 ORDER = {BETTER: 0, PERHAPS: 1, SAME: 2, WORSE: 3}
 
 
@@ -191,19 +179,15 @@ class _Judge:
 def _largest_drop(judge: _Judge, drops: list[Act]) -> ActGain:
     """Of rising fractions the largest that costs nothing measurable, and what the next costs."""
     last = judge.row(drops[0], with_control=False)
-    if _costs(last):
+    if costs(last.gain, last.high):
         return replace(judge.controlled(last, drops[0]), note="already that costs")
     for act, next_ in pairwise(drops):
         row = judge.row(next_, with_control=False)
-        if _costs(row):
+        if costs(row.gain, row.high):
             note = f"{100 * next_.fraction:.0f} % costs {-100 * row.gain:.1f} points"
             return replace(judge.controlled(last, act), note=note)
         last = row
     return judge.controlled(last, drops[-1])
-
-
-def _costs(row: ActGain) -> bool:
-    return row.gain < -TOLERATED or row.high <= 0
 
 
 def _mean(each: list[np.ndarray]) -> float:
@@ -269,7 +253,7 @@ def _only_screened(act: Act, screened: dict[Key, float]) -> ActGain:
 def _ranked(rows: list[ActGain]) -> tuple[ActGain, ...]:
     """With verdicts; better acts first, then by gain, then those that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
-    said = verdicts([row.p for row in retrained], [row.gain for row in retrained])
+    said = verdicts(retrained)
     told = [replace(row, verdict=v) for row, v in zip(retrained, said, strict=True)]
     told.sort(key=lambda row: (ORDER[row.verdict], -row.gain))
     rest = [row for row in rows if row.how != RETRAINED]

@@ -8,14 +8,13 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import norm, rankdata
-from scipy.stats import t as student_t
+from scipy.stats import rankdata
 
 from datassay.act.remove.removal_curve import RANDOM, RemovalCurve
+from datassay.stats import BETTER, SAME, WORSE, Interval, interval, mean_interval, sentence
 
-# A lead is clear when the 95 % interval of the paired difference excludes zero.
-CONFIDENCE = 0.975
 N_RESAMPLES = 200
+OUTCOMES: dict[str, Literal["won", "tie", "lost"]] = {BETTER: "won", SAME: "tie", WORSE: "lost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,10 @@ def removal_contest(
     """
     names = [*ours, *rivals, RANDOM]
     values = np.stack([curve.at(name, fraction) for name in names])  # [r, s]
-    n_seeds = values.shape[1]
-    error = student_t.ppf(CONFIDENCE, n_seeds - 1) / np.sqrt(n_seeds) if n_seeds > 1 else 0.0
-    return _contest(measure, names, len(ours), values, values, float(error))
+    means = values.mean(1)
+    best, rival = _leaders(means, len(ours))
+    lead = mean_interval(values[best] - values[rival])
+    return _contest(measure, names, means, values, best, rival, lead)
 
 
 def detection_contest(
@@ -91,8 +91,11 @@ def detection_contest(
         if wrong[some].any() and not wrong[some].all():
             resampled.append([auroc(wrong[some], s[some]) for s in scores.values()])
     measure = f"finding {what} (AUROC, higher is better)"
-    error = float(norm.ppf(CONFIDENCE))
-    return _contest(measure, list(scores), n_ours, values[:, None], np.array(resampled).T, error)
+    best, rival = _leaders(values, n_ours)
+    repeats = np.array(resampled).T
+    error = (repeats[best] - repeats[rival]).std(ddof=1) if len(resampled) > 1 else np.inf
+    lead = interval(float(values[best] - values[rival]), float(error))
+    return _contest(measure, list(scores), values, repeats, best, rival, lead)
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -111,31 +114,27 @@ def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> floa
     return float((rank_sum - n_wrong * (n_wrong + 1) / 2) / (n_wrong * n_right))
 
 
+def _leaders(means: Float[np.ndarray, " r"], n_ours: int) -> tuple[int, int]:
+    """The best of ours and the best of the rivals behind them."""
+    return int(means[:n_ours].argmax()), n_ours + int(means[n_ours:].argmax())
+
+
 def _contest(
     measure: str,
     names: list[str],
-    n_ours: int,
-    values: Float[np.ndarray, "r s"],
+    means: Float[np.ndarray, " r"],
     repeats: Float[np.ndarray, "r repeats"],
-    error: float,
+    best: int,
+    rival: int,
+    lead: Interval,
 ) -> Contest:
-    """Error × the deviation of a paired difference over repeats is half its 95 % interval."""
-    means = values.mean(1)
     many = repeats.shape[1] > 1
     spreads = repeats.std(1, ddof=1) if many else np.zeros(len(names))
-    best, rival = int(means[:n_ours].argmax()), n_ours + int(means[n_ours:].argmax())
-    lead = means[best] - means[rival]
-    noise = error * (repeats[best] - repeats[rival]).std(ddof=1) if many else 0.0
-    figures = f"{means[best]:.3f} against {means[rival]:.3f} for {names[rival]}, the best rival"
-    if abs(lead) <= noise or lead == 0:
-        outcome = "tie"
-        verdict = f"No clear winner: {names[best]} has {figures}; within the 95 % interval."
-    elif lead > 0:
-        outcome, verdict = "won", f"{names[best][0].upper()}{names[best][1:]} won: {figures}."
-    else:
-        outcome, verdict = "lost", f"A rival won: {names[best]} has {figures}."
+    told = sentence(lead.verdict, names[best], f"{names[rival]}, the best rival")
+    told += f": {means[best]:.3f} against {means[rival]:.3f}."
     if rival != names.index(RANDOM):
-        verdict += f" Random has {means[names.index(RANDOM)]:.3f}."
+        told += f" Random has {means[names.index(RANDOM)]:.3f}."
+    outcome = OUTCOMES[lead.verdict]
     return Contest(
-        measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), outcome, verdict
+        measure, tuple(names), tuple(means.tolist()), tuple(spreads.tolist()), outcome, told
     )

@@ -15,13 +15,13 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.act.choose.act import Act, as_it_is
-from datassay.act.choose.gains import paired
 from datassay.act.choose.learners import Learner
 from datassay.act.choose.trials import predictions
 from datassay.act.choose.yardstick import class_shares, yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
+from datassay.stats import paired
 
 STEP = "train on the samples before and after"
 AGREED, NOW, EARLIER = "labels that both agree on", "labels as they are now", "labels as they were"
@@ -77,6 +77,7 @@ class GainRow:
         after: of those trained on the samples after.
         low: lower end of the gain's 95 % interval.
         high: upper end.
+        verdict: on the gain: "better", "worse" or "no difference".
     """
 
     by: str
@@ -85,6 +86,7 @@ class GainRow:
     after: float
     low: float
     high: float
+    verdict: str
 
 
 @result
@@ -158,7 +160,7 @@ def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewG
         ModelError: the model cannot be fitted to the samples.
 
     Cost: 2 R fits a trial.
-    Source: ours; the interval is that of `paired`, over seeds and held-out samples.
+    Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
     """
     said: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
@@ -205,4 +207,4 @@ def _row(
     before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
     found = paired([b - a for a, b in each], float(np.mean(units)))
     n = sum(int(rows.sum()) for rows in chosen)
-    return GainRow(by, n, before, after, found.low, found.high), metric
+    return GainRow(by, n, before, after, found.low, found.high, found.verdict), metric

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from torch import nn
 
+from datassay import stats
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
@@ -123,10 +123,8 @@ def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float]:
     Returns:
         (mean, half width), by Student's t; the half width of one value is infinite.
     """
-    n = len(values)
-    if n < 2:
-        return float(values.mean()), float("inf")
-    return float(values.mean()), float(student.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    found = stats.mean_interval(values)
+    return found.gain, found.half
 
 
 def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m q"]:

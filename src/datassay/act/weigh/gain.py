@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from torch import Tensor, nn
 
 from datassay.act.weigh.reweight import HeadProblem
@@ -18,12 +17,12 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
+from datassay.stats import SAME, Interval, paired, verdicts
 from datassay.train.head_training import HeadRecipe
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks
 
 UNIFORM = "no weights"
-LEVEL = 0.95
 STEP = "train with and without weights"
 # Updates of the last layer: all epochs of small sets, larger batches for large ones.
 FEWEST_UPDATES, MOST_UPDATES = 1500, 6000
@@ -35,50 +34,50 @@ class WeightGain(Tabular):
 
     Attributes:
         names: of the weightings; the first is "no weights".
-        score: [S, M], accuracy or R².
-        each: [M, m], what every validation sample adds, the mean over seeds: its mean over samples
-            is the mean of `score` over seeds.
+        scores: [S, M, m], what each validation sample adds to accuracy or R²: the score is its
+            mean over samples.
         metric: "accuracy" or "R²".
     """
 
     names: tuple[str, ...]
-    score: Float[np.ndarray, "S M"]
-    each: Float[np.ndarray, "M m"]
+    scores: Float[np.ndarray, "S M m"]
     metric: str
 
-    def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
-        """Mean gain over another weighting, and the half-width of its 95 % interval.
+    @property
+    def score(self) -> Float[np.ndarray, "S M"]:
+        """Accuracy or R² of each training."""
+        return self.scores.mean(2)
 
-        The interval holds both what another seed and what other validation samples would change:
-        both are paired, and their variances of the mean are added. Counting seeds alone would call
-        one sample that is always decided otherwise a certain gain. The degrees of freedom are
-        those of Welch and Satterthwaite.
+    @property
+    def each(self) -> Float[np.ndarray, "M m"]:
+        """What every validation sample adds, the mean over seeds."""
+        return self.scores.mean(0)
+
+    def interval(self, weighting: int, against: int = 0) -> Interval:
+        """Of the mean gain over another weighting: seeds and validation samples are paired.
 
         Args:
             weighting: position in `names`.
             against: position of the other one; 0 is no weights.
 
         Returns:
-            (gain, half-width), in the unit of `score`; the half-width is infinite for one seed.
+            In the unit of `score`, by `stats.paired`.
         """
-        by_seed = self.score[:, weighting] - self.score[:, against]
-        by_sample = self.each[weighting] - self.each[against]
-        n_seeds, n_val = len(by_seed), len(by_sample)
-        mean = float(by_seed.mean())
-        if min(n_seeds, n_val) < 2:
-            return mean, float("inf")
-        parts = np.array([by_seed.var(ddof=1) / n_seeds, by_sample.var(ddof=1) / n_val])
-        if not parts.any():
-            return mean, 0.0
-        freedom = parts.sum() ** 2 / (parts**2 / [n_seeds - 1, n_val - 1]).sum()
-        return mean, float(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(parts.sum()))
+        change = self.scores[:, weighting] - self.scores[:, against]
+        return paired([change], 1.0 if self.metric == "accuracy" else 0.0)
+
+    def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
+        """The gain and the half-width of its `interval`; that of a weighting to itself is 0."""
+        found = self.interval(weighting, against)
+        return found.gain, found.half if weighting != against else 0.0
 
     def verdict(self, weighting: int, against: int = 0) -> str:
-        """By the side of 0 on which the interval lies: better, worse or no difference."""
-        gain, half = self.difference(weighting, against)
-        if gain - half > 0:
-            return "better"
-        return "worse" if gain + half < 0 else "no difference"
+        """By `stats.verdicts`: over no weights beside all other weightings, else of two alone."""
+        if weighting == against:
+            return SAME
+        if against:
+            return self.interval(weighting, against).verdict
+        return verdicts([self.interval(i) for i in range(1, len(self.names))])[weighting - 1]
 
     def to_table(self) -> pa.Table:
         """One row a weighting: weighting, score (mean over seeds), gain, half_width, verdict."""
@@ -223,7 +222,7 @@ def _with_uniform(
 def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
     each = sample_scores(outputs, val)
     metric = "accuracy" if val.is_classification else "R²"
-    return WeightGain(names, each.mean(2).numpy(), each.mean(0).numpy(), metric)
+    return WeightGain(names, each.numpy(), metric)
 
 
 def sample_scores(

@@ -7,10 +7,12 @@ import numpy as np
 from datassay.commands.polynomial.findings import PolynomialFindings
 from datassay.report.advice import Advice, Severity
 from datassay.report.wording import count, interval_text, percent, score_change
+from datassay.stats import BETTER, SAME
+from datassay.stats import sentence as in_words
 
 # Scores of training samples this far above validation's say that the fit remembers; a share of
 # the score lost at σ = 0.3 (S3's example) that a reader should know of.
-SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
+SMALL, GAP, FRAGILE = 0.01, 0.05, 0.2
 SIGMA = 0.3
 
 
@@ -27,17 +29,19 @@ def _help(findings: PolynomialFindings) -> Advice:
     change, half = scores.difference(other)
     rival = scores.names[other]
     interval = interval_text(change, half, metric)
-    known = abs(change) > half
-    severity: Severity = "fine" if known and change > 0 else "look"
+    verdict = scores.verdict(other)
+    known = verdict != SAME
+    severity: Severity = "fine" if verdict == BETTER else "look"
     before = float(scores.each[other].mean())
-    if known and change > 0:
+    if verdict == BETTER:
         headline = f"{_upper(metric)} {ours:.3f}, {score_change(change, metric)} above {rival}"
         then = "The products of inputs carry something that single inputs do not."
     elif known:
         headline = f"{_upper(metric)} {ours:.3f}, below {rival} by {score_change(change, metric)}"
         then = "Products only add noise here: read the linear model instead (--degree 1)."
     else:
-        headline = f"{_upper(metric)} {ours:.3f}, no better than {rival} as far as one can tell"
+        told = in_words(verdict, scores.names[-1], rival, start=False)
+        headline = f"{_upper(metric)} {ours:.3f}: {told}"
         then = "The simpler model explains these samples as well: read that one (--degree 1)."
     if other == 0:
         then = "Degree 2 (--degree 2) would add products." if known else "Little is learned here."
@@ -55,7 +59,7 @@ def _gap(findings: PolynomialFindings) -> Advice:
         f"{val:.3f} on validation samples."
     )
     lost = f"{score_change(gap, scores.metric)} lost on samples it has not seen"
-    if gap < SAME:
+    if gap < SMALL:
         headline = "It does as well on samples it has not seen"
         return Advice("fit", "fine", headline, f"{both} Its coefficients describe the data.")
     if gap < GAP:

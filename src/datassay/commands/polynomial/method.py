@@ -71,9 +71,9 @@ def notes(findings: PolynomialFindings) -> tuple[tuple[str, str], ...]:
     if fit is not None:
         pairs.append(("Fit", " ".join((EXACT if fit.solver == "exact" else BATCHED, *fit.notes))))
     interval = (
-        "Of the difference of two models, paired over the validation samples, with a normal 95 % "
-        f"quantile. It counts the chance of these {count(len(findings.validation), 'sample')}, not "
-        "that of another training set."
+        "Of the difference of two models, paired over the validation samples, by "
+        "Student's t. It counts the chance of these "
+        f"{count(len(findings.validation), 'sample')}, not that of another training set."
     )
     pairs.append(("Interval", interval))
     if findings.maps is not None:

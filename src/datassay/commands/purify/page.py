@@ -14,6 +14,7 @@ from datassay.report.compose import compose
 from datassay.report.drawing import MAX_CARDS, draw, sample_texts
 from datassay.report.page import Card, Gallery, Page, Row, Table, View
 from datassay.report.wording import label_text, number, share
+from datassay.stats import interval
 
 # A class that loses this many times the share that the whole set loses is worth a look.
 UNEVEN = 2.0
@@ -86,23 +87,23 @@ def _worst_class(findings: PurifyFindings) -> dict[str, object] | None:
 
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
-    """Our order beside plain loss, at their stops; a tie within one standard error."""
+    """Our order beside plain loss, at their stops."""
     ours, rival, val = findings.purification, findings.rival, findings.validation
     if rival is None:
         return None
     which = "test" if findings.majority else "validation"
     score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, rival))
-    error = _standard_error(findings, theirs)
+    # The error of R² is not known, so nothing is said of it.
+    error = _standard_error(findings, theirs) if findings.samples.is_classification else math.inf
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    verdict = "better" if score > theirs else "worse"
     known = truth is not None and len(ours.removed) and len(rival.removed)
     return {
         "ours": score,
         "theirs": theirs,
         "removed": len(rival.removed),
-        "verdict": "no difference" if abs(score - theirs) <= error else verdict,
+        "verdict": interval(score - theirs, error).verdict,
         "precision": truth.precision(rival.removed) if truth is not None and known else None,
     }
 

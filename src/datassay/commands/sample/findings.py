@@ -11,8 +11,12 @@ from datassay.act.sample.comparison import SamplingComparison, mean_interval
 from datassay.act.sample.generalization_bound import GeneralizationBound
 from datassay.act.sample.taylor import TaylorSample
 from datassay.results import result
+from datassay.stats import BETTER, SAME, WORSE
+from datassay.stats import mean_interval as interval_of
 
 UNIFORM, TAYLOR = "uniform", "Taylor-based"
+# What a verdict on the points says of an error.
+OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
 
 
 @result
@@ -89,20 +93,19 @@ class Verdict:
         uniform: mean, half width.
         taylor: the same.
         difference: Taylor-based minus uniform run by run, as a share of the uniform mean.
+        verdict: on the Taylor-based points: "better", "worse" or "no difference".
     """
 
     error: str
     uniform: tuple[float, float]
     taylor: tuple[float, float]
     difference: tuple[float, float]
+    verdict: str
 
     @property
     def outcome(self) -> str:
         """Whether the interval of the difference lies below 0, above it or holds it."""
-        mean, half = self.difference
-        if mean + half < 0:
-            return "lower"
-        return "higher" if mean - half > 0 else "unclear"
+        return OUTCOMES[self.verdict]
 
 
 def verdicts(comparison: SamplingComparison) -> tuple[Verdict, Verdict]:
@@ -116,4 +119,5 @@ def verdicts(comparison: SamplingComparison) -> tuple[Verdict, Verdict]:
 def _verdict(error: str, values: np.ndarray) -> Verdict:
     uniform, taylor = values
     change = (taylor - uniform) / (uniform.mean() or 1.0)
-    return Verdict(error, mean_interval(uniform), mean_interval(taylor), mean_interval(change))
+    means = (mean_interval(one) for one in (uniform, taylor, change))
+    return Verdict(error, *means, verdict=interval_of(-change).verdict)

@@ -1,0 +1,232 @@
+"""The only "better": intervals of differences, several tests at once, the verdict and its words.
+
+differences, paired over seeds and samples → Interval → verdict, alone or beside others (Holm)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import chdtrc, stdtr, stdtrit
+
+from datassay.results import result
+
+LEVEL = 0.95
+# What may be lost, in units of a score, to count as no loss.
+TOLERATED = 0.005
+BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
+_SENTENCES = {
+    BETTER: "{ours} does better than {theirs}",
+    PERHAPS: "{ours} perhaps does better than {theirs}",
+    WORSE: "{ours} does worse than {theirs}",
+    SAME: "no difference is shown between {ours} and {theirs}",
+}
+
+
+@result
+class Interval:
+    """A mean difference and what other seeds and other held-out samples would make of it.
+
+    Attributes:
+        gain: mean over seeds and samples.
+        half: half the width of the 95 % interval.
+        p: two-sided p value of no gain.
+    """
+
+    gain: float
+    half: float
+    p: float
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+        return self.gain - self.half
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+        return self.gain + self.half
+
+    @property
+    def verdict(self) -> str:
+        """Of this difference alone: "better", "worse" or "no difference"."""
+        return verdicts([self])[0]
+
+
+def interval(gain: float, error: float, freedom: float = np.inf) -> Interval:
+    """The interval of a difference whose standard error is known.
+
+    Args:
+        gain: the difference.
+        error: its standard error; inf: unknown, so nothing can be said.
+        freedom: degrees of freedom of the error.
+
+    Returns:
+        By Student's t. Without any error the interval has no width.
+    """
+    if np.isinf(error):
+        return Interval(gain, np.inf, 1.0)
+    if not error > 0:
+        return Interval(gain, 0.0, float(gain == 0))
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+    return Interval(gain, half, float(2 * stdtr(freedom, -abs(gain) / error)))
+
+
+def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:
+    """The mean of independent differences: one a seed, or one a sample of models that stay.
+
+    Args:
+        values: r differences.
+        unit: of samples, the squared weight of one prediction in the score: imagined samples as in
+            `paired`; 0: none.
+
+    Returns:
+        The interval, by Student's t; infinitely wide for one value.
+    """
+    n, mean = len(values), float(values.mean())
+    if n < 2:
+        return interval(mean, np.inf)
+    if not unit:
+        return interval(mean, float(values.std(ddof=1) / np.sqrt(n)), n - 1)
+    return interval(mean, _by_sample(values, unit) ** 0.5, n - 1)
+
+
+def paired(
+    parts: Sequence[Float[np.ndarray, "_ _"]], unit: float = 0.0, *, is_searched: bool = False
+) -> Interval:
+    """The mean of differences that are paired over seeds and samples, and its interval.
+
+    Var = Σ_f (m_f/m)² (s²_f / R_f − e²_f / (m_f R_f)) + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
+          + τ² (1 + 1/F)
+
+    s² is the variance of the seeds' means, e² that of what is left when seed and sample are taken
+    out: both seeds and held-out samples could have been others. Half a sample more is imagined
+    better by √unit, half a sample worse, and one the same: on a handful of samples that a change
+    leaves as they are the interval would otherwise have no width. τ² is the variance of the gain
+    from part to part beyond that: an action is found anew on each part, and the one found on all
+    samples is one more such draw. It counts where a χ² test at 5 % finds any, and always for what a
+    search with many outcomes found. Degrees of freedom are those of Welch and Satterthwaite.
+
+    Args:
+        parts: differences of the scores, [R seeds, m samples], one array a held-out part.
+        unit: squared weight of one prediction in the score, 1 for accuracy; 0: no imagined samples.
+        is_searched: whether a search found what was changed, such as blocks: another part gives
+            another.
+
+    Returns:
+        The interval; infinitely wide for one seed or one sample.
+
+    Source: two crossed random effects, and random effects of parts by the method of moments; the
+    imagined samples are those of Agresti and Min (2005) for paired proportions.
+    """
+    each = np.concatenate([part.mean(0) for part in parts])
+    m, mean = len(each), float(each.mean())
+    if m < 2 or any(min(part.shape) < 2 for part in parts):
+        return interval(mean, np.inf)
+    share = np.array([(part.shape[1] / m) ** 2 for part in parts])
+    seed, left, sample = np.array([_variances(part) for part in parts]).T
+    by_seed, by_sample = float(share @ seed), _by_sample(each, unit)
+    within = max(by_seed, by_sample, by_seed + by_sample - float(share @ left))
+    between = _between(parts, seed + sample - left, is_searched)
+    total = within + between
+    if not total > 0:
+        return interval(mean, 0.0)
+    n_seeds = sum(len(part) - 1 for part in parts)
+    spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
+    return interval(mean, total**0.5, max(1.0, total**2 / spread))
+
+
+def _by_sample(each: Float[np.ndarray, " m"], unit: float) -> float:
+    """Variance of the mean over samples, two imagined ones counted."""
+    m = len(each)
+    return max(0.0, ((each**2).sum() + unit) / (m + 2) - float(each.mean()) ** 2) / m
+
+
+def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
+    """Of a part's mean: by its seeds, by what seed and sample leave, and by its samples."""
+    n_seeds, m = part.shape
+    seeds, samples = part.mean(1), part.mean(0)
+    left = part - seeds[:, None] - samples + part.mean()
+    error = float((left**2).sum() / ((n_seeds - 1) * (m - 1)))
+    return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
+
+
+def _between(
+    parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"], is_searched: bool
+) -> float:
+    """τ² (1 + 1/F) of F parts; 0 for one, and where a test finds none."""
+    if len(parts) < 2:
+        return 0.0
+    means = np.array([part.mean() for part in parts])
+    excess, n = float(means.var(ddof=1) / within.mean()) if within.mean() > 0 else 0.0, len(parts)
+    if is_searched:  # by chance the parts' actions can look alike: no less than they differ
+        return float(means.var(ddof=1)) * (1 + 1 / n)
+    if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
+        return 0.0
+    return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)
+
+
+class Tested(Protocol):
+    """A mean difference and its p value."""
+
+    @property
+    def gain(self) -> float:
+        """The mean."""
+        ...
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of no gain."""
+        ...
+
+
+def verdicts(differences: Sequence[Tested]) -> list[str]:
+    """What can be said of several differences at once.
+
+    Args:
+        differences: all that were tried.
+
+    Returns:
+        "better" or "worse" where a gain or loss holds at 5 % beside all others, by Holm's steps;
+        "perhaps better" where a gain would hold if it were the only one tried; else "no
+        difference".
+    """
+    alone = [one.p <= 1 - LEVEL and one.gain > 0 for one in differences]
+    told, is_open = [PERHAPS if one else SAME for one in alone], True
+    for step, i in enumerate(np.argsort([one.p for one in differences], kind="stable")):
+        is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
+        if is_open:
+            told[i] = BETTER if differences[i].gain > 0 else WORSE
+    return told
+
+
+def costs(gain: float, high: float) -> bool:
+    """Whether less does worse: its mean loss is above 0.005, or surely above 0.
+
+    Args:
+        gain: of having less, in units of a score.
+        high: upper end of its interval.
+
+    Returns:
+        True where it costs something; a loss of 0.005 does not, whatever its rounding.
+    """
+    return gain < -TOLERATED - 1e-12 or (gain < 0 and high <= 0)
+
+
+def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str:
+    """A verdict in words, the same wherever it is said.
+
+    Args:
+        verdict: one of VERDICTS.
+        ours: what was compared, singular.
+        theirs: with what.
+        start: whether a sentence starts here, with a capital letter.
+
+    Returns:
+        The sentence without its full stop, for figures to follow.
+    """
+    text = _SENTENCES[verdict].format(ours=ours, theirs=theirs)
+    return text[0].upper() + text[1:] if start else text

@@ -1,0 +1,85 @@
+"""The one "better": intervals against their formulas and the truth, verdicts of several tests."""
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from scipy.stats import ttest_1samp
+
+from datassay.stats import (
+    BETTER,
+    PERHAPS,
+    SAME,
+    VERDICTS,
+    WORSE,
+    Interval,
+    costs,
+    interval,
+    mean_interval,
+    paired,
+    sentence,
+    verdicts,
+)
+
+
+def test_a_mean_of_repetitions_has_students_interval():
+    values = np.random.default_rng(0).normal(0.3, 1, 7)
+    found, test = mean_interval(values), ttest_1samp(values, 0)
+    low, high = test.confidence_interval()
+    assert (found.low, found.high, found.p) == pytest.approx((low, high, test.pvalue))
+    assert (found.verdict == BETTER) == (low > 0)
+    assert mean_interval(np.ones(1)).half == np.inf and mean_interval(np.ones(1)).verdict == SAME
+
+
+def test_differences_are_paired_over_seeds_and_samples():
+    change = np.random.default_rng(0).normal(0, 1, (5, 40))
+    by_seed, by_sample = change.mean(1), change.mean(0)
+    left = change - by_seed[:, None] - by_sample + change.mean()
+    a = by_seed.var(ddof=1) / 5
+    b = ((by_sample**2).sum() / 42 - change.mean() ** 2) / 40
+    both = max(a, b, a + b - (left**2).sum() / (4 * 39 * 200))
+    half = student.ppf(0.975, max(1, both**2 / (a**2 / 4 + b**2 / 39))) * np.sqrt(both)
+    found = paired([change])
+    assert (found.gain, found.half) == pytest.approx((change.mean(), half))
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.0])
+def test_intervals_hold_the_true_gain_as_often_as_they_say(unit):
+    """Right or wrong answers, or numbers: both seeds and samples could have been others."""
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(400):
+        seeds = rng.normal(0.02, 0.01, (3, 1))
+        better, worse = rng.random((1, 400)) < 0.07, rng.random((1, 400)) < 0.05
+        change = seeds - 0.02 + better * 1.0 - worse * 1.0
+        if not unit:
+            change = 0.02 + rng.normal(0, 0.5, (6, 1)) + rng.normal(0, 1.0, (1, 30))
+            change = change + rng.normal(0, 0.5, (6, 30))
+        found = paired([change], unit)
+        held += found.low <= 0.02 <= found.high
+    assert 0.92 <= held / 400 <= 0.99
+
+
+def test_samples_that_nothing_changes_still_leave_an_interval():
+    for found in (paired([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
+        assert found.gain == 0 and found.low < -0.02 and found.high > 0.02
+    assert np.isinf(paired([np.zeros((1, 30))], 1.0).high)
+    assert interval(0.0, 0.0).verdict == SAME and interval(0.1, 0.0).verdict == BETTER
+
+
+def test_verdicts_hold_beside_all_others():
+    def told(p_values, gains):
+        return verdicts([Interval(g, 1.0, p) for p, g in zip(p_values, gains, strict=True)])
+
+    assert told([0.001, 0.04, 0.6], [0.1, 0.2, 0.0]) == [BETTER, PERHAPS, SAME]
+    assert told([0.02], [-0.1]) == [WORSE] and told([0.02, 0.03], [0.1, -0.1])[1] == WORSE
+    assert told([], []) == []
+
+
+def test_a_loss_counts_from_half_a_point_on_or_where_it_is_sure():
+    assert not costs(-0.005 - 1e-15, 0.1) and costs(-0.006, 0.1)
+    assert costs(-0.001, -0.0005) and not costs(0.0, 0.0) and not costs(0.02, 0.03)
+
+
+def test_each_verdict_has_one_sentence():
+    words = {sentence(verdict, "ours", "theirs") for verdict in VERDICTS}
+    assert len(words) == 4 and "Ours does better than theirs" in words
+    assert sentence(SAME, "ours", "theirs", start=False)[:2] == "no"
