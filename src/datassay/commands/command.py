@@ -70,6 +70,10 @@ class Command:
     scores_all: bool = False
     has_out: bool = True
 
+    def epilog(self) -> str:
+        """What its help says last; asked when the help is shown."""
+        return ""
+
     @property
     def groups(self) -> tuple[type, ...]:
         """The dataclasses whose fields are its options; one that two share is one option."""

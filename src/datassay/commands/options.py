@@ -13,6 +13,7 @@ import typer
 
 from datassay.commands.command import Command
 from datassay.commands.shell import exits_clearly
+from datassay.commands.usage import HelpedCommand
 from datassay.errors import SettingError
 from datassay.setting import Setting, default_of, settings_of
 
@@ -23,7 +24,8 @@ OVERWRITE_HELP = "Replace files in the folder that datassay did not write, or th
 
 def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line; its options are read off its settings."""
-    app.command(command.name, help=command.help)(exits_clearly(_function(command)))
+    cls = type("_Command", (HelpedCommand,), {"more": staticmethod(command.epilog)})
+    app.command(command.name, cls=cls, help=command.help)(exits_clearly(_function(command)))
 
 
 def _function(command: Command) -> Callable[..., None]:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from datassay.commands.shell import ignore_stops, out_stream, printed, say
+
+
+class HelpedCommand(TyperCommand):
+    """A command whose help ends with what is known only when it is shown."""
+
+    more: Callable[[], str]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        self.epilog = self.more() or None
+        super().format_help(ctx, formatter)
 
 
 class OneLineGroup(TyperGroup):

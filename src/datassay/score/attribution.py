@@ -16,12 +16,13 @@ from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Meaning, Tabular, result, with_meanings
-from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord
+from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord, leave_one_out
 from datassay.score.linear.eigenbasis import Eigenbasis
 from datassay.score.linear.outcome import Outcome, outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
-from datassay.score.settings import DEFAULT_TOP, Queries, Training
+from datassay.score.registry import Context, Score
+from datassay.score.settings import DEFAULT_TOP, RUN, Queries, Training
 
 # Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
@@ -262,6 +263,22 @@ def removal_scores(
     assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
     return RemovalScores(loo, effects, outputs.numpy())
+
+
+def _removals(context: Context) -> RemovalScores:
+    """Leave-one-outs and, where asked for, effects on each query at the start."""
+    run = {**context.chosen(*RUN), "progress": context.progress}
+    measure = context.options.get("attribution", "none")
+    if measure == "none" or context.options.get("attribution_at") == "trained":
+        return RemovalScores(leave_one_out(context.lin, **run), None, None)
+    return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
+
+
+SCORE = Score(
+    name="removals",
+    help="What removing a sample changes in the predictions and the weights.",
+    compute=_removals,
+)
 
 
 def check_top(top: int | None) -> None:

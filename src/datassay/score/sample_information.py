@@ -23,6 +23,7 @@ from datassay.score.information.weights import (
 from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.training_run import TrainingRun, training_run
+from datassay.score.registry import Score
 from datassay.score.settings import Smoothing
 
 SMOOTHINGS = ("functional", "isotropic", "fisher", "sgd", "kl")
@@ -188,3 +189,15 @@ def _training(lin: Linearization, loo: LeaveOneOut | None, run: dict) -> Trainin
     if loo is None:
         return training_run(lin, **run)
     return TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
+
+
+SCORE = Score(
+    name="information",
+    help="How much a sample tells the trained network, in nats.",
+    compute=lambda context: sample_information(
+        context.lin,
+        loo=context.results["removals"].leave_one_out,
+        **context.chosen("smoothing", "sigma", "batch_size"),
+    ),
+    needs=("removals",),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from datassay.train.settings import Descent
 
@@ -23,6 +23,9 @@ class Training(Descent):
     lr: float | str = "auto"
     reduction: str = "sum"
     dynamics: str = "flow"
+
+
+RUN = tuple(one.name for one in fields(Training))
 
 
 @dataclass(frozen=True)

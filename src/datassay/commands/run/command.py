@@ -37,6 +37,17 @@ if TYPE_CHECKING:
 class _Run(Command):
     """A run: inputs can be adversarial, and `--plan` only counts its work."""
 
+    def epilog(self) -> str:
+        """The scores that other packages add, and their columns."""
+        from datassay.plugins import plugins
+
+        if not plugins("scores"):  # nothing heavy is imported for help
+            return ""
+        from datassay.score.registry import further_scores
+
+        lines = [f"{one.name}: {one.help} {one.columns}".strip() for one in further_scores()]
+        return "\n\n".join(("Scores that installed packages add:", *lines))
+
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Check, load, compute, write, print; of a plan print only."""
         if not given.get("plan"):

@@ -16,6 +16,7 @@ from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
+from datassay.report.scores import score_summary
 from datassay.report.tables import standard_json
 from datassay.report.write import Part
 
@@ -45,6 +46,7 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
+    further = {n: score_summary(one) for n, one in findings.scores.items() if one is not None}
     groups, whole, check = findings.groups, findings.whole_groups, findings.check
     return standard_json({
         **page.head,
@@ -62,6 +64,7 @@ def _summary(findings: Findings, page: Page) -> str:
         "removal_curve": _removal_curve(findings.removal_curve),
         "check": None if check is None else {name: getattr(check, name) for name in CHECKED},
         "average_information": _average(findings),
+        **({"scores": further} if further else {}),
     })
 
 

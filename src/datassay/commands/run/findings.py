@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -79,6 +80,7 @@ class Findings:
         before: what changed since an earlier run; None of a run without one.
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
+        scores: of other packages, name → result; None of one that says nothing here.
     """
 
     samples: SampleSet
@@ -108,6 +110,7 @@ class Findings:
     before: BeforeAfter | None = None
     origin: Origin | None = None
     judged: Judged | None = None
+    scores: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_aligned(self)

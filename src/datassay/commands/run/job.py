@@ -40,9 +40,7 @@ from datassay.commands.run.steps.scores import (
     attribution_of,
     check_of,
     check_warning,
-    influence_of,
-    issues_of,
-    removals_of,
+    context_of,
     score_facts,
     trained_effects,
 )
@@ -53,12 +51,11 @@ from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.score.attribution import RemovalScores
-from datassay.score.checks.data_issues import data_issues
-from datassay.score.influence.linear import SampleInfluence
 from datassay.score.label_issues import LabelIssues
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.sample_information import OF_SGD, SampleInformation, sample_information
+from datassay.score.registry import computed, further_scores, scores
+from datassay.score.sample_information import OF_SGD, SampleInformation
 from datassay.train.fitter import taken_network
 from datassay.train.training import TrainedNetworks
 
@@ -96,8 +93,10 @@ def run(
     settings = chosen.settings
     lin = collected(model, train, val, settings, progress)
     asked = _asked(settings, lin, train, val)
-    removed, information, issues, influence = _scored(lin, train, asked, progress)
-    found = data_issues(train, val)
+    with within_memory(lin.form):
+        results = computed(scores(), context_of(lin, train, val, asked, progress))
+    removed, information, issues = (results[n] for n in ("removals", "information", "label_issues"))
+    influence, found = results["influence"], results["data_issues"]
     retrained = _retrained(model, train, val, information, issues, adversarial, settings, progress)
     acts = act_table(model, lin, train, val, issues, information, found, settings, progress)
     checked = check_of(model, train, val, removed.leave_one_out, settings, progress)
@@ -115,6 +114,7 @@ def run(
         **_explained(removed, retrained.networks, model, train, val, asked, progress),
         influence=influence,
         data_issues=found,
+        average=results["average_information"],
         **by_group(lin, train, information, settings, progress),
         adversarial=None if adversarial is None else adversarial.replaced,
         check=checked,
@@ -126,6 +126,7 @@ def run(
         facts=facts,
         warnings=_warnings(settings, model, lin, chosen.warnings + check_warning(checked)),
         judged=judged(lin, issues),
+        scores={one.name: results[one.name] for one in further_scores()},
     )
 
 
@@ -136,18 +137,6 @@ def _asked(
     n, m = len(train), len(train if val is None else val)
     attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
     return replace(settings, attribution=attributed)
-
-
-def _scored(
-    lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
-) -> tuple[RemovalScores, SampleInformation, LabelIssues, SampleInfluence | None]:
-    """What the linearisation says of each sample, and of its label."""
-    with within_memory(lin.form):
-        removed = removals_of(lin, settings, progress)
-        loo = removed.leave_one_out
-        information = sample_information(lin, loo=loo, **settings.smoothing_settings)
-        issues = issues_of(lin, train, settings, progress)
-        return removed, information, issues, influence_of(lin, issues, settings.seed, progress)
 
 
 def _explained(

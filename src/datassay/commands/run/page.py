@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page, Pair
 from datassay.report.predictions import effect_words, picker
 from datassay.report.review.block import review_block
+from datassay.report.scores import score_section
 from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.label_issues import FEWEST
+from datassay.score.registry import further_scores
 from datassay.score.sample_information import OF_SGD
 
 MAX_P, MIN_RATIO = 0.01, 1.5  # of a class that stands out in information
@@ -59,7 +62,7 @@ def page(findings: Findings) -> Page:
     numbers = _numbers(findings) | _of_labels(findings) | {
         "n_first": len(ids), "suspects": blocks["suspects"] is not None,
     }  # fmt: skip
-    return compose(
+    page = compose(
         "run",
         blocks,
         numbers,
@@ -70,6 +73,9 @@ def page(findings: Findings) -> Page:
         columns=samples.columns,
         internals=INTERNALS,
     )
+    further = [one for one in further_scores() if findings.scores.get(one.name) is not None]
+    sections = [score_section(one, samples, findings.scores[one.name]) for one in further]
+    return replace(page, sections=(*page.sections, *sections))
 
 
 def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
+from datassay.errors import SettingError
 from datassay.report.tables import column, effect_table, labels
 from datassay.results import Meaning, table_of, with_meanings
 from datassay.score.attribution import EFFECTS
@@ -46,15 +47,22 @@ def score_table(findings: Findings) -> pa.Table:
         with_meanings(pa.table(known), GIVEN),
         table_of(findings.baselines, joint=True),
         with_meanings(pa.table(truth), GIVEN),
+        *(table_of(one, joint=True) for one in findings.scores.values()),
     )
 
 
 def _side_by_side(first: pa.Table, *others: pa.Table) -> pa.Table:
-    """All columns, each as the first table has it."""
+    """All columns; the ids of the first."""
     for table in others:
         for field, values in zip(table.schema, table.columns, strict=True):
-            if field.name not in first.column_names:
-                first = first.append_column(field, values)
+            if field.name == "id":
+                continue
+            if field.name in first.column_names:
+                raise SettingError(
+                    f"a column must have one name in scores.parquet; two scores name theirs "
+                    f"{field.name}. Update or uninstall the package that adds one of them."
+                )
+            first = first.append_column(field, values)
     return first
 
 

@@ -15,6 +15,7 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.drift import drift
 from datassay.score.checks.duplicates import Duplicates, duplicates
 from datassay.score.checks.row_codes import RowCodes, array_codes, row_codes
+from datassay.score.registry import Score
 
 Severity = Literal["act", "look", "fine"]
 OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
@@ -349,3 +350,10 @@ def _sources(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[Da
             text = f"Most: {named}: the largest gap between distributions, from 0 to 1."
             issues.append(DataIssue(kind, "look", len(columns), "columns", text))
     return issues
+
+
+SCORE = Score(
+    name="data_issues",
+    help="Whether a sample's input is a copy of another, or far from all others.",
+    compute=lambda context: data_issues(context.train, context.val),
+)

@@ -7,6 +7,8 @@ X(z, z′) = −n Σ e_zᵀ [φ_z M φ_z′ᵀ] e_z′,  M = (ΦᵀΦ + λ)⁻¹
 
 from __future__ import annotations
 
+from math import isnan
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -17,8 +19,10 @@ from datassay.collect.linearization import Linearization
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
+from datassay.score.label_issues import label_issues
 from datassay.score.linear.eigenbasis import FeatureRows, eigenbasis
 from datassay.score.linear.panels import operand, panels, product
+from datassay.score.registry import Context, Score
 
 _OF = "of the influence X(z, ·) of the sample on the others, at the linearised ridge fit"
 _UNIT = "loss per unit of weight"
@@ -237,3 +241,22 @@ class _Sums:
             ridge=ridge,
             ids=ids,
         )
+
+
+def _of_run(context: Context) -> SampleInfluence | None:
+    """At the ridge fit that judged the labels; None where nothing depends on it."""
+    lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
+    if isnan(ridge):  # the user's model has none: the network's fit has its own
+        ridge = label_issues(lin, progress=progress).ridge
+    try:
+        return linear_influence(lin, ridge=ridge, seed=context.seed, progress=progress)
+    except DataError:  # too few samples, or fitted without error
+        return None
+
+
+SCORE = Score(
+    name="influence",
+    help="How much more weight on a sample changes the loss of the others.",
+    compute=_of_run,
+    needs=("label_issues",),
+)

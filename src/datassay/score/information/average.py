@@ -13,7 +13,9 @@ from datassay.machine import available_memory
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.linear.training_run import training_run
+from datassay.score.registry import Context, Score
 from datassay.score.sample_information import sample_information
+from datassay.score.settings import RUN
 
 FRACTIONS = (0.25, 0.5, 0.75)
 # This many draws put every sample into two of the smallest subsets, for any n.
@@ -166,3 +168,17 @@ def _balanced_subsets(g: np.random.Generator, n: int, size: int, draws: int):
         subset = np.sort(np.lexsort((g.random(n), drawn))[:size])
         drawn[subset] += 1
         yield subset
+
+
+def _of_run(context: Context) -> AverageInformation | None:
+    draws = context.options.get("subsets", 0)  # none unless asked for
+    settings = context.chosen("smoothing", "sigma", "batch_size", *RUN)
+    settings |= {"seed": context.seed, "progress": context.progress}
+    return average_information(context.lin, draws=draws, **settings) if draws else None
+
+
+SCORE = Score(
+    name="average_information",
+    help="How much a sample tells beside random subsets of the others, in nats.",
+    compute=_of_run,
+)

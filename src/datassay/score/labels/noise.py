@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,7 +20,6 @@ from datassay.score.labels.likelihood import (
     first_guess,
     polished,
 )
-from datassay.score.labels.transitions import FormName
 
 Judge = Callable[[Float[Tensor, "n k"]], Float[Tensor, "n k"]]
 """From probabilities of the true classes to fit to, to held-out outputs."""
@@ -35,24 +35,37 @@ WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be 
 
 
 @result
-class Explained:
-    """The label noise that was found.
+class LabelNoise:
+    """The label noise that explains the given labels best.
 
     Attributes:
-        form: its name, see `transitions.Form`.
+        kind: "uniform" (any other label as often as any) or "class" (depends on the class).
+        form: "one rate", "one rate a class", "one target a class" or "full".
         transition: T[c, l] = P(given l | true c), [k, k].
-        gain: nats a sample by which the best form that depends on the class explains the given
-            labels better than one rate, less the price of its parameters; −inf where none was
-            tried.
+        gain: nats a sample by which noise that depends on the class explains the labels better
+            than one rate, less the price of its parameters (half the difference of the Bayesian
+            information criteria, over n); −inf where it was not tried.
+    """
+
+    kind: str
+    form: str
+    transition: Float[np.ndarray, "k k"]
+    gain: float
+
+
+@result
+class Explained:
+    """How noise explains the given labels.
+
+    Attributes:
+        noise: that was found.
         posterior: log probability of each true class, the given label known, [n, k].
         log_odds: that the given label is wrong, [n].
         criterion: of the first fit, twice nats: lower explains the given labels better, the price
             of its parameters paid.
     """
 
-    form: FormName
-    transition: Float[Tensor, "k k"]
-    gain: float
+    noise: LabelNoise
     posterior: Float[Tensor, "n k"]
     log_odds: Float[Tensor, " n"]
     criterion: float
@@ -113,17 +126,20 @@ def explain(
             for start in (calibrated if rich is calibrated[-1] else calibrated[:1])
             for fit in _structured(held_out, labels, start, transition, scale)
         ]
-        found = min(structured, key=_criterion)
-        gain = (_criterion(rich) - _criterion(found)) / 2 / n
+        best_structured = min(structured, key=_criterion)
+        gain = (_criterion(rich) - _criterion(best_structured)) / 2 / n
         if noise == "class" or gain > (LEAST_GAIN if k > 2 else LEAST_NATS / n):
-            best = found
+            best = best_structured
     fits = [best] if best.form.is_class_dependent else [simple, rich]
     fits = [polished(fit, held_out, labels) for fit in fits]
     first = _averaged(fits)
     again = judge(first.exp())
     second = _averaged([_better(fit, again, labels) for fit in fits])
     log_odds = _as_probable(_log_odds(second, labels), torch.sigmoid(_log_odds(first, labels)))
-    return Explained(best.form.name, fits[-1].transition, gain, second, log_odds, _criterion(best))
+    form = best.form.name
+    kind = "uniform" if form == "one rate" else "class"
+    found = LabelNoise(kind, form, fits[-1].transition.numpy(), gain)
+    return Explained(found, second, log_odds, _criterion(best))
 
 
 def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -1,4 +1,4 @@
-"""Scores of several samples at once: classes, sources, pairs and subsets."""
+"""Scores of several samples at once: classes, sources and pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
 from datassay.score.compare.aggregate import aggregate
-from datassay.score.information.average import AverageInformation, average_information
 from datassay.score.information.group_removal import removal_work
 from datassay.score.information.groups import SMOOTHINGS, GroupInformation, group_information
 from datassay.score.information.nearest_pairs import nearest_pairs
@@ -32,10 +31,10 @@ def by_group(
     settings: RunSettings,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Information by class and by source, where the samples have several; of pairs and subsets.
+    """Information by class and by source, where the samples have several; and of pairs.
 
     Returns:
-        The findings' `groups`, sums over samples, `whole_groups`, `pairs` and `average`.
+        The findings' `groups`, sums over samples, `whole_groups` and `pairs`.
     """
     sums = {
         by: aggregate(information.information, names, seed=settings.seed)
@@ -46,7 +45,6 @@ def by_group(
         "groups": sums,
         "whole_groups": whole,
         "pairs": likest_pairs(lin, settings, progress),
-        "average": average_of(lin, settings, progress),
     }
 
 
@@ -90,18 +88,6 @@ def likest_pairs(
     return pair_information(
         lin, pairs, smoothing=settings.smoothing, sigma=settings.sigma, progress=progress,
         **settings.dynamics_settings,
-    )  # fmt: skip
-
-
-def average_of(
-    lin: Linearization, settings: RunSettings, progress: Progress
-) -> AverageInformation | None:
-    """Information of each sample beside random subsets of the others; None if not asked for."""
-    if not settings.subsets:
-        return None
-    return average_information(
-        lin, draws=settings.subsets, seed=settings.seed, progress=progress,
-        **settings.smoothing_settings, **settings.dynamics_settings,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ single predictions grow with it times the number of queries.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import isnan
 
 import numpy as np
@@ -18,15 +19,15 @@ from datassay.collect.linearization import Linearization
 from datassay.collect.store.location import WITHOUT_ONE, inside, is_local
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
-from datassay.errors import DataError
 from datassay.progress import Progress
-from datassay.score.attribution import Attribution, RemovalScores, removal_scores
+from datassay.score.attribution import Attribution
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
-from datassay.score.influence.linear import SampleInfluence, linear_influence
+from datassay.score.influence.linear import SampleInfluence
 from datassay.score.influence.methods import influence
-from datassay.score.label_issues import LabelIssues, label_issues
-from datassay.score.labels.cross_validated import held_out_probabilities
-from datassay.score.leave_one_out import LeaveOneOut, leave_one_out
+from datassay.score.label_issues import SCORE as ISSUES
+from datassay.score.label_issues import LabelIssues
+from datassay.score.leave_one_out import LeaveOneOut
+from datassay.score.registry import Context
 from datassay.train.fitter import taken_network
 from datassay.train.retrain import retrain
 from datassay.train.training import TrainedNetworks
@@ -34,10 +35,6 @@ from datassay.train.training import TrainedNetworks
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries.
 MOST_EFFECTS_WORK = 5e11
-# Trees judge labels beside the network in tables of so many rows and at most so many classes. Of
-# fewer rows they see no more than the network, and hide class pairs from it (Boston, 506 rows:
-# 0.80 against 0.875); boosting fits as many trees a round as there are classes.
-FEWEST_ROWS, MOST_CLASSES = 1000, 20
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5
 LEFT_OUT = (
@@ -62,21 +59,6 @@ def attribution_of(
     if is_classification and settings.attribution_at == "trained":
         return "margin"
     return "output" if is_classification or form.n_outputs == 1 else "loss"
-
-
-def removals_of(lin: Linearization, settings: RunSettings, progress: Progress) -> RemovalScores:
-    """Leave-one-outs and, where asked for, effects on each validation sample at the start.
-
-    Returns:
-        Both; settings.attribution as `attribution_of` gives it.
-    """
-    if settings.attribution == "none" or settings.attribution_at == "trained":
-        loo = leave_one_out(lin, progress=progress, **settings.dynamics_settings)
-        return RemovalScores(loo, None, None)
-    return removal_scores(
-        lin, measure=settings.attribution, top=settings.top, progress=progress,
-        **settings.dynamics_settings,
-    )  # fmt: skip
 
 
 def trained_effects(
@@ -145,34 +127,25 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
     )
 
 
+def context_of(
+    lin: Linearization,
+    train: SampleSet,
+    val: SampleSet | None,
+    settings: RunSettings,
+    progress: Progress,
+) -> Context:
+    """What the scores are computed from; settings.attribution as `attribution_of` gives it."""
+    options = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    return Context(
+        lin=lin, train=train, val=val, seed=settings.seed, options=options, progress=progress
+    )
+
+
 def issues_of(
     lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
 ) -> LabelIssues:
-    """Label issues: by the user's model; of a table's classes with boosted trees beside the fit."""
-    if settings.own is not None:
-        return label_issues(
-            train, model=settings.own, noise=settings.label_noise, seed=settings.seed,
-            progress=progress,
-        )  # fmt: skip
-    with_trees = (
-        train.kind == "row" and len(train) >= FEWEST_ROWS and 0 < train.n_classes <= MOST_CLASSES
-    )
-    trees = (
-        held_out_probabilities(train, seed=settings.seed, progress=progress) if with_trees else None
-    )
-    return label_issues(lin, noise=settings.label_noise, pred_probs=trees, progress=progress)
-
-
-def influence_of(
-    lin: Linearization, issues: LabelIssues, seed: int, progress: Progress
-) -> SampleInfluence | None:
-    """Moments of each sample's influence at the ridge fit that judged the labels, if any."""
-    # Of the user's model there is none: the network's fit has its own.
-    ridge = label_issues(lin, progress=progress).ridge if isnan(issues.ridge) else issues.ridge
-    try:
-        return linear_influence(lin, ridge=ridge, seed=seed, progress=progress)
-    except DataError:  # too few samples, or fitted without error: nothing depends on it
-        return None
+    """Label issues as a run finds them."""
+    return ISSUES.compute(context_of(lin, train, None, settings, progress))
 
 
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:

@@ -1,0 +1,187 @@
+"""Scores: each is one module that says what it computes, needs, shows and costs.
+
+A module's `SCORE` registers it: the built-in ones are listed here, those of other distributions
+are found by the entry points of the group `datassay.scores`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from datassay.errors import SettingError
+from datassay.plugins import plugins
+from datassay.progress import Progress, silent
+from datassay.results import columns_of, table_of
+
+if TYPE_CHECKING:
+    from datassay.collect.linearization import Linearization
+    from datassay.data.samples import SampleSet
+
+BUILT_IN = (
+    "attribution",
+    "sample_information",
+    "label_issues",
+    "influence.linear",
+    "information.average",
+    "checks.data_issues",
+)
+"""Their modules, in the order in which they are computed and in which their columns stand."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What a score is computed from.
+
+    Attributes:
+        lin: the linearised network, collected once for all scores.
+        train: the n training samples, in the order of `lin`.
+        val: the held-out ones; None: nothing is held out.
+        seed: of whatever is drawn.
+        options: what the user set, by name, such as "lr" or "smoothing".
+        progress: called with (step, units done, units in all).
+        results: of the scores named in `needs`, by name.
+    """
+
+    lin: Linearization
+    train: SampleSet
+    val: SampleSet | None = None
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: Progress = silent
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+    def chosen(self, *names: str) -> dict[str, Any]:
+        """Those of the named options that are set."""
+        return {name: self.options[name] for name in names if name in self.options}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """What a score's cost depends on, known before anything is computed.
+
+    Attributes:
+        train: training samples.
+        val: held-out samples; 0: none.
+        outputs: of the network, a sample.
+        parameters: of the network.
+        eigenproblem: side of the largest matrix that the scores decompose.
+    """
+
+    train: int
+    val: int
+    outputs: int
+    parameters: int
+    eigenproblem: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """One score.
+
+    Attributes:
+        name: under which its result is kept, and its section of the page linked.
+        help: in a sentence, what it says of a sample.
+        compute: from a context to a result: a dataclass whose fields with a value a sample declare
+            their columns (`results.column`); None where it says nothing of these samples.
+        result: its class, whose columns `--help` lists; None: they are not listed.
+        needs: names of the scores whose results it reads.
+        section: from (training samples, result) to its section of the page; None: histograms of
+            its columns and the samples at both ends.
+        cost: from sizes to the additions and multiplications it takes; None: not worth a line of
+            the plan.
+    """
+
+    name: str
+    help: str
+    compute: Callable[[Context], Any]
+    result: type | None = None
+    needs: tuple[str, ...] = ()
+    section: Callable[[SampleSet, Any], Any] | None = None
+    cost: Callable[[Sizes], float] | None = None
+
+    @property
+    def columns(self) -> str:
+        """In a sentence, its columns of scores.parquet with their units; empty if not declared."""
+        about = {} if self.result is None else columns_of(self.result, joint=True)
+        about.pop("id", None)
+        units = {name: f", {one.unit}" * bool(one.unit) for name, one in about.items()}
+        each = [f"{name} ({one.meaning}{units[name]})" for name, one in about.items()]
+        return f"Columns: {'; '.join(each)}." if each else ""
+
+
+def scores() -> tuple[Score, ...]:
+    """All scores: the built-in ones in their order, then those of other distributions."""
+    modules = (import_module(f"datassay.score.{name}") for name in BUILT_IN)
+    return (*(module.SCORE for module in modules), *further_scores())
+
+
+def further_scores() -> tuple[Score, ...]:
+    """The scores that other distributions add, in the order of their entry points' names.
+
+    Returns:
+        None where no installed distribution adds one.
+
+    Raises:
+        SettingError: an entry point names something else than a Score, or two have one name.
+    """
+    names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
+    for name, one in plugins("scores").items():
+        if not isinstance(one, Score):
+            raise SettingError(
+                f"the entry point {name} of datassay.scores must name a Score; it names a "
+                f"{type(one).__name__}. Update or uninstall the package that adds it."
+            )
+        if one.name in names:
+            raise SettingError(
+                f"a score must have a name of its own; the entry point {name} of datassay.scores "
+                f"adds another {one.name}. Update or uninstall the package that adds it."
+            )
+        names.append(one.name)
+    return tuple(plugins("scores").values())
+
+
+def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
+    """Compute scores, each after those it needs.
+
+    Args:
+        scores: in any order.
+        context: of a run; its results count as computed.
+
+    Returns:
+        Name of the score → its result, of these scores only.
+
+    Raises:
+        SettingError: a score needs one that is not there, or two need each other; or its columns
+            are not one value a sample, in the samples' order.
+    """
+    results, waiting = dict(context.results), list(scores)
+    names = [score.name for score in waiting]
+    while waiting:
+        ready = next((one for one in waiting if results.keys() >= set(one.needs)), None)
+        if ready is None:
+            missing = sorted(set(waiting[0].needs) - results.keys())
+            raise SettingError(
+                f"the score {waiting[0].name} needs {', '.join(missing)}, which is not computed "
+                f"before it; there are {', '.join(results)}. Update the package that adds it."
+            )
+        waiting.remove(ready)
+        results[ready.name] = ready.compute(replace(context, results=results))
+        _check_rows(ready.name, results[ready.name], context.train.ids)
+    return {name: results[name] for name in names}
+
+
+def _check_rows(name: str, result: Any, ids: np.ndarray) -> None:
+    if not columns_of(result, joint=True):
+        return
+    table = table_of(result, joint=True)
+    given = getattr(result, "ids", ids)
+    if table.num_rows != len(ids) or not np.array_equal(given, ids):
+        raise SettingError(
+            f"the score {name} must give a value a sample, in the samples' order; it gives "
+            f"{table.num_rows:,} for {len(ids):,} samples. Update the package that adds it."
+        )

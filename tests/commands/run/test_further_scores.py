@@ -1,0 +1,84 @@
+"""A score of another package is in the table, the page, the summary, the help and the plan."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from datassay.commands.app import app
+from datassay.errors import SettingError
+from datassay.plugins import plugins
+from datassay.results import Meaning, meaning_of
+from datassay.score.registry import further_scores, scores
+
+
+def install(path, name, target):
+    """A distribution with one entry point of `datassay.scores`, on the path."""
+    info = path / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[datassay.scores]\n{name} = {target}\n")
+    plugins.cache_clear()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    plugins.cache_clear()
+
+
+@pytest.fixture
+def datassay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *args: CliRunner().invoke(app, list(args))
+
+
+def test_a_score_of_one_module_is_everywhere(site, datassay, tmp_path):
+    install(site, "rarity", "helpers.toy_score:SCORE")
+    assert [one.name for one in scores()][-2:] == ["data_issues", "rarity"]
+
+    done = datassay("score", "wine", "--noise", "0.1", "--out", "out")
+    assert done.exit_code == 0, done.output
+    table = pq.read_table(tmp_path / "out" / "scores.parquet")
+    assert table.column_names[-1] == "rarity"
+    said = meaning_of(table.schema.field("rarity"))
+    assert said == Meaning("share of the other labels", "share", "high: a rare label")
+    labels = table["label"].to_numpy()
+    expected = 1 - np.bincount(labels)[labels] / len(labels)
+    np.testing.assert_array_equal(table["rarity"].to_numpy(), expected)
+
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert 'id="rarity"' in page and "How rare the sample's label is." in page.replace("&#39;", "'")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())["scores"]["rarity"]
+    assert summary["rarity"]["median"] == np.median(expected)
+    assert summary["rarity"]["unit"] == "share"
+
+    shown = datassay("run", "--help").output
+    assert "How rare the sample's label is." in shown
+    assert "rarity (share of the other labels, share)" in shown
+    plan = datassay("score", "wine", "--plan").output
+    assert "rarity" in plan and f"{7e9 * len(labels):.1e}" in plan
+
+
+def test_none_is_told_where_none_is_installed(datassay):
+    assert further_scores() == ()
+    assert "packages add" not in datassay("run", "--help").output
+
+
+def test_an_entry_point_that_is_no_score_is_refused(site):
+    install(site, "odd", "helpers.toy_score:Rarity")
+    with pytest.raises(SettingError, match=r"odd of datassay\.scores must name a Score"):
+        further_scores()
+
+
+def test_two_scores_of_one_name_are_refused(site):
+    install(site, "first", "helpers.toy_score:SCORE")
+    install(site, "second", "helpers.toy_score:SCORE")
+    with pytest.raises(SettingError, match=r"a name of its own; .* second .* another rarity"):
+        further_scores()
