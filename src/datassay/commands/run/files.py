@@ -12,11 +12,11 @@ from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import label_facts
 from datassay.commands.run.redundancy import redundancy
+from datassay.commands.run.scores import score_summary
 from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_table
 from datassay.data.samples import wrong_labels
 from datassay.report.page import Page
-from datassay.report.scores import score_summary
 from datassay.report.tables import standard_json
 from datassay.report.write import Part
 

@@ -14,6 +14,7 @@ from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
 from datassay.commands.run.gallery import gallery, pair_cards, predictions, reviewed
 from datassay.commands.run.labels import confusions, suspected_classes, to_check
 from datassay.commands.run.redundancy import redundancy
+from datassay.commands.run.scores import score_section
 from datassay.commands.run.steps.budget import BUDGET
 from datassay.commands.run.steps.projection import PROJECTION_FACTS
 from datassay.commands.run.suspects import suspects_shown
@@ -23,7 +24,6 @@ from datassay.report.compose import compose
 from datassay.report.page import Gallery, Page, Pair
 from datassay.report.predictions import effect_words, picker
 from datassay.report.review.block import review_block
-from datassay.report.scores import score_section
 from datassay.report.wording import count
 from datassay.results import result
 from datassay.score.label_issues import FEWEST
