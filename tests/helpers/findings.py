@@ -9,9 +9,9 @@ from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
-from datassay.score.attribution import Attribution, TopEffects
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.compare.baselines import Baselines
+from datassay.score.effects import Attribution, TopEffects
 from datassay.score.label_issues import LabelIssues, LabelNoise
 from datassay.score.learning_curve import LearningCurve
 from datassay.score.leave_one_out import LeaveOneOut

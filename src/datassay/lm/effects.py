@@ -20,7 +20,7 @@ from datassay.lm.places import place_effects
 from datassay.lm.samples import TokenSamples
 from datassay.lm.tokens import Question
 from datassay.progress import Progress, silent
-from datassay.score.attribution import LARGEST_MATRIX, Attribution, Effects, gather
+from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
 from datassay.score.index.opened import Index
 from datassay.score.influence.gradient_methods import (
     TAKES_CHECKPOINTS,

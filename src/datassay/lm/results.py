@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from datassay.lm.tokens import Question, Tokens
 from datassay.results import result
-from datassay.score.attribution import Attribution
+from datassay.score.effects import Attribution
 
 if TYPE_CHECKING:
     from datassay.report.page import Page

@@ -14,7 +14,7 @@ from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Partial, Text
 from datassay.report.wording import count, label_text, number
 from datassay.results import result
-from datassay.score.attribution import Attribution
+from datassay.score.effects import Attribution
 
 N_QUERIES = 60
 # Of these, at most this many are wrong, and this many of the right ones nearly wrong.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from datassay.data.samples import SampleSet
 from datassay.data.targets import as_given
 from datassay.results import with_meanings
-from datassay.score.attribution import EFFECTS, Attribution
+from datassay.score.effects import EFFECTS, Attribution
 
 
 def standard_json(value: object) -> str:

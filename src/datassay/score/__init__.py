@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from datassay.face import face
 
 if TYPE_CHECKING:
-    from datassay.score.attribution import Attribution as Attribution
     from datassay.score.attribution import RemovalScores as RemovalScores
-    from datassay.score.attribution import TopEffects as TopEffects
     from datassay.score.attribution import attribution as attribution
     from datassay.score.attribution import removal_scores as removal_scores
     from datassay.score.checks.data_issues import DataIssues as DataIssues
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from datassay.score.compare.stability import stability as stability
     from datassay.score.compare.trust import TrustCheck as TrustCheck
     from datassay.score.compare.trust import trust_check as trust_check
+    from datassay.score.effects import Attribution as Attribution
+    from datassay.score.effects import TopEffects as TopEffects
     from datassay.score.index.build import index as index
     from datassay.score.index.opened import Index as Index
     from datassay.score.index.opening import open_index as open_index

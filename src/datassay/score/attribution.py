@@ -6,153 +6,28 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.errors import SettingError
 from datassay.progress import Progress, silent
-from datassay.results import Meaning, Tabular, result, with_meanings
+from datassay.results import result
+from datassay.score.effects import (
+    CHUNK_VALUES,
+    Attribution,
+    OutputChanges,
+    check_top,
+    effects_of,
+    gather,
+)
 from datassay.score.leave_one_out import LeaveOneOut, RemovalRecord, leave_one_out
 from datassay.score.linear.eigenbasis import Eigenbasis
-from datassay.score.linear.outcome import Outcome, outcome
+from datassay.score.linear.outcome import outcome
 from datassay.score.linear.removal import Removals
 from datassay.score.linear.training_run import training_run
 from datassay.score.registry import Context, Score
-from datassay.score.settings import DEFAULT_TOP, RUN, Queries, Training
-
-# Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
-LARGEST_MATRIX = 2**25
-# Values that the changed outputs of one chunk of samples may hold, 128 MiB.
-CHUNK_VALUES = 2**24
-EFFECTS = {
-    "query": Meaning("position of the query among the validation samples"),
-    "query_id": Meaning("id of the query; of a training sample where none is held out"),
-    "direction": Meaning("raises or lowers the query's measure"),
-    "rank": Meaning("among the samples of that direction, from 1"),
-    "id": Meaning("id of the training sample"),
-    "effect": Meaning(
-        "what the training sample's presence adds to the query's measure",
-        "of the measure that `of` names",
-        "above 0: its presence raises the measure",
-    ),
-    "of": Meaning("which measure: output, margin or loss"),
-}
-
-
-@result
-class TopEffects:
-    """The samples with the largest effects on each query.
-
-    Attributes:
-        raising: [m, t], positions of the training samples whose presence raises the query's outcome
-            most, largest first; filled up with samples that lower it, if too few raise it.
-        raising_effect: [m, t], their effects.
-        lowering: [m, t], those whose presence lowers it most, most negative first; likewise.
-        lowering_effect: [m, t], their effects.
-
-    Where the training samples are the queries, a query's effect on itself counts as 0 here.
-    """
-
-    raising: Int[np.ndarray, "m t"]
-    raising_effect: Float[np.ndarray, "m t"]
-    lowering: Int[np.ndarray, "m t"]
-    lowering_effect: Float[np.ndarray, "m t"]
-
-
-@result
-class Attribution(Tabular):
-    """Effect of every training sample on every query: its outcome with the sample minus without.
-
-    Attributes:
-        effect: [n, m], outcome unit; None where only the largest were kept (`top`).
-        top: the largest effects per query, always kept.
-        total: Σ_j effect, [n], over all queries.
-        prediction_change: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [n], output unit squared; None where only the
-            outcome was differentiated, not each output.
-        weight_change: ‖w − w₋ᵢ‖², [n], weight unit squared; None where several checkpoints' steps
-            add up.
-        outcome: [m], outcome of each query with all samples.
-        measure: "output", "margin" or "loss"; see `Outcome`.
-        method: how the removal was computed.
-        ids: [n], the training samples' ids.
-        warnings: what the user should know about these numbers; may be empty.
-        self_influence: how much its presence lowers each sample's own loss, [n], loss unit: large
-            for wrong labels and rare samples; of a loss softened by `influence(temperature="auto")`
-            it is that of the loss itself (`method` says so). None in the linearised network (see
-            `leave_one_out`).
-    """
-
-    effect: Float[np.ndarray, "n m"] | None
-    top: TopEffects
-    total: Float[np.ndarray, " n"]
-    prediction_change: Float[np.ndarray, " n"] | None
-    weight_change: Float[np.ndarray, " n"] | None
-    outcome: Float[np.ndarray, " m"]
-    measure: str
-    method: str
-    ids: np.ndarray
-    warnings: tuple[str, ...] = ()
-    self_influence: Float[np.ndarray, " n"] | None = None
-
-    def to_table(self) -> pa.Table:
-        """One row per query and top sample: query (position), direction, rank, id, effect."""
-        # Each direction ends where its sign does: with few samples the last one raising may lower.
-        t = self.top
-        both = [
-            (t.raising, t.raising_effect, t.raising_effect > 0, "raises"),
-            (t.lowering, t.lowering_effect, t.lowering_effect < 0, "lowers"),
-        ]
-        table = pa.concat_tables([
-            pa.table({
-                "query": np.nonzero(kept)[0],
-                "direction": pa.array([word] * int(kept.sum()), pa.string()),
-                "rank": np.nonzero(kept)[1] + 1,
-                "id": self.ids[samples[kept]],
-                "effect": effects[kept],
-            })
-            for samples, effects, kept, word in both
-        ])
-        return with_meanings(table, EFFECTS)
-
-
-@result
-class OutputChanges:
-    """Changes by removing each sample of one chunk, from any method.
-
-    Attributes:
-        start: position of the chunk's first sample.
-        outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
-        weights: ‖w − w₋ᵢ‖², [chunk].
-        own: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
-    """
-
-    start: int
-    outputs: Float[Tensor, "chunk m k"]
-    weights: Float[Tensor, " chunk"]
-    own: Float[Tensor, " chunk"] | None = None
-
-
-@result
-class Effects:
-    """Effects of each sample of one chunk on the queries' outcomes.
-
-    Attributes:
-        start: position of the chunk's first sample.
-        effect: outcome with minus without, [chunk, m].
-        prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
-        weight: ‖w − w₋ᵢ‖², [chunk], or None.
-        own: fall of its own loss by its presence, [chunk], or None.
-    """
-
-    start: int
-    effect: Float[Tensor, "chunk m"]
-    prediction: Float[Tensor, " chunk"] | None
-    weight: Float[Tensor, " chunk"] | None
-    own: Float[Tensor, " chunk"] | None = None
+from datassay.score.settings import RUN, Queries, Training
 
 
 @checks_arguments
@@ -279,130 +154,6 @@ SCORE = Score(
     help="What removing a sample changes in the predictions and the weights.",
     compute=_removals,
 )
-
-
-def check_top(top: int | None) -> None:
-    """Check that at least one sample per query is kept.
-
-    Args:
-        top: samples to keep a query and direction, or None.
-
-    Raises:
-        SettingError: top is less than 1.
-    """
-    if top is not None and top < 1:
-        raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
-
-
-def effects_of(
-    changes: Iterable[OutputChanges], outputs: Float[Tensor, "m k"], measured: Outcome
-) -> Iterator[Effects]:
-    """Convert output changes to effects, chunk by chunk.
-
-    Args:
-        changes: chunks in sample order.
-        outputs: f on the queries, with all samples.
-        measured: the outcome.
-
-    Yields:
-        The effects of each chunk.
-    """
-    with_all = measured(outputs)
-    for part in changes:
-        yield Effects(
-            start=part.start,
-            effect=with_all - measured(outputs - part.outputs),
-            prediction=part.outputs.square().sum((1, 2)),
-            weight=part.weights,
-            own=part.own,
-        )
-
-
-def gather(
-    parts: Iterable[Effects],
-    with_all: Float[Tensor, " m"],
-    measure: str,
-    ids: np.ndarray,
-    method: str,
-    top: int | None,
-    own: Int[np.ndarray, " n"] | None = None,
-) -> Attribution:
-    """Build an attribution from a stream of effects.
-
-    Args:
-        parts: chunks in sample order, covering all n samples.
-        with_all: the outcome of each query with all samples.
-        measure: name of the outcome.
-        ids: [n].
-        method: noted in the result.
-        top: as in `attribution`.
-        own: each sample's place among the queries, whose effect on itself `top` leaves out, or −1;
-            None: they are no queries.
-
-    Returns:
-        The attribution.
-
-    Raises:
-        SettingError: top is less than 1.
-    """
-    n, m = len(ids), len(with_all)
-    check_top(top)
-    whole = top is None and n * m <= LARGEST_MATRIX
-    effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
-    leaders = _Leaders(min(top or DEFAULT_TOP, n))
-    total = torch.empty(n, dtype=torch.float64)
-    others: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
-    for part in parts:
-        here = slice(part.start, part.start + len(part.effect))
-        if whole:
-            effects[here] = part.effect
-        effect = part.effect
-        if own is not None:  # a sample that is its own query counts as 0 there
-            queries = torch.as_tensor(own)[here]
-            effect, rows = effect.clone(), (queries >= 0).nonzero()[:, 0]
-            effect[rows, queries[rows]] = 0
-        leaders.see(effect, part.start)
-        total[here] = part.effect.sum(1)
-        for name, values in others.items():
-            values.append(getattr(part, name))
-    prediction, weight, own_effect = (
-        None if any(v is None for v in values) else torch.cat(values).numpy()
-        for values in others.values()
-    )
-    return Attribution(
-        effect=effects.numpy() if whole else None,
-        top=leaders.top(),
-        total=total.numpy(),
-        prediction_change=prediction,
-        weight_change=weight,
-        self_influence=own_effect,
-        outcome=with_all.numpy(),
-        measure=measure,
-        method=method,
-        ids=ids,
-    )
-
-
-class _Leaders:
-    """The largest and smallest effects per query so far."""
-
-    def __init__(self, keep: int):
-        self._keep = keep
-        self._held: list[tuple[Tensor, ...]] = []  # largest, smallest: values [t, m], samples
-
-    def see(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
-        samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
-        new = [(effect, samples)] * 2
-        if self._held:
-            new = [(torch.cat([v, effect]), torch.cat([p, samples])) for v, p in self._held]
-        self._held = []
-        for (values, positions), largest in zip(new, (True, False), strict=True):
-            best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            self._held.append((best, positions.gather(0, where)))
-
-    def top(self) -> TopEffects:
-        (raising, who), (lowering, whom) = self._held
-        return TopEffects(who.T.numpy(), raising.T.numpy(), whom.T.numpy(), lowering.T.numpy())
 
 
 def _changes(

@@ -11,7 +11,7 @@ from datassay.collect.curvature.output_loss import predicted_class
 from datassay.data.samples import SampleSet
 from datassay.report.predictions import Predictions
 from datassay.results import result
-from datassay.score.attribution import Attribution
+from datassay.score.effects import Attribution
 
 
 @result

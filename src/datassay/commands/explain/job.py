@@ -28,7 +28,7 @@ from datassay.models.user_code import user_code
 from datassay.models.weights import weights_choice, weights_source
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, number, percent
-from datassay.score.attribution import Attribution, check_top
+from datassay.score.effects import Attribution, check_top
 from datassay.score.influence.given import DOUBT, given_sets
 from datassay.score.influence.methods import influence
 from datassay.score.influence.plan import PLANNED, InfluencePlan, influence_plan

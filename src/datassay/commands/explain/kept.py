@@ -16,7 +16,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress
 from datassay.report.wording import count, percent
-from datassay.score.attribution import Attribution, TopEffects
+from datassay.score.effects import Attribution, TopEffects
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
 

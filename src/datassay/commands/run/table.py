@@ -8,7 +8,7 @@ from datassay.commands.run.findings import Findings
 from datassay.errors import SettingError
 from datassay.report.tables import column, effect_table, labels
 from datassay.results import Meaning, table_of, with_meanings
-from datassay.score.attribution import EFFECTS
+from datassay.score.effects import EFFECTS
 
 # Columns that no score computes: they come from the samples themselves.
 GIVEN = {

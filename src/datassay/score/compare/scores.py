@@ -21,10 +21,11 @@ from datassay.models.estimators import fitted, is_estimator
 from datassay.models.names import AUTO, full_name
 from datassay.models.seeded import seeded
 from datassay.progress import Progress, silent
-from datassay.score.attribution import Attribution, removal_scores
+from datassay.score.attribution import removal_scores
 from datassay.score.compare.baselines import baselines
 from datassay.score.compare.fits import estimator_outputs, measure_of, rows_of
 from datassay.score.compare.stability import RunSmoothness, run_smoothness
+from datassay.score.effects import Attribution
 from datassay.score.influence.methods import influence
 from datassay.score.label_issues import label_issues
 from datassay.score.sample_information import sample_information

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.attribution import Attribution
+from datassay.score.effects import Attribution
 
 
 @result

@@ -21,13 +21,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
-from datassay.score.attribution import (
-    LARGEST_MATRIX,
-    Attribution,
-    Effects,
-    check_top,
-    gather,
-)
+from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, check_top, gather
 from datassay.score.index.curvature import stored_bases
 from datassay.score.index.encoding import Encoding, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, samples_digest

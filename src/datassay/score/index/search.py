@@ -11,7 +11,7 @@ from torch import Tensor
 
 from datassay.machine import available_memory
 from datassay.progress import Progress
-from datassay.score.attribution import TopEffects
+from datassay.score.effects import TopEffects
 from datassay.score.index.segment import Segment
 
 # Share of the free memory that rows are held in; queries, and pairs with samples, at once.

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.outputs import targets_of, to_model
-from datassay.score.attribution import Attribution, Effects
+from datassay.score.effects import Attribution, Effects
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.measure import Measure
 from datassay.score.influence.request import TRUSTED

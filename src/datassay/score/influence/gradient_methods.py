@@ -18,7 +18,7 @@ from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.score.attribution import Attribution, TopEffects, gather
+from datassay.score.effects import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import (
     auto_damping,

@@ -13,7 +13,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.attribution import Attribution
+from datassay.score.effects import Attribution
 from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import by_gradients

@@ -24,7 +24,7 @@ from datassay.errors import SettingError
 from datassay.machine import available_memory, matrix_rate
 from datassay.progress import silent
 from datassay.results import Tabular, result
-from datassay.score.attribution import LARGEST_MATRIX, check_top
+from datassay.score.effects import LARGEST_MATRIX, check_top
 from datassay.score.influence.block_basis import LARGEST_SIDE
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule
 from datassay.score.influence.given import given_sets

@@ -10,9 +10,9 @@ from datassay.collect.jacobian.device import check_device
 from datassay.collect.store.location import check_place
 from datassay.commands.run.settings import RunSettings
 from datassay.errors import SettingError
-from datassay.score.attribution import check_top
 from datassay.score.compare.projection_quality import check_correlation
 from datassay.score.compare.retraining_check import FEWEST
+from datassay.score.effects import check_top
 from datassay.score.information.average import FEWEST_DRAWS, check_memory
 from datassay.score.labels.noise import NOISES
 from datassay.score.linear.dynamics import check_dynamics

@@ -19,6 +19,7 @@ from datassay.commands.run.steps.scores import attribution_of
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, held_bytes, matrix_rate
 from datassay.models.build import build_model
+from datassay.score.registry import Sizes, further_scores
 
 # A run of that many outputs of samples may take minutes; one that takes a minute says so first.
 MANY_OUTPUTS, LONG_SECONDS = 100_000, 60
@@ -64,8 +65,23 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     steps = plan_steps(model, train, val, form, replace(settings, attribution=attributed), rate)
-    steps = [*_embedding_step(train, 0 if val is None else len(val)), *steps]
+    *steps, page = steps
+    further = _further_steps(form, len(train), 0 if val is None else len(val), rate["float64"])
+    steps = [*_embedding_step(train, 0 if val is None else len(val)), *steps, *further, page]
     return Plan(tuple(steps), program, available_memory(), form)
+
+
+def _further_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
+    """The scores that other packages add, of those that say what they cost."""
+    sizes = Sizes(
+        train=n,
+        val=m,
+        outputs=form.n_outputs,
+        parameters=form.n_parameters,
+        eigenproblem=form.eigenproblem,
+    )
+    costs = {one: one.cost(sizes) for one in further_scores() if one.cost is not None}
+    return [PlanStep(one.name, one.help, 0.0, c, c / rate) for one, c in costs.items()]
 
 
 def _embedding_step(train: SampleSet, n_val: int) -> list[PlanStep]:

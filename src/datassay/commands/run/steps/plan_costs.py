@@ -27,14 +27,13 @@ from datassay.commands.run.steps.budget import (
 from datassay.commands.run.steps.groups import MOST_GROUP_WORK, group_work, pair_work
 from datassay.data.samples import SampleSet
 from datassay.report.wording import count
-from datassay.score.attribution import CHUNK_VALUES
 from datassay.score.compare.projection_quality import DRAWS, MOST_ROWS, N_FEATURES, N_SAMPLES
+from datassay.score.effects import CHUNK_VALUES
 from datassay.score.influence.block_basis import LARGEST_EXACT
 from datassay.score.information.average import FRACTIONS
 from datassay.score.label_issues import LARGEST_KERNEL
 from datassay.score.labels.ridge import RIDGES
 from datassay.score.linear.dynamics import N_NODES
-from datassay.score.registry import Sizes, further_scores
 from datassay.train.retrain import BATCH_BYTES
 
 # All constants here were measured on two cores. `python bench/plan.py` plans and runs several
@@ -117,22 +116,8 @@ def plan_steps(
         *_acts_step(form, work, train, val, settings, rates["float32"]),
         *_trained_effects_step(form, work, n, m or n, seeds, settings, rates["float32"]),
         *_check_step(form, work, n, settings, rates["float32"]),
-        *_further_steps(form, n, m, rates["float64"]),
         _page_step(n),
     ]
-
-
-def _further_steps(form: Form, n: int, m: int, rate: float) -> list[PlanStep]:
-    """The scores that other packages add, of those that say what they cost."""
-    sizes = Sizes(
-        train=n,
-        val=m,
-        outputs=form.n_outputs,
-        parameters=form.n_parameters,
-        eigenproblem=form.eigenproblem,
-    )
-    costs = {one: one.cost(sizes) for one in further_scores() if one.cost is not None}
-    return [PlanStep(one.name, one.help, 0.0, c, c / rate) for one, c in costs.items()]
 
 
 def _collect_step(form: Form, work: ForwardWork, n: int, rate: dict[str, float]) -> PlanStep:

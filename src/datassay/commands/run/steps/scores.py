@@ -20,8 +20,8 @@ from datassay.collect.store.location import WITHOUT_ONE, inside, is_local
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress
-from datassay.score.attribution import Attribution
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
+from datassay.score.effects import Attribution
 from datassay.score.influence.linear import SampleInfluence
 from datassay.score.influence.methods import influence
 from datassay.score.label_issues import SCORE as ISSUES

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from datassay.collect.curvature.hessian import hessian_products
 from datassay.errors import SettingError
-from datassay.score.attribution import OutputChanges
+from datassay.score.effects import OutputChanges
 from datassay.score.influence.whole.problem import Problem, newton_changes
 
 

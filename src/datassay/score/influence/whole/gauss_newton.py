@@ -16,7 +16,7 @@ from torch import Tensor
 from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
-from datassay.score.attribution import CHUNK_VALUES, OutputChanges
+from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.linear.batched import solved
 from datassay.score.linear.eigenbasis import eigenbasis
 from datassay.score.linear.panels import all_rows, gram

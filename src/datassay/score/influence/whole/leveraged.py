@@ -8,7 +8,7 @@ import torch
 
 from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
-from datassay.score.attribution import OutputChanges
+from datassay.score.effects import OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.gauss_newton import gauss_newton
 from datassay.score.influence.whole.problem import Problem

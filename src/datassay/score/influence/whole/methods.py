@@ -14,7 +14,7 @@ from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.score.attribution import Attribution, Effects, OutputChanges, effects_of, gather
+from datassay.score.effects import Attribution, Effects, OutputChanges, effects_of, gather
 from datassay.score.influence.request import Request
 from datassay.score.influence.whole.cg import conjugate_gradients
 from datassay.score.influence.whole.exact import exact

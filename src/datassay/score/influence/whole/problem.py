@@ -13,7 +13,7 @@ from datassay.collect.curvature.hessian import LossAt, loss_gradients, output_ch
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.score.attribution import OutputChanges
+from datassay.score.effects import OutputChanges
 
 Solve = Callable[[Float[Tensor, "s d"]], Float[Tensor, "s d"]]
 """From gradients to (H + penalty I)⁻¹ times each of them."""
