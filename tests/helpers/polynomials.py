@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
+from datassay.commands.polynomial.command import PolynomialSettings
 from datassay.commands.polynomial.job import run
-from datassay.commands.polynomial.settings import PolynomialSettings
 from datassay.data.samples import SampleSet
 from helpers.blocks import NAMES
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from datassay.commands.polynomial.advice import advice
 from datassay.commands.polynomial.explained import chosen_samples, explained_cards
 from datassay.commands.polynomial.files import files
 from datassay.commands.polynomial.findings import term_names
@@ -64,17 +63,17 @@ def test_scores_and_advice_agree_with_the_summary():
     right = (findings.outputs.argmax(1) == findings.validation.y).mean()
     assert summary["models"][-1]["validation"] == pytest.approx(right)
     assert table(findings, "Scores")[-1].cells[1] == f"{right:.3f}"
-    first = advice(findings)[0]
+    first = page_of(findings).advice[0]
     assert first.severity == "fine"
     assert f"{findings.scores.each[-2].mean():.3f}" in first.sentence
-    kinds = [a.kind for a in advice(surrogate_findings("image"))]
+    kinds = [a.kind for a in page_of(surrogate_findings("image")).advice]
     assert kinds == ["score", "fit", "reading", "robustness"]
 
 
 def test_a_linear_fit_is_compared_with_a_constant():
     findings = surrogate_findings("row", degree=1)
     assert findings.scores.names == ("the commonest class", "this polynomial")
-    assert "--degree 2" in advice(findings)[0].sentence or findings.scores.difference(0)
+    assert "--degree 2" in page_of(findings).advice[0].sentence or findings.scores.difference(0)
 
 
 def test_cards_take_the_predicted_and_the_given_class_apart():

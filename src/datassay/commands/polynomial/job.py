@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 
 from datassay.collect.curvature.output_loss import margins
 from datassay.commands.facts import closing_facts, data_facts, file_digest
+from datassay.commands.polynomial.command import PolynomialSettings
 from datassay.commands.polynomial.explained import N_RIGHT, N_WRONG, chosen_samples
 from datassay.commands.polynomial.findings import PolynomialFindings
-from datassay.commands.polynomial.settings import PolynomialSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.polynomial.contributions import contributions

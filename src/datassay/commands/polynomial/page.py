@@ -1,73 +1,130 @@
-"""The page of a polynomial surrogate."""
+"""The page of a polynomial surrogate: tables and maps; `text/polynomial.md.j2` says the rest."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from datassay.commands.polynomial import figures
-from datassay.commands.polynomial.advice import advice
 from datassay.commands.polynomial.explained import explained_cards
 from datassay.commands.polynomial.files import FILES
 from datassay.commands.polynomial.findings import PolynomialFindings, term_names
-from datassay.commands.polynomial.method import notes
-from datassay.polynomial.maps import CoefMaps
+from datassay.report.compose import compose
 from datassay.report.drawing import heat_image, heat_limit
-from datassay.report.page import (
-    Block,
-    Code,
-    Figure,
-    Heading,
-    Page,
-    Pair,
-    Partial,
-    Row,
-    Section,
-    Table,
-    Text,
-)
-from datassay.report.wording import count, number, percent, signed
-from datassay.score.compare.robustness import Robustness
+from datassay.report.page import Page, Partial, Row, Table
+from datassay.report.wording import number, percent, signed
 
 N_COEF, MAX_OUTPUTS = 20, 12
-SNIPPET = """\
-from pathlib import Path
-
-from datassay.polynomial import contributions, load_surrogate
-
-fitted = load_surrogate(Path("polynomial.safetensors"))  # arrays and names: nothing is unpickled
-outputs = fitted.outputs(x)  # x as you gave it to datassay, [n, ...] -> [n, q]
-parts = contributions(fitted.polynomial, fitted.inputs(x[:1]))
-print(fitted.output_names, outputs[0])
-print(parts.constant + parts.shares[0].sum(axis=0))  # the same, by input
-"""
+# Scores of training samples this far above validation's say that the fit remembers; a share of
+# the score lost at σ = 0.3 (S3's example) that a reader should know of.
+SAME, GAP, FRAGILE = 0.01, 0.05, 0.2
+SIGMA = 0.3
 
 
 def page(findings: PolynomialFindings) -> Page:
     """Everything that the command says."""
-    scores, facts, pieces = findings.scores, findings.facts, advice(findings)
-    p = findings.surrogate.polynomial.monomials.n_features
-    sections = [_scores(findings), _fit(findings), _weights(findings), _why(findings)]
-    sections += [_robust(findings), _use()]
-    return Page(
-        brand="datassay polynomial · a surrogate whose weights can be read",
-        title=findings.samples.name,
-        lead=f"A polynomial of {count(p, 'feature')}, validation {scores.metric} "
-        f"{scores.each[-1].mean():.3f}",
+    scores, facts, surrogate = findings.scores, findings.facts, findings.surrogate
+    spread = findings.degree_spread.mean(axis=1)
+    total, other = float(spread.sum()) or 1.0, len(scores.names) - 2
+    change, half = scores.difference(other)
+    cards, maps = explained_cards(findings), _maps(findings)
+    largest = _largest(findings)
+    numbers = {
+        "findings": findings,
+        "n_features": surrogate.polynomial.monomials.n_features,
+        "ours": float(scores.each[-1].mean()),
+        "train": float(scores.train[-1]),
+        "other": scores.names[other],
+        "before": float(scores.each[other].mean()),
+        "change": change,
+        "half": half,
+        "is_clear": abs(change) > half,
+        "same_gap": SAME,
+        "large_gap": GAP,
+        "fragile": FRAGILE,
+        "degree_shares": ", ".join(
+            f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
+        ),
+        "noise": _noise(findings),
+        "levels": figures.LEVELS,
+        "maps": maps,
+        "n_largest": len(largest) - 1,
+        "n_outputs": len(surrogate.output_names),
+        "most_outputs": MAX_OUTPUTS,
+        "shows_wrong": any(card.is_wrong for card in cards),
+    }
+    fit = findings.fit
+    blocks: dict[str, object] = {
+        "scores": _scores(findings),
+        "coefficients": _coefficients(findings, largest) if findings.maps is None else None,
+        "spread": _spread(findings),
+        "apart": Partial("apart.html", {"cards": cards}),
+        **{str(one["name"]): one["pictures"] for one in maps},
+    }
+    if fit is not None and fit.path is not None:
+        blocks["ridge"] = figures.ridge_figure(fit.path)
+    elif fit is not None and fit.curve is not None:
+        blocks["batches"] = figures.batch_figure(fit.curve)
+    for robust in findings.robustness:
+        blocks[robust.corruption] = figures.level_figure(robust, lost=False)
+        blocks[f"{robust.corruption}_drop"] = figures.level_figure(robust, lost=True)
+    page = compose(
+        "polynomial",
+        blocks,
+        numbers,
         facts=facts,
         warnings=findings.samples.warnings + findings.warnings,
-        advice=pieces,
-        sections=tuple(section for section in sections if section is not None),
-        method=notes(findings),
         files=FILES,
         columns=findings.samples.columns,
-        answer=(
-            f"{facts['Features']}; {facts['Fit']}.",
-            *(f"{piece.headline}." for piece in pieces),
-        ),
     )
+    headlines = (f"{piece.headline}." for piece in page.advice)
+    return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 
 
-def _scores(findings: PolynomialFindings) -> Section:
+def _noise(findings: PolynomialFindings) -> Mapping[str, object] | None:
+    """What noise of about σ = 0.3 and the largest patch cost; None where nothing was corrupted."""
+    if not findings.robustness:
+        return None
+    noise, patches = findings.robustness
+    level = int(np.abs(noise.levels - SIGMA).argmin())
+    return {
+        "sigma": noise.levels[level],
+        "lost": float(noise.drop[-1, level]),
+        "linear": noise.drop[0, level] if len(noise.drop) > 1 else None,
+        "patch": int(patches.levels[-1]),
+        "patch_lost": patches.drop[-1, -1],
+        "n": noise.hits.shape[2],
+    }
+
+
+def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
+    """One picture an output and degree, where there are images; all of a degree have one scale."""
+    if findings.maps is None:
+        return []
+    names, maps = findings.surrogate.output_names, []
+    for name, title, values in (
+        ("degree_1", "Degree 1: single pixels", findings.maps.degree_1),
+        ("degree_2", "Degree 2: pairs of pixels, at their middle", findings.maps.degree_2),
+    ):
+        if name == "degree_2" and not values.any():
+            continue
+        limit = heat_limit(values)
+        pictures = [(n, heat_image(v, limit)) for n, v in zip(names, values, strict=True)]
+        shown = Partial("maps.html", {"limit": number(limit), "pictures": pictures})
+        beyond = (np.abs(values) > limit).mean()
+        maps.append({
+            "name": name,
+            "title": title,
+            "pictures": shown,
+            "limit": limit,
+            "beyond": beyond,
+        })
+    return maps
+
+
+def _scores(findings: PolynomialFindings) -> Table:
     """Simpler models and this one, a row each."""
     scores, rows = findings.scores, []
     for i, name in enumerate(scores.names):
@@ -84,153 +141,39 @@ def _scores(findings: PolynomialFindings) -> Section:
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
         f"ours better by{unit}", "95 % interval",
     )  # fmt: skip
-    return Section("scores", "How good it is", "How good it is", (
-        Text("This polynomial beside simpler models, on the same samples."),
-        Table("Scores", columns, tuple(rows), in_terminal=True),
-    ))  # fmt: skip
+    return Table("Scores", columns, tuple(rows), in_terminal=True)
 
 
 def _score(value: float) -> str:
     return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
 
 
-def _fit(findings: PolynomialFindings) -> Section | None:
-    fit = findings.fit
-    if fit is not None and fit.path is not None:
-        note = (
-            f"Each ridge's error is measured on {count(fit.path.n_rows, 'training sample')}, each "
-            "left out of the fit in turn, in closed form. The validation samples have no say."
-        )
-        text, drawn = "Leave-one-out error against the ridge", figures.ridge_figure(fit.path)
-        return Section("fit", "Fit", "How the ridge was chosen", (
-            Text(note), Figure("ridge", drawn, text)
-        ))  # fmt: skip
-    if fit is None or fit.curve is None:
-        return None
-    note = (
-        "Each batch alone fits its own samples and little else; their average is better on samples "
-        "that none of them saw, and fits the training samples less (S3 Figs 3.11 and 3.12)."
-    )
-    text, drawn = "Score against the number of batches", figures.batch_figure(fit.curve)
-    return Section("fit", "Fit", "How the batches add up", (
-        Text(note), Figure("batches", drawn, text)
-    ))  # fmt: skip
-
-
-def _weights(findings: PolynomialFindings) -> Section:
-    """The coefficients, as maps where there are images, and what each degree adds to outputs."""
-    names, spread, maps = findings.surrogate.output_names, findings.degree_spread, findings.maps
+def _spread(findings: PolynomialFindings) -> Table:
+    """What each degree adds to the outputs."""
+    names, spread = findings.surrogate.output_names, findings.degree_spread
     own = "class" if findings.samples.is_classification else "target"
     columns = (own, *(f"degree {t}" for t in range(1, len(spread) + 1)))
     rows = [
         Row(name, tuple(number(float(s)) for s in of_output))
         for name, of_output in zip(names[:MAX_OUTPUTS], spread.T, strict=False)
     ]
-    blocks = _coefficients(findings) if maps is None else _maps(maps, names, own)
-    blocks += [
-        Heading("How much each degree moves the output"),
-        Text("Standard deviation over validation samples of the sum of the products of each "
-             "degree. Parts can cancel: their sum may vary less than either.", note=True),
-        Table("Spread by degree", columns, tuple(rows), wraps=False),
-    ]  # fmt: skip
-    if maps is None:
-        return Section("maps", "Coefficients", "Largest coefficients", tuple(blocks))
-    return Section("maps", "What it weighs", "What it weighs where", tuple(blocks))
+    return Table("Spread by degree", columns, tuple(rows), wraps=False)
 
 
-def _maps(maps: CoefMaps, names: tuple[str, ...], own: str) -> list[Block]:
-    """One picture an output and degree; all of a degree have one scale."""
-    blocks: list[Block] = [
-        Text(f"One map a {own}. Orange raises the output, blue lowers it; all maps of a degree "
-             "have one scale.")
-    ]  # fmt: skip
-    for title, values in (
-        ("Degree 1: single pixels", maps.degree_1),
-        ("Degree 2: pairs of pixels, at their middle", maps.degree_2),
-    ):
-        if values is maps.degree_2 and not values.any():
-            continue
-        limit = heat_limit(values)
-        beyond = percent(round(float((np.abs(values) > limit).mean()), 3))
-        pictures = [(n, heat_image(v, limit)) for n, v in zip(names, values, strict=True)]
-        note = f"The {beyond} of cells beyond ±{number(limit)} have the end colour."
-        blocks += [
-            Heading(title),
-            Partial("maps.html", {"limit": number(limit), "pictures": pictures}),
-            Text(note, note=True),
-        ]
-    return blocks
-
-
-def _coefficients(findings: PolynomialFindings) -> list[Block]:
+def _largest(findings: PolynomialFindings) -> list[int]:
     """The constant, then the products with the largest coefficient among the outputs shown."""
-    coef = findings.surrogate.polynomial.monomial_coef  # [p, q]
-    (p, q), shown = coef.shape, coef[:, :MAX_OUTPUTS]
-    names = ["constant", *term_names(findings.surrogate)[1:]]
+    shown = findings.surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]  # [p, q]
     order = np.argsort(-np.abs(shown[1:]).max(axis=1), kind="stable")[:N_COEF] + 1
-    rows = tuple(Row(names[k], tuple(_coef(float(v)) for v in shown[k])) for k in (0, *order))
-    some = f", of the first {MAX_OUTPUTS} of {q} outputs" if q > MAX_OUTPUTS else ""
-    scaled = "" if findings.samples.kind != "row" else (
-        " Inputs are in standard deviations from their mean: a coefficient is what one standard "
-        "deviation of each input in the product adds."
-    )  # fmt: skip
-    note = (
-        f"The {len(order)} largest of {count(p - 1, 'coefficient')} an output{some}; all are in "
-        f"coefficients.parquet.{scaled}"
-    )
+    return [0, *order.tolist()]
+
+
+def _coefficients(findings: PolynomialFindings, largest: list[int]) -> Table:
+    shown = findings.surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]
+    names = ["constant", *term_names(findings.surrogate)[1:]]
+    rows = tuple(Row(names[k], tuple(_coef(float(v)) for v in shown[k])) for k in largest)
     columns = ("product", *findings.surrogate.output_names[:MAX_OUTPUTS])
-    return [Text(note), Table("Coefficients", columns, rows, wraps=False)]
+    return Table("Coefficients", columns, rows, wraps=False)
 
 
 def _coef(value: float) -> str:
     return ("−" if value < 0 else "") + number(abs(value))
-
-
-def _why(findings: PolynomialFindings) -> Section:
-    cards = explained_cards(findings)
-    wrong = " Wrong predictions stand first." if any(card.is_wrong for card in cards) else ""
-    blocks: list[Block] = [
-        Text("Validation samples with their outputs taken apart into products; the parts of an "
-             f"output sum to it exactly.{wrong}")
-    ]  # fmt: skip
-    if findings.maps is not None:
-        blocks.append(Text(
-            "Maps divide each product equally among its pixels, over the sample in grey: orange "
-            "speaks for the class, blue against it. Both maps of a sample have one scale. Bars are "
-            "the largest products, as (row, column) from 0.", note=True,
-        ))  # fmt: skip
-    blocks.append(Partial("apart.html", {"cards": cards}))
-    return Section("why", "Why this prediction", "Why this prediction", tuple(blocks))
-
-
-def _robust(findings: PolynomialFindings) -> Section | None:
-    if not findings.robustness:
-        return None
-    noise, patches = findings.robustness
-    return Section("robust", "Robustness", "Robustness", (
-        Text("Scores of corrupted validation images, the model as it is. Below each: the share of "
-             "its own clean score that a model loses, which is what robustness means (S3 §3.6.2); "
-             "lower is better."),
-        Pair((
-            _levels(noise, "Noise on every pixel"),
-            _levels(patches, "A black patch"),
-            _levels(noise, "Lost to noise", lost=True),
-            _levels(patches, "Lost to a patch", lost=True),
-        )),
-    ))  # fmt: skip
-
-
-def _levels(robust: Robustness, title: str, lost: bool = False) -> Figure:
-    name = f"{robust.corruption}_drop" if lost else robust.corruption
-    what = "Share of the accuracy lost" if lost else "Accuracy"
-    text = f"{what} against {figures.LEVELS[robust.corruption]}"
-    return Figure(name, figures.level_figure(robust, lost), text, title=title)
-
-
-def _use() -> Section:
-    text = (
-        "`polynomial.safetensors` holds the coefficients, the inputs' scale and the names. "
-        "`datassay polynomial DATA --model polynomial.safetensors` scores it on other data; in "
-        "Python:"
-    )
-    return Section("use", "Use it", "Use it", (Text(text, code=True), Code(SNIPPET)))
