@@ -24,7 +24,7 @@ def linear(samples, n_outputs=None):
 
 @pytest.fixture(scope="module")
 def mixed():
-    return sd_mixture((400, 250), seed=5)
+    return sd_mixture((240, 150), seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,8 @@ def test_refusals(mixed):
         oracle_agreement(linear(mixed), without)
 
 
-def test_the_global_stream_stays_where_it_was(mixed):
+def test_the_global_stream_stays_where_it_was():
+    mixed = sd_mixture((40, 25), seed=5)
     model = build_model("logistic", mixed)
     before = torch.get_rng_state()
     da.partition(model, mixed, n_blocks=2, restarts=1)

@@ -108,6 +108,7 @@ def net():
 """
 
 
+@pytest.mark.slow
 def test_workers_run_modules_of_the_current_folder_only_where_they_are_named(tmp_path, monkeypatch):
     """joblib's workers begin with the current folder on their search path."""
     joblib.externals.loky.get_reusable_executor().shutdown()
@@ -149,6 +150,7 @@ def late(_, piece):
     return piece
 
 
+@pytest.mark.slow
 def test_the_first_error_in_order_is_told_not_the_first_in_time(processes):
     with pytest.raises(ModelError, match="piece 1 is wrong"):
         list(processes.map(late, None, range(4)))

@@ -64,7 +64,7 @@ class Reversed(LogisticRegression):
 def test_columns_of_own_models_and_routers_are_read_by_classes_():
     train = routable_mixture((250, 250), n_classes=3, n_features=6, seed=0)
     plain, reverse = (
-        da.PartitionedClassifier(one, one, n_blocks=2, restarts=4, random_state=0)
+        da.PartitionedClassifier(one, one, n_blocks=2, restarts=2, random_state=0)
         for one in (LogisticRegression(max_iter=1000), Reversed())
     )
     truth = plain.fit(train.x, train.y).predict_proba(train.x)
@@ -72,7 +72,7 @@ def test_columns_of_own_models_and_routers_are_read_by_classes_():
     found = reverse.fit(train.x, train.y).predict_proba(train.x)
     np.testing.assert_allclose(found, truth)
     for wrong in ([Reversed(1.1), None], [None, Reversed(1.1)]):
-        model = da.PartitionedClassifier(*wrong, n_blocks=2, restarts=4, random_state=0)
+        model = da.PartitionedClassifier(*wrong, n_blocks=2, restarts=1, random_state=0)
         with pytest.raises(ModelError, match="predict_proba of Reversed gave 500 rows that do"):
             model.fit(train.x, train.y).predict_proba(train.x)
 

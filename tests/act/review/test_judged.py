@@ -17,7 +17,7 @@ from helpers.findings import digit_samples, regression_samples
 @pytest.fixture(scope="module")
 def digits():
     samples = digit_samples(300)
-    lin = collect(build_model("mlp", samples), samples)
+    lin = collect(build_model("mlp", samples), samples, outputs="averaged")
     return lin, judged(lin, da.label_issues(lin))
 
 
@@ -53,7 +53,7 @@ def several_labels():
 
 @pytest.mark.parametrize("samples", [regression_samples(), several_labels()], ids=["one", "two"])
 def test_numbers_and_several_labels_have_no_classes(samples):
-    lin = collect(build_model("mlp", samples), samples)
+    lin = collect(build_model("mlp", samples), samples, outputs="averaged")
     issues = da.label_issues(lin)
     kept = judged(lin, issues)
     assert not kept.is_of_classes and (kept.labels == -1).all()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from datassay.commands.finished import finished_run, sets_of
+from datassay.commands.run import job
 from datassay.data import load
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import decided
@@ -25,6 +26,14 @@ def spirals(n=150):
 
 def summary(folder):
     return json.loads((folder / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_acts():
+    """The table of acts, which costs more than all else, is tested in test_job.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "act_table", lambda *_: None)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +124,7 @@ def test_the_part_that_was_held_out_is_the_judge(tmp_path):
     assert rows[0]["before"] == rows[1]["before"]  # no label of the judge was changed
 
 
+@pytest.mark.slow
 def test_photographs_are_found_under_their_new_paths(tmp_path):
     from PIL import Image
 

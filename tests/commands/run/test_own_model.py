@@ -26,7 +26,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def found(iris):
-    return run(iris, None, RunSettings(model=NEIGHBORS, curve_seeds=5, attribution="none"))
+    return run(iris, None, RunSettings(model=NEIGHBORS, curve_seeds=2, attribution="none"))
 
 
 def test_the_users_model_judges_the_labels(iris, found):
@@ -44,7 +44,7 @@ def test_the_users_model_is_retrained(iris, found):
     """The definition at one point: fitted to what is kept of each fifth's rest."""
     ranking = "lowest information first"
     order = np.argsort(found.information.information, kind="stable")
-    again = refit_curve(KNeighborsClassifier(), iris, None, {ranking: order}, repeats=5)
+    again = refit_curve(KNeighborsClassifier(), iris, None, {ranking: order}, repeats=2)
     np.testing.assert_array_equal(found.removal_curve.at(ranking, 0.5), again.at(ranking, 0.5))
     whole = found.removal_curve.score[:, 0]
     assert (whole == whole[0]).all()

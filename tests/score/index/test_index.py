@@ -146,6 +146,7 @@ def test_an_interrupted_index_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     assert bytes_of(tmp_path / "often") == bytes_of(tmp_path / "once")
 
 
+@pytest.mark.slow
 def test_other_processes_give_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, _ = trained()
