@@ -24,7 +24,7 @@ def linear(samples, n_outputs=None):
 
 @pytest.fixture(scope="module")
 def mixed():
-    return sd_mixture((240, 150), seed=5)
+    return sd_mixture((400, 250), seed=5)
 
 
 @pytest.fixture(scope="module")
