@@ -203,12 +203,12 @@ def verdicts(differences: Sequence[Tested]) -> list[str]:
     return told
 
 
-def costs(gain: float, high: float) -> bool:
+def costs(gain: float, high: float = np.inf) -> bool:
     """Whether less does worse: its mean loss is above 0.005, or surely above 0.
 
     Args:
         gain: of having less, in units of a score.
-        high: upper end of its interval.
+        high: upper end of its interval; inf: it is not known.
 
     Returns:
         True where it costs something; a loss of 0.005 does not, whatever its rounding.

@@ -6,10 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.results import Tabular, field_names, result
-from datassay.stats import BETTER as BETTER
-from datassay.stats import PERHAPS as PERHAPS
-from datassay.stats import SAME as SAME
-from datassay.stats import WORSE as WORSE
+from datassay.stats import BETTER
 
 RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from datassay.act.choose.gains import BETTER, EXPECTED, PERHAPS, SAME, WORSE, ActTable
+from datassay.act.choose.gains import EXPECTED, ActTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import (
     HIGHEST_FIRST,
@@ -36,6 +36,7 @@ from datassay.report.style import (
 from datassay.report.wording import in_points
 from datassay.score.compare.projection_quality import ProjectionQuality, rank_correlation
 from datassay.score.compare.retraining_check import RetrainingCheck
+from datassay.stats import BETTER, PERHAPS, SAME, VERDICTS, WORSE
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -49,6 +50,7 @@ MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee"
 # Beside fewer samples everything informs more; a sample counts as stood in for where its own gain
 # is so many times that of the median sample.
 FACTOR = 3.0
+VERDICT_COLOURS = {BETTER: BLUE, PERHAPS: SKY, SAME: GREY, WORSE: VERMILION}
 
 
 def acts_figure(table: ActTable) -> Figure:
@@ -62,10 +64,7 @@ def acts_figure(table: ActTable) -> Figure:
         margin={"b": 96}, legend={"y": -64 / (height - 120)},  # below the title of the axis
     )  # fmt: skip
     for name, colour, chosen in (
-        ("better", BLUE, [a for a in acts if a.verdict == BETTER]),
-        ("perhaps better", SKY, [a for a in acts if a.verdict == PERHAPS]),
-        ("no difference shown", GREY, [a for a in acts if a.verdict == SAME]),
-        ("worse", VERMILION, [a for a in acts if a.verdict == WORSE]),
+        *((v, VERDICT_COLOURS[v], [a for a in acts if a.verdict == v]) for v in VERDICTS),
         ("expected, not measured", "#b5bdc6", [a for a in acts if a.how == EXPECTED]),
     ):
         if not chosen:

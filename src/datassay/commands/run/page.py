@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from datassay.act.choose.gains import BETTER, PERHAPS, RETRAINED
+from datassay.act.choose.gains import RETRAINED
 from datassay.commands.run import figures, tables
 from datassay.commands.run.files import FILES, NO_EFFECTS
 from datassay.commands.run.findings import ISSUES_FIRST, RANDOM, Findings
@@ -29,6 +29,7 @@ from datassay.results import result
 from datassay.score.label_issues import FEWEST
 from datassay.score.registry import further_scores
 from datassay.score.sample_information import OF_SGD
+from datassay.stats import BETTER, PERHAPS, TOLERATED
 
 MAX_P, MIN_RATIO = 0.01, 1.5  # of a class that stands out in information
 ROLES = ("target", "ids", "source", "left out")
@@ -143,6 +144,7 @@ def _numbers(findings: Findings) -> dict[str, Any]:
         "most_open": max((a.high for a in acts if a.how == RETRAINED), default=0.0),
         "in_depth": () if f.acts is None else tables.in_depth(f.acts),
         "redundant": redundant,
+        "tolerated": TOLERATED,
         "n_redundant": 0 if redundant is None else round(redundant.fraction * len(f.samples)),
         "unusual": unusual,
         "also_unusual": [one for one in unusual[1:] if np.isfinite(one.ratio)],

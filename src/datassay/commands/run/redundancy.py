@@ -8,8 +8,7 @@ import numpy as np
 
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.commands.run.findings import LOWEST_FIRST, RANDOM, SUSPECTS_FIRST
-
-POINTS_TOLERATED = 0.005
+from datassay.stats import costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,6 @@ class Redundancy:
             fraction where none is redundant.
         tried: the fraction at which `change` and `random_change` were measured.
         random_change: the same for random removal; None where it was not measured.
-        tolerance: the loss that was tolerated.
-        tolerance_is_error: whether the tolerance is one standard error (True) or 0.005 (False).
         n_seeds: how many networks each mean averages.
         metric: "accuracy" or "R²".
     """
@@ -34,8 +31,6 @@ class Redundancy:
     change: float
     tried: float
     random_change: float | None
-    tolerance: float
-    tolerance_is_error: bool
     n_seeds: int
     metric: str
 
@@ -48,15 +43,16 @@ class Redundancy:
 def redundancy(curve: RemovalCurve) -> Redundancy | None:
     """What the removal curve says about samples that can go.
 
-    A fraction f is redundant when mean(f) ≥ mean(0) − max(standard error of mean(0), 0.005),
-    removing the lowest information first, or the suspected labels and then the lowest information;
-    the order that can remove more is reported. One-sided: a better score counts as no loss.
+    A fraction f is redundant unless it `costs`: where mean(f) ≥ mean(0) − 0.005. What goes first is
+    the lowest information, or the suspected labels and then the lowest information; the order that
+    can remove more is reported. Seeds alone do not tell what other held-out samples would change,
+    so no smaller loss counts as sure, and no larger one is excused by their spread.
 
     Returns:
         The largest redundant fraction, or fraction 0; None where the curve holds neither ranking
         or no fraction above 0.
 
-    Source: our own rule. With one seed there is no standard error and 0.005 decides.
+    Source: our own rule, that of the largest drop in the table of actions.
     """
     names = [name for name in (LOWEST_FIRST, SUSPECTS_FIRST) if name in curve.rankings]
     if not names or not (curve.fractions > 0).any():
@@ -67,11 +63,7 @@ def redundancy(curve: RemovalCurve) -> Redundancy | None:
 def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
     ours = curve.score[curve.rankings.index(ranking)]  # [f, s]
     change = _change(ours)
-    n_seeds = ours.shape[1]
-    error = float(ours[0].std(ddof=1) / np.sqrt(n_seeds)) if n_seeds > 1 else 0.0
-    tolerance = max(error, POINTS_TOLERATED)
-    # 1e-12: a loss of exactly 0.005 is tolerated whatever its rounding.
-    fits = (curve.fractions > 0) & (change >= -tolerance - 1e-12)
+    fits = (curve.fractions > 0) & ~np.array([costs(one) for one in change])
     place = int(np.flatnonzero(fits)[-1]) if fits.any() else int(np.argmax(curve.fractions > 0))
     rival = None
     if RANDOM in curve.rankings:
@@ -82,9 +74,7 @@ def _redundancy(curve: RemovalCurve, ranking: str) -> Redundancy:
         change=float(change[place]),
         tried=float(curve.fractions[place]),
         random_change=rival,
-        tolerance=tolerance,
-        tolerance_is_error=error > POINTS_TOLERATED,
-        n_seeds=n_seeds,
+        n_seeds=ours.shape[1],
         metric=curve.metric,
     )
 
