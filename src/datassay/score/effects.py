@@ -148,14 +148,7 @@ class Effects:
 
 
 def check_top(top: int | None) -> None:
-    """Check that at least one sample per query is kept.
-
-    Args:
-        top: samples to keep a query and direction, or None.
-
-    Raises:
-        SettingError: top is less than 1.
-    """
+    """Refuse to keep less than one sample a query."""
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 
@@ -163,16 +156,7 @@ def check_top(top: int | None) -> None:
 def effects_of(
     changes: Iterable[OutputChanges], outputs: Float[Tensor, "m k"], measured: Outcome
 ) -> Iterator[Effects]:
-    """Convert output changes to effects, chunk by chunk.
-
-    Args:
-        changes: chunks in sample order.
-        outputs: f on the queries, with all samples.
-        measured: the outcome.
-
-    Yields:
-        The effects of each chunk.
-    """
+    """Output changes → effects on the outcome, chunk by chunk."""
     with_all = measured(outputs)
     for part in changes:
         yield Effects(

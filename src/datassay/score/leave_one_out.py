@@ -165,15 +165,7 @@ class RemovalRecord:
         self._weight: list[Tensor] = []  # [chunk]
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
-        """The removals of every sample in chunks, each recorded before it is yielded.
-
-        Args:
-            chunk: samples per chunk.
-            progress: called with (step, samples done, samples in all).
-
-        Yields:
-            The chunks, in sample order.
-        """
+        """The removals in chunks of samples, in order, each recorded before it is yielded."""
         training, basis = self._training, self._training.basis
         n, trained = len(training.residual), training.trained()
         for part in removals(basis, training.residual, training.run, training.without(1), chunk):

@@ -180,13 +180,6 @@ def geometry_effects(
 
 
 def check_pairs_remain(train: SampleSet) -> None:
-    """Check that pairs remain without a sample.
-
-    Args:
-        train: the samples.
-
-    Raises:
-        DataError: fewer than 3.
-    """
+    """Refuse fewer than 3 samples: pairs must remain without one."""
     if len(train) < 3:
         raise DataError(f"samples must be at least 3, so that pairs remain; got {len(train)}.")

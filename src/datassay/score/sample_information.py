@@ -138,16 +138,7 @@ def sample_information(
 
 
 def check_smoothing(smoothing: str, sigma: float, batch_size: int | None) -> None:
-    """Check the settings of a smoothing, before any computing.
-
-    Args:
-        smoothing: as in `sample_information`.
-        sigma: as there.
-        batch_size: as there.
-
-    Raises:
-        SettingError: a setting is outside its rule, or does not belong to the smoothing.
-    """
+    """Refuse settings of a smoothing outside their rule, before any computing."""
     if smoothing not in SMOOTHINGS:
         names = ", ".join(repr(name) for name in SMOOTHINGS)
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")

@@ -35,16 +35,7 @@ class RowCodes:
 
 
 def row_codes(*tables: pa.Table) -> RowCodes:
-    """Codes and places of the rows of one table, or of several below each other.
-
-    Args:
-        tables: of the same columns; what is neither number nor time is compared as text.
-
-    Returns:
-        One row each; columns that never differ stay, and add nothing to a distance.
-
-    Cost: a sort a column, and 8 n values a column of words.
-    """
+    """One row of codes and places each, of tables of the same columns below each other."""
     codes, numbers, places = [], [], []
     for name in tables[0].column_names:
         parts = [_comparable(table[name]) for table in tables]
@@ -71,14 +62,7 @@ def row_codes(*tables: pa.Table) -> RowCodes:
 
 
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
-    """The same of images or embeddings, whose single numbers have no names and one unit.
-
-    Args:
-        x: any shape.
-
-    Returns:
-        One code a row, no numbers of columns, and x itself as the places.
-    """
+    """The same of images or embeddings: one code a row, x itself as the places."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
     rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)

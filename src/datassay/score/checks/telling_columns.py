@@ -34,14 +34,7 @@ def telling_columns(rows: pa.Table, targets: np.ndarray) -> list[str]:
 
 
 def columns_first(samples: SampleSet) -> list[str]:
-    """The user's columns, those that tell most of the target first, without those left out.
-
-    Args:
-        samples: of a table; others have none.
-
-    Returns:
-        Names of columns.
-    """
+    """Names of the user's columns, those that tell most of the target first; none left out."""
     rows = samples.used_rows
     return [] if rows is None else telling_columns(rows, samples.y)
 

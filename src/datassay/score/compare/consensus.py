@@ -131,28 +131,14 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
 
 
 def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
-    """How well the mean of r scores would agree with the mean of r others of the same kind.
-
-    Args:
-        correlations: [r, r], between every two of the scores.
-
-    Returns:
-        r ρ / (1 + (r − 1) ρ), ρ the mean above the diagonal; 0 where that is negative.
-    """
+    """Correlation of means of r such scores: r ρ / (1 + (r − 1) ρ) ≥ 0, ρ that of a mean pair."""
     r = len(correlations)
     rho = max(0.0, mean_pair(correlations))
     return r * rho / (1 + (r - 1) * rho)
 
 
 def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
-    """Mean correlation of two of r scores.
-
-    Args:
-        correlations: [r, r], between every two of the scores.
-
-    Returns:
-        Mean above the diagonal.
-    """
+    """Mean correlation of two of r scores: the mean above the diagonal."""
     return float(correlations[np.triu_indices(len(correlations), 1)].mean())
 
 

@@ -93,14 +93,7 @@ class ProjectionQuality:
 
 
 def check_correlation(target: float) -> None:
-    """Check that a rank correlation can reach a target.
-
-    Args:
-        target: rank correlation.
-
-    Raises:
-        SettingError: it is not in (0, 1].
-    """
+    """Refuse a rank correlation outside (0, 1]."""
     if not 0 < target <= 1:
         raise SettingError(f"rank_correlation must be in (0, 1]; got {target}. Try 0.95.")
 
@@ -313,18 +306,7 @@ def rank_correlation(
 def correlation(
     ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
-    """Pearson's correlation along the last axis.
-
-    Args:
-        ours: values.
-        others: of the same samples; further axes broadcast.
-
-    Returns:
-        In [-1, 1]; NaN where all values are equal.
-
-    Cost: a pass over the values.
-    Source: Pearson (1895). Exact.
-    """
+    """Pearson's correlation along the last axis; NaN where all values are equal."""
     centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)

@@ -215,18 +215,7 @@ def _noted(
 
 
 def check_settings(curvature: str, share: float, width: int, keep: str, precision: str) -> None:
-    """Check what an index is made with.
-
-    Args:
-        curvature: by name.
-        share: of the effects.
-        width: numbers a row.
-        keep: type of these.
-        precision: of the gradients.
-
-    Raises:
-        SettingError: one is unknown or out of range.
-    """
+    """Refuse a setting of an index that is unknown or out of range."""
     if curvature not in BY_BLOCKS:
         names = ", ".join(map(repr, BY_BLOCKS))
         raise SettingError(f"curvature must be one of {names} in an index; got {curvature!r}.")

@@ -152,15 +152,7 @@ def _fitted(location, run, network, small, shift, seed, engine, progress) -> dic
 
 
 def n_parts(n: int, size: float) -> int:
-    """Parts of the samples whose sums are kept until all are there.
-
-    Args:
-        n: samples.
-        size: bytes of one part's sums.
-
-    Returns:
-        At least 1.
-    """
+    """In how many parts of the samples sums of `size` bytes are kept until all are there."""
     return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
 
 
@@ -230,12 +222,5 @@ def stored_bases(
 
 
 def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store belongs to, as it was given.
-
-    Args:
-        manifest: of the store.
-
-    Returns:
-        Its run without the entries that every store adds.
-    """
+    """What a store belongs to, without the entries that every store adds."""
     return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}

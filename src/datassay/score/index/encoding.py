@@ -166,18 +166,7 @@ def query_rows(
     queries: Batches,
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
-    """Rows of queries.
-
-    Args:
-        network: whose gradients.
-        encoding: from gradients to rows.
-        measure: of each; where it gives [b, tokens], each token is a query of its own.
-        queries: to be differentiated.
-        progress: called with (step, queries done, queries in all).
-
-    Returns:
-        Rows in float32, tokens of a query together, and the measure.
-    """
+    """Rows of the queries in float32, tokens of a query together, and the measure of each."""
     rows, values, done = [], [], 0
     for ids, batch in queries:
         seen: list[Tensor] = []

@@ -31,16 +31,7 @@ PLAIN = Objective("custom")
 def identity(
     model: nn.Module, loss: Objective, own_loss: Objective | None = None
 ) -> dict[str, object]:
-    """A network and a loss.
-
-    Args:
-        model: at its trained weights.
-        loss: of the training.
-        own_loss: of self-influence; None: the same.
-
-    Returns:
-        Plain JSON values, one entry a cause.
-    """
+    """A network and its losses as plain JSON values, one entry a cause of difference."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
@@ -79,19 +70,7 @@ class _Called:
 
 
 def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objective:
-    """The loss that an index was made with.
-
-    Args:
-        kept: from `described`.
-        given: the user's function, where the loss is one; else "auto".
-        location: of the index, for errors.
-
-    Returns:
-        The loss.
-
-    Raises:
-        SettingError: a function is needed and not given, or another loss was given.
-    """
+    """The loss that an index was made with; a function of the user's must be given again."""
     if kept["function"] and not callable(given):
         raise SettingError(
             f"loss must be given to ask {shown(location)}: it was made with a function of the "
@@ -118,17 +97,7 @@ def objective_of(kept: Mapping[str, Any], given: Any, location: str) -> Objectiv
 
 
 def check_model(kept: Mapping[str, Any], model: nn.Module, location: str) -> None:
-    """Refuse a network that is not the one of the index.
-
-    Args:
-        kept: the manifest's entries.
-        model: the network given.
-        location: of the index, for errors.
-
-    Raises:
-        ModelError: architecture, weights, frozen tensors or code differ; each is named. Other
-            versions of installed packages alone are logged.
-    """
+    """Refuse another network than the index's: each difference is named; versions are logged."""
     here = {**model_fingerprint(model), **frozen_fingerprint(model)}
     there = {name: kept.get(name) for name in {*here, "frozen tensors"} if name in kept}
     changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -153,16 +122,7 @@ def _is_version(text: object) -> bool:
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
-    """SHA-256 over every tensor of every batch, and the samples' ids.
-
-    Args:
-        samples: of the training.
-
-    Returns:
-        64 hexadecimal digits, and [n].
-
-    Cost: one pass over the samples, without the model.
-    """
+    """SHA-256 over every tensor of every batch and the ids; the ids."""
     sha, ids = hashlib.sha256(), []
     for some, batch in samples:
         ids.append(np.asarray(some))

@@ -13,18 +13,7 @@ from datassay.errors import DataError
 def places_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
-    """Positions of groups' samples.
-
-    Args:
-        groups: name → ids.
-        ids: [n], of all samples.
-
-    Returns:
-        One array a group.
-
-    Raises:
-        DataError: a group is empty, or an id is unknown.
-    """
+    """Positions of each group's samples; unknown ids and empty groups are refused."""
     known = {str(one): place for place, one in enumerate(ids.tolist())}
     found = []
     for name, some in groups.items():
@@ -39,18 +28,7 @@ def places_of(
 
 
 def new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Ids of appended samples; those that were only counted are counted on.
-
-    Args:
-        ids: [m], of the new samples.
-        there: [n], of those in the index.
-
-    Returns:
-        [m], of the new samples.
-
-    Raises:
-        DataError: an id is there already.
-    """
+    """Ids of appended samples; those that were only counted are counted on, known ones refused."""
     n = len(there)
     counted = ids.dtype.kind in "iu" and there.dtype.kind in "iu"
     if counted and (ids == np.arange(len(ids))).all() and (there == np.arange(n)).all():
@@ -66,14 +44,7 @@ def new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def check_unique(ids: np.ndarray) -> None:
-    """Check that no two samples have one id.
-
-    Args:
-        ids: [n].
-
-    Raises:
-        DataError: two have.
-    """
+    """Refuse two samples of one id."""
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         which = ", ".join(map(repr, values[counts > 1][:3].tolist()))

@@ -22,16 +22,7 @@ FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
-    """Store configuration and weights of a network whose class transformers has; others are not.
-
-    Args:
-        location: of the index.
-        run: what it belongs to.
-        model: at its trained weights.
-
-    Raises:
-        DataError: the store cannot be written.
-    """
+    """Store configuration and weights of a network whose class transformers has; no others."""
     model = unwrapped(model)
     if type(model) is not _known(type(model).__name__):
         return
@@ -50,17 +41,7 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
 
 
 def kept_network(location: str) -> nn.Module | None:
-    """Build the network of an index.
-
-    Args:
-        location: of the index.
-
-    Returns:
-        It, in evaluation mode; None where it was not kept, or transformers is not installed.
-
-    Raises:
-        DataError: what is kept is damaged, or this version of transformers has another class.
-    """
+    """The network of an index in evaluation mode; None where it was not kept."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
@@ -90,14 +71,7 @@ def kept_network(location: str) -> nn.Module | None:
 
 
 def without_fetched(config: Any) -> Any:
-    """A configuration without what would fetch code: an index may come from anyone.
-
-    Args:
-        config: plain JSON values.
-
-    Returns:
-        The same without entries that name code or packages.
-    """
+    """A configuration without what would fetch code: an index may come from anyone."""
     if isinstance(config, list):
         return [without_fetched(value) for value in config]
     if not isinstance(config, dict):

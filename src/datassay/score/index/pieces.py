@@ -24,20 +24,7 @@ Work = Callable[[Chunk], dict[str, np.ndarray]]
 
 
 def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, step: str) -> None:
-    """Compute and store the missing and the damaged chunks.
-
-    Args:
-        store: whose `free` notes the threads that all its chunks are computed with.
-        work: computes one.
-        engine: where; each chunk is written by the process that computes it.
-        progress: called with (step, samples done, samples in all).
-        step: its name.
-
-    Raises:
-        DataError: the store cannot be written.
-
-    Cost: every byte that is there is read once.
-    """
+    """Compute and store the missing and the damaged chunks, each written where it is computed."""
     survey = store.survey()
     log = logger.warning if survey.damaged else logger.info
     log("%s: %s.", shown(store.location), survey.sentence)
@@ -57,11 +44,7 @@ def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
 
 
 def removed(location: str) -> None:
-    """Delete a folder of an index; one that is not there stays so.
-
-    Args:
-        location: path or URL.
-    """
+    """Delete a folder of an index; one that is not there stays so."""
     files, root = file_system(location)
     if files.exists(root):
         files.rm(root, recursive=True)

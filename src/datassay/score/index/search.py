@@ -24,16 +24,7 @@ ROWS_AT_ONCE, GROUPED, FEW = 8192, 16, 256
 def blocks(
     segments: Sequence[Segment], progress: Progress, step: str
 ) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
-    """All rows, chunk by chunk.
-
-    Args:
-        segments: of the index.
-        progress: called with (step, samples done, samples in all).
-        step: its name.
-
-    Yields:
-        The position of a chunk's first sample, and its rows.
-    """
+    """All rows, chunk by chunk: the position of its first sample, and its rows."""
     total, start = sum(s.n for s in segments), 0
     hold = 4 * total * segments[0].width < HELD_SHARE * available_memory()
     for segment in segments:
@@ -107,11 +98,7 @@ def _many(
 
 
 def has_bfloat16() -> bool:
-    """Whether products in bfloat16 are faster than in float32 here.
-
-    Returns:
-        True where the processor has instructions for them.
-    """
+    """Whether the processor has instructions for products in bfloat16."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

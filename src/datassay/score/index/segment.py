@@ -64,16 +64,7 @@ class RowWork:
 def quantised(
     rows: Float[Tensor, "b width"], precision: str
 ) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-    """Rows in few bytes.
-
-    Args:
-        rows: of any scale.
-        precision: of PRECISIONS.
-
-    Returns:
-        Rows divided by their scales, and the scales in float32: a row's largest value, over 127
-        where integers hold it.
-    """
+    """Rows divided by their scales, and the scales: a row's largest value (over 127 of int8)."""
     largest = rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
     scale = torch.where(largest > 0, largest, 1.0).float()
     if precision == "int8":
@@ -118,18 +109,7 @@ class Segment:
         return self.n * (width * dtype.itemsize + 4)
 
     def rows(self, chunk: Chunk, *, hold: bool) -> Float[Tensor, "b width"]:
-        """Rows of a chunk, in float32.
-
-        Args:
-            chunk: of the store.
-            hold: keep what was read for the next time, in float32.
-
-        Returns:
-            Not to be changed.
-
-        Raises:
-            DamagedChunk: it is not what was written.
-        """
+        """Rows of a chunk, in float32, not to be changed; `hold` keeps them for the next time."""
         held = self._held.get(chunk.number)
         if held is not None:
             return held
@@ -153,25 +133,7 @@ def segment_store(
     ids: np.ndarray,
     free: Mapping[str, object],
 ) -> FeatureStore:
-    """Open or create the store of a segment.
-
-    Args:
-        location: of the index.
-        number: of the segment; 0 is the first.
-        run: what it belongs to.
-        n: samples.
-        width: numbers a row.
-        precision: of PRECISIONS.
-        ids: [n], as they are kept.
-        free: what else to note.
-
-    Returns:
-        The store.
-
-    Raises:
-        SettingError: it belongs to something else, or the precision is unknown.
-        DataError: it is damaged at its head, or cannot be written.
-    """
+    """Open or create the store of n rows of a segment; another run or damage is refused."""
     check_precision(precision)
     dtype = np.dtype(PRECISIONS[precision])
     chunk = samples_of_chunk(n, width * dtype.itemsize)
@@ -187,29 +149,13 @@ def segment_store(
 
 
 def samples_of_chunk(n: int, row_bytes: int) -> int:
-    """Samples a chunk: chunks as equal as can be, since the last one takes the place of a whole.
-
-    Args:
-        n: samples.
-        row_bytes: of a sample.
-
-    Returns:
-        At least 1.
-    """
+    """Samples a chunk: as equal as can be, since the last takes the place of a whole."""
     most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
     return ceil(n / ceil(n / most))
 
 
 def check_positions(samples: Batches, name: str) -> None:
-    """Check that samples can be taken by position.
-
-    Args:
-        samples: of the training.
-        name: of the argument, for errors.
-
-    Raises:
-        DataError: they are only iterated.
-    """
+    """Refuse samples that are only iterated."""
     if samples.subset is None:
         raise DataError(
             f"{name} must be samples that have positions; these are iterated. Give a list, a "
@@ -218,49 +164,19 @@ def check_positions(samples: Batches, name: str) -> None:
 
 
 def check_precision(precision: str) -> None:
-    """Check the name of a row's type.
-
-    Args:
-        precision: of PRECISIONS.
-
-    Raises:
-        SettingError: it is unknown.
-    """
+    """Refuse a type of rows that is none of PRECISIONS."""
     if precision not in PRECISIONS:
         names = ", ".join(map(repr, PRECISIONS))
         raise SettingError(f"keep must be one of {names}; got {precision!r}.")
 
 
 def segment_manifest(location: str, number: int) -> dict | None:
-    """What a segment belongs to.
-
-    Args:
-        location: of the index.
-        number: of the segment.
-
-    Returns:
-        Its manifest; None where there is none.
-
-    Raises:
-        DataError: it is damaged or cannot be read.
-    """
+    """What a segment belongs to; None where there is none."""
     return features_manifest(_place(location, number))
 
 
 def stored_segment(location: str, number: int, manifest: dict) -> FeatureStore:
-    """A segment's store, as it was made.
-
-    Args:
-        location: of the index.
-        number: of the segment.
-        manifest: from `segment_manifest`.
-
-    Returns:
-        The store.
-
-    Raises:
-        DataError: it is damaged at its head or cannot be read.
-    """
+    """A segment's store, as it was made."""
     free, run = manifest["free"], manifest["run"]
     arrays = {name: (tuple(shape), np.dtype(d)) for name, (shape, d) in free["arrays"].items()}
     layout = Layout(run["samples"], arrays, run["chunk"])
@@ -272,12 +188,5 @@ def _place(location: str, number: int) -> str:
 
 
 def as_kept(ids: np.ndarray) -> np.ndarray:
-    """Ids as a store keeps them.
-
-    Args:
-        ids: [n], integers or texts.
-
-    Returns:
-        Integers or bytes.
-    """
+    """Ids as a store keeps them: integers or bytes."""
     return encoded({"train": ids})["train"]

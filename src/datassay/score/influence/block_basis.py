@@ -89,14 +89,7 @@ class BlockBasis:
         return matrix(restricted(turned, chosen), len(chosen)).flatten(1), chosen
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
-        """1 / (λ + damping), or the response, flat.
-
-        Args:
-            rows: of the weights; None: all.
-
-        Returns:
-            0 where both are.
-        """
+        """1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""
         if self.response is not None:
             return (self.response if rows is None else self.response[rows]).flatten()
         total = self.eigenvalues + self.damping
@@ -104,14 +97,7 @@ class BlockBasis:
         return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
 
     def forth(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From the weights' own axes to coordinates.
-
-        Args:
-            gradients: flat.
-
-        Returns:
-            In the basis.
-        """
+        """From the weights' own axes to coordinates, flat."""
         if self.whole is not None:
             return gradients @ self.whole
         found = gradients.view(-1, *self.block.shape)
@@ -119,14 +105,7 @@ class BlockBasis:
         return (found if self.right is None else found @ self.right).flatten(1)
 
     def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From coordinates to the weights' own axes: the inverse of `forth`.
-
-        Args:
-            coordinates: in the basis, which is orthonormal or so times √D.
-
-        Returns:
-            Flat vectors of the block.
-        """
+        """From coordinates to the weights' own axes: the inverse of `forth`."""
         if self.whole is not None:
             found = coordinates @ self.whole.T
         else:
@@ -238,16 +217,7 @@ def fitted(
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
-    """Gram matrices of exact blocks, Kronecker factors of the others; Σ over samples.
-
-    Args:
-        blocks: of the weights.
-        gradients: by the loss's outputs, batch by batch.
-        small: names of the exact blocks.
-
-    Returns:
-        In float64. Sums over parts of the samples add up.
-    """
+    """Gram matrices of exact blocks, Kronecker factors of others, in float64: parts add up."""
     sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
     shapes = {block.name: block.shape for block in blocks}
@@ -275,17 +245,7 @@ def unfitted(
     dtype: torch.dtype,
     metrics: Mapping[str, Metric] = NO_METRICS,
 ) -> dict[str, BlockBasis]:
-    """Kronecker bases, still without eigenvalues.
-
-    Args:
-        blocks: of the weights.
-        sums: from `first_sums`, of all samples.
-        dtype: of the gradients.
-        metrics: as in `block_bases`.
-
-    Returns:
-        Block name → basis, of blocks that are not exact.
-    """
+    """Kronecker bases of the blocks that are not exact, still without eigenvalues."""
     found = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
@@ -308,15 +268,7 @@ def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
-    """Σ over samples of the squared coordinates.
-
-    Args:
-        bases: from `unfitted`.
-        gradients: as in `first_sums`.
-
-    Returns:
-        In float64.
-    """
+    """Σ over samples of the squared coordinates, in float64."""
     sums = {(n, SQUARES): torch.zeros(b.block.shape).double() for n, b in bases.items()}
     for batch in gradients:
         for basis, found, rows in gradient_coordinates(bases, batch):

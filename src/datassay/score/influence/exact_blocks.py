@@ -36,17 +36,7 @@ def auto_damping(n: int, *, is_exact: bool) -> float:
 def exact_rule(
     curvature: str, n: int, blocks: list[Block], most: float = MOST_OPERATIONS
 ) -> Callable[[Block], bool]:
-    """Which blocks' Hessians are exact.
-
-    Args:
-        curvature: "blocks", "ekfac" or "auto".
-        n: samples.
-        blocks: all of them.
-        most: operations that exact ones may take together, of "auto".
-
-    Returns:
-        Whether a block's is.
-    """
+    """Whether a block's Hessian is exact; "auto" makes it so within `most` operations together."""
     if curvature == "blocks":
         return lambda block: True
     if curvature == "ekfac":
@@ -67,18 +57,7 @@ def penalties(
     damping: float | str,
     weight_decay: float,
 ) -> dict[str, tuple[float, float]]:
-    """What is added to the blocks' eigenvalues.
-
-    Args:
-        blocks: of the weights.
-        n: samples.
-        exact: whether a block is exact.
-        damping: relative to a block's mean eigenvalue; "auto" is `auto_damping`.
-        weight_decay: absolute.
-
-    Returns:
-        Block name → both.
-    """
+    """Block → damping relative to its mean eigenvalue, and absolute weight decay."""
     shares = {
         b.name: auto_damping(n, is_exact=exact(b)) if damping == "auto" else float(damping)
         for b in blocks
@@ -87,15 +66,7 @@ def penalties(
 
 
 def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
-    """Memory that the blocks' Hessians take at most.
-
-    Args:
-        blocks: of the weights.
-        exact: whether a block is exact.
-
-    Returns:
-        Bytes: float64 while they are fitted.
-    """
+    """Bytes that the blocks' Hessians take at most: float64 while they are fitted."""
     total = 0
     for block in blocks:
         if exact(block):
@@ -107,15 +78,7 @@ def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
 
 
 def check_curvature_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
-    """Check that the blocks' Hessians fit in memory.
-
-    Args:
-        blocks: of the weights.
-        exact: whether a block is exact.
-
-    Raises:
-        SettingError: they do not.
-    """
+    """Refuse blocks whose Hessians do not fit in memory."""
     needed, free = curvature_bytes(blocks, exact), available_memory()
     if needed > free:
         largest = max(blocks, key=lambda b: curvature_bytes([b], exact))

@@ -42,17 +42,7 @@ class Directions:
 def directions(
     network: TrainedNetwork, bases: dict[str, BlockBasis], queries: Iterable[Any], measure: Measure
 ) -> Directions:
-    """Differentiate the queries' measure.
-
-    Args:
-        network: whose weights.
-        bases: of its blocks.
-        queries: batches of m of them.
-        measure: of each; where it gives [b, tokens], each token is a query of its own.
-
-    Returns:
-        The directions.
-    """
+    """Derivatives of the queries' measure, in the blocks' bases."""
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
@@ -82,15 +72,7 @@ def directions(
 
 
 def each_token(values: Tensor, seen: list[Tensor]) -> list[Tensor]:
-    """Cotangents that differentiate each of a query's values alone.
-
-    Args:
-        values: [b] or [b, tokens].
-        seen: the values are added to it.
-
-    Returns:
-        One cotangent a token.
-    """
+    """Cotangents that differentiate each token's value alone; values are added to `seen`."""
     seen.append(values)
     if values.ndim == 1:
         return [torch.ones_like(values)]
@@ -164,15 +146,7 @@ def _length(basis: BlockBasis, found: Tensor, rows: Tensor | None) -> Float[Tens
 
 
 def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
-    """Effects in several networks as one.
-
-    Args:
-        streams: one a network, in the same chunks.
-        share: of each; 1 adds them up.
-
-    Yields:
-        Their weighted sums.
-    """
+    """Effects in several networks, in the same chunks, as one weighted sum; `share` of each."""
     for parts in zip(*streams, strict=True):
         yield Effects(
             start=parts[0].start,
@@ -201,14 +175,7 @@ def _products(
 
 
 def too_far(found: Attribution) -> list[str]:
-    """Tell where single effects are larger than a linear model can be trusted with.
-
-    Args:
-        found: effects on outputs, margins or losses of classes.
-
-    Returns:
-        A warning, or none.
-    """
+    """A warning where effects are larger than a linear model can be trusted with; or none."""
     both = (found.top.raising_effect, found.top.lowering_effect)
     largest = max(float(np.abs(effects).max()) for effects in both)
     if largest <= TRUSTED or found.measure == "custom":

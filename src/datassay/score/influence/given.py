@@ -55,15 +55,7 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
 
 
 def coding_of(model: nn.Module, loss: Any) -> Coding:
-    """What decides how labels are coded.
-
-    Args:
-        model: the network.
-        loss: of the training.
-
-    Returns:
-        For training samples.
-    """
+    """What decides how labels are coded: the network's outputs, and its loss."""
     kind = kind_of_loss(loss)
     ignored = ignored_label(loss)
     return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
@@ -165,14 +157,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
-    """The shape of a network's outputs, asked when it is needed.
-
-    Args:
-        model: the network; left untouched.
-
-    Returns:
-        From a sample's inputs, [1, ...], to [1, ...].
-    """
+    """The shape of a network's outputs, asked when it is needed; the network is left as it is."""
 
     @lru_cache(maxsize=1)
     def copied() -> nn.Module:

@@ -56,19 +56,7 @@ QUERY_VALUES = 2**28
 
 
 def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
-    """Effects from gradients alone.
-
-    Args:
-        request: what was asked.
-        train: the training samples.
-        val: the queries; None: the training samples.
-
-    Returns:
-        The effects, averaged over networks; TracIn's added up over checkpoints.
-
-    Raises:
-        SettingError: a setting is out of range.
-    """
+    """Effects from gradients alone, averaged over networks; TracIn's added over checkpoints."""
     each, name = prepared(request, train, val)
     first = each[0].network
     queries = first.train if val is None else queries_of(first, val)
@@ -82,35 +70,14 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
 
 
 def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batches:
-    """Queries in batches as the network takes them.
-
-    Args:
-        network: whose inputs may be whole numbers.
-        queries: as in `batches`.
-        name: of the argument, for errors.
-
-    Returns:
-        The batches.
-    """
+    """Queries in batches as the network takes them."""
     held = queries.samples if isinstance(queries, Unlabelled) else queries
     integers = isinstance(held, SampleSet) and takes_integers(network.model, held.x[:1])
     return batches(queries, network.pass_size, name, integers=integers)
 
 
 def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
-    """Refuse queries that cannot be measured, before anything is computed.
-
-    Args:
-        network: whose outputs their labels must be.
-        queries: as in `batches`.
-        measure: of them.
-
-    Raises:
-        SettingError: the measure needs targets, and there are none.
-        DataError: a label is no output.
-
-    Cost: a pass over the queries, without the network.
-    """
+    """Refuse queries without the targets that the measure needs, before anything is computed."""
     named = measure.function is None and measure.objective.name != "custom"
     for _, batch in queries_of(network, queries):
         targets = targets_of(batch)
@@ -128,19 +95,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
 
 
 def prepared(request: Request, train: Any, queries: Any = None) -> tuple[list[Prepared], str]:
-    """The networks of a request with what turns their gradients into effects.
-
-    Args:
-        request: what was asked.
-        train: the training samples.
-        queries: looked at before anything is computed; None: later.
-
-    Returns:
-        One a network or checkpoint, and the method's name.
-
-    Raises:
-        SettingError: a setting is out of range.
-    """
+    """The networks of a request with what turns gradients into effects, and the method's name."""
     adds = request.method in TAKES_CHECKPOINTS
     run: list[Segment] = []
     if adds:
@@ -280,16 +235,7 @@ def with_curvature(
 
 
 def with_steps(network: TrainedNetwork, measure: Measure, part: Segment) -> Prepared:
-    """Gradient steps instead of curvature, as TracIn takes them.
-
-    Args:
-        network: at a checkpoint.
-        measure: of the queries.
-        part: of the run, with the step size of the sum of the losses.
-
-    Returns:
-        The network, ready.
-    """
+    """A network with gradient steps instead of curvature, as TracIn takes them."""
     metrics = part.metrics(network.per_sample.blocks)
     bases = {}
     for b in network.per_sample.blocks:
@@ -349,15 +295,7 @@ def attributed(
 def towards_queries(
     each: Sequence[Prepared], queries: Batches
 ) -> Iterator[tuple[np.ndarray, list[Directions]]]:
-    """The queries' directions, as many together as memory is set aside for.
-
-    Args:
-        each: networks.
-        queries: m of them.
-
-    Yields:
-        Positions of some queries, and their directions in each network.
-    """
+    """Positions of queries, as many as memory allows, and their directions a network."""
     size = sum(block.size for block in each[0].network.per_sample.blocks)
     timed = [(p.network, p.bases, p.measure, p.time) for p in each if p.time is not None]
     for group, places in grouped(queries, max(1, QUERY_VALUES // size // len(each))):

@@ -155,18 +155,7 @@ def influence(
 
 
 def ready(request: Request, checkpoints: Any) -> Request:
-    """A request checked, with its networks.
-
-    Args:
-        request: as it was asked.
-        checkpoints: of one training run, or None.
-
-    Returns:
-        The same with "auto" replaced and checkpoints loaded.
-
-    Raises:
-        SettingError: a name is unknown, or a number out of range.
-    """
+    """A request checked, its names and numbers, with "auto" replaced and checkpoints loaded."""
     if request.method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")

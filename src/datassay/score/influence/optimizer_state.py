@@ -45,25 +45,13 @@ class Metric:
     decay: Float[Tensor, "rows columns"]
 
     def factors(self) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "1 columns"]]:
-        """The nearest a bᵀ, by least squares of its logarithm.
-
-        Returns:
-            Both, positive.
-        """
+        """The nearest a bᵀ, both positive, by least squares of its logarithm."""
         log = self.steps.clamp_min(1e-30).log()
         rows, columns = log.mean(1, keepdim=True), log.mean(0, keepdim=True)
         return rows.exp(), (columns - log.mean()).exp()
 
     def parted(self, left: bool, right: bool) -> tuple[Tensor, Tensor]:
-        """What of a bᵀ is in a Kronecker basis, and what is not.
-
-        Args:
-            left: whether rows have a basis.
-            right: whether columns have.
-
-        Returns:
-            Two, [rows, columns].
-        """
+        """What of a bᵀ is in a Kronecker basis, and what is not; each [rows, columns]."""
         rows, columns = self.factors()
         one = torch.ones_like(self.steps)
         return (
@@ -89,18 +77,7 @@ class Update:
     decay: Mapping[str, Tensor]
 
     def of_block(self, block: Block, penalty: float = 0.0) -> Metric:
-        """D and λ of a block's weights.
-
-        Args:
-            block: of the weights.
-            penalty: λ of a further penalty of the loss.
-
-        Returns:
-            In float64.
-
-        Raises:
-            SettingError: the optimiser did not train these weights.
-        """
+        """D and λ of a block's weights, float64, `penalty` added."""
         missing = [name for name in block.parameters if name not in self.step_sizes]
         if missing:
             raise SettingError(

@@ -185,14 +185,7 @@ class _Timed:
 
 
 def held_bytes(gradients: Gradients) -> float:
-    """Memory that a batch's gradients take.
-
-    Args:
-        gradients: of all blocks.
-
-    Returns:
-        Bytes.
-    """
+    """Bytes that a batch's gradients of all blocks take."""
     tensors = [t for uses in gradients.values() for use in uses for t in tensors_of(use)]
     return float(sum(t.numel() * t.element_size() for t in tensors))
 
@@ -298,16 +291,7 @@ def _peak(
 
 
 def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:
-    """Bytes of a block's basis: its matrices, and float64 eigenvalues where it is factored.
-
-    Args:
-        block: of the weights.
-        exact: whether its Hessian is.
-        itemsize: bytes of one number of the matrices.
-
-    Returns:
-        Bytes, in memory.
-    """
+    """Bytes of a block's matrices and, where it is factored, its float64 eigenvalues."""
     if exact:
         return float(itemsize * block.size**2)
     sides = [side for side in block.shape if 1 < side <= LARGEST_SIDE]

@@ -70,15 +70,7 @@ class Request:
     unit: float = 1.0
 
     def progress_of(self, place: int, of: int) -> Progress:
-        """Progress of one network among several: the same step, with its share of the units.
-
-        Args:
-            place: of the network.
-            of: networks in all.
-
-        Returns:
-            A callback.
-        """
+        """Progress of one network among several: the same step, its share of the units."""
         if of == 1:
             return self.progress
         return lambda step, done, total: self.progress(step, place * total + done, of * total)
@@ -122,16 +114,7 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
 
 
 def check_numbers(damping: float | str, weight_decay: float, temperature: float | str) -> None:
-    """Check the numbers of a loss, its penalty and its curvature.
-
-    Args:
-        damping: "auto" or a number.
-        weight_decay: of the training.
-        temperature: of the loss, "auto" or a number.
-
-    Raises:
-        SettingError: one is out of range.
-    """
+    """Refuse a damping, weight decay or temperature that is out of range."""
     numbers = [("weight_decay", weight_decay)]
     if not isinstance(damping, str):
         numbers.append(("damping", damping))

@@ -62,29 +62,14 @@ class Segment:
         return replace(self, time=self.time / unit, update=update)
 
     def metrics(self, blocks: Sequence[Block], penalty: float = 0.0) -> dict[str, Metric]:
-        """The optimiser's D and Λ by blocks.
-
-        Args:
-            blocks: of the weights.
-            penalty: of the loss, that the optimiser does not know of.
-
-        Returns:
-            Block name → metric; empty where there is no optimiser.
-        """
+        """The optimiser's D and Λ by blocks; empty where there is no optimiser."""
         if self.update is None:
             return {}
         return {block.name: self.update.of_block(block, penalty) for block in blocks}
 
 
 def of_the_run(run: Sequence[Segment]) -> str:
-    """Whose run it was, for a result.
-
-    Args:
-        run: its parts.
-
-    Returns:
-        Words that follow the method's name; empty where no optimiser is known.
-    """
+    """Words that follow the method's name: whose run; empty where no optimiser is known."""
     update = run[-1].update
     return "" if update is None else f" of {update.name}'s run"
 
@@ -187,12 +172,7 @@ def _updates(
 
 
 def set_time(bases: dict[str, BlockBasis], time: float) -> None:
-    """Let a segment's bases respond by F instead of by the inverse of the Hessian.
-
-    Args:
-        bases: spectral ones of the segment's blocks.
-        time: t.
-    """
+    """Let a segment's spectral bases respond by F at t instead of by the inverse Hessian."""
     for basis in bases.values():
         decay = basis.eigenvalues + basis.damping
         # −expm1: 1 − exp(−x) without cancellation; F is t where nothing is curved.
@@ -206,15 +186,7 @@ def set_time(bases: dict[str, BlockBasis], time: float) -> None:
 def along_the_run(
     each: Sequence[tuple[TrainedNetwork, dict[str, BlockBasis], Any, float]], group: list[Any]
 ) -> list[Directions]:
-    """Queries' gradients, carried back through the segments.
-
-    Args:
-        each: network, bases, measure and t of every segment, in the order of the run.
-        group: batches of queries.
-
-    Returns:
-        Directions for each segment.
-    """
+    """Queries' gradients, carried back through the segments: directions for each."""
     network, _, measure, _ = each[-1]
     values, carried = _gradients(network, group, measure)
     found = []

@@ -238,16 +238,7 @@ def _more_targets(parts: Batches, first: Tensor) -> list[Tensor]:
 
 
 def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
-    """How many outputs a network has at each place, one a class.
-
-    Args:
-        loss: of classes.
-        model: the network.
-        batch: of a few samples.
-
-    Returns:
-        k; None where the targets are no classes, or the loss is the user's own.
-    """
+    """How many outputs a network has at each place, one a class; None of no classes."""
     if loss.name == "custom":
         return None
     with torch.no_grad():
@@ -260,31 +251,14 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:
-    """How much some samples weigh in the mean loss.
-
-    Args:
-        samples: of the training.
-        start: position of the first.
-        size: how many.
-
-    Returns:
-        [size]; 1 where all are alike.
-    """
+    """How much `size` samples from `start` on weigh in the mean loss; 1 where all are alike."""
     if samples.weights is None:
         return torch.ones(size, dtype=torch.float64)
     return torch.from_numpy(samples.weights[start : start + size])
 
 
 def softened(loss: Objective, temperature: float | str) -> Objective:
-    """The training loss ℓ as T ℓ(f / T).
-
-    Args:
-        loss: of the training.
-        temperature: T, or "auto".
-
-    Returns:
-        The loss to attribute by; one of values, or of the user's own, as it is.
-    """
+    """The training loss ℓ as T ℓ(f / T); one of values, or of the user's own, as it is."""
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
@@ -312,14 +286,7 @@ def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
 
 
 def temperatures(network: TrainedNetwork) -> str:
-    """The temperatures that a network's losses have, for a result.
-
-    Args:
-        network: whose losses.
-
-    Returns:
-        Words that follow the method's; empty where nothing is softened.
-    """
+    """Words that follow the method's name: its temperatures; empty where none softens."""
     effects = network.loss.temperature
     if effects == 1 or not network.loss.has_temperature:
         return ""

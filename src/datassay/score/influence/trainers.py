@@ -41,14 +41,7 @@ class FromTrainer:
 
 
 def is_trainer(model: Any) -> bool:
-    """Whether this is a Trainer, by what it has.
-
-    Args:
-        model: what the user calls the model.
-
-    Returns:
-        True of a transformers Trainer and what looks like one.
-    """
+    """Whether this is a transformers Trainer, or looks like one."""
     names = ("model", "train_dataset", "data_collator", "args")
     return not isinstance(model, nn.Module) and all(hasattr(model, name) for name in names)
 

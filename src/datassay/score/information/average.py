@@ -119,15 +119,7 @@ def average_information(
 
 
 def check_memory(draws: int, n: int) -> None:
-    """Refuse draws whose informations cannot be held at once.
-
-    Args:
-        draws: subsets per fraction.
-        n: number of samples.
-
-    Raises:
-        SettingError: draws x n numbers, and as many again for their spread, exceed what is free.
-    """
+    """Refuse draws x n informations that cannot be held at once, and their spread with them."""
     needed, free = 2 * 8 * draws * n, available_memory()
     if needed > free:
         raise SettingError(

@@ -93,15 +93,7 @@ def group_information(
 
 
 def check_smoothing(smoothing: str, sigma: float) -> None:
-    """Check the smoothing of groups.
-
-    Args:
-        smoothing: "functional" or "isotropic".
-        sigma: σ.
-
-    Raises:
-        SettingError: it is unknown, or sigma is not positive.
-    """
+    """Refuse a smoothing that groups do not have, and a sigma that is not positive."""
     if smoothing not in SMOOTHINGS:
         raise SettingError(f"smoothing must be 'functional' or 'isotropic'; got {smoothing!r}.")
     if not (np.isfinite(sigma) and sigma > 0):
@@ -115,18 +107,7 @@ def informations(
     sigma: float,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " g"]:
-    """Information of each group under one run, checked settings.
-
-    Args:
-        training: the run.
-        groups: positions of each group's samples.
-        smoothing: "functional" or "isotropic".
-        sigma: σ.
-        progress: called with (step, groups done, groups in all).
-
-    Returns:
-        Nats, in the order of the groups.
-    """
+    """Information of each group under one run, nats, in the order of the groups."""
     basis = training.basis
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights

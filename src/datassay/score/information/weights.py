@@ -163,14 +163,7 @@ def steady_state_information(
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Check the batch size of SGD.
-
-    Args:
-        batch_size: b.
-
-    Raises:
-        SettingError: it is not a whole number of at least 1.
-    """
+    """Refuse a batch size that is no whole number of at least 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
         raise SettingError(
             f"batch_size must be a whole number of at least 1; got {batch_size!r}. "

@@ -22,16 +22,7 @@ STEPS, STILL = 60, 1e-12
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
-    """Refuse what leaves open who judges the labels.
-
-    Args:
-        is_samples: whether samples are judged, and no linearisation.
-        model: an estimator, or None.
-        pred_probs: probabilities, or None.
-
-    Raises:
-        SettingError: two judges, none, or an estimator for a linearisation.
-    """
+    """Refuse two judges, none, and an estimator for a linearisation."""
     if model is not None and pred_probs is not None:
         raise SettingError("model and pred_probs both judge the labels; got both. Leave one out.")
     if is_samples and model is None and pred_probs is None:
@@ -49,19 +40,7 @@ def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
 def checked_probabilities(
     pred_probs: Any, n: int, class_names: tuple[str, ...]
 ) -> Float[Tensor, "n k"]:
-    """Class probabilities that the user gave.
-
-    Args:
-        pred_probs: [n, k], an array or a frame.
-        n: samples.
-        class_names: k of them, in the columns' order; empty: there are no classes.
-
-    Returns:
-        The same in float64.
-
-    Raises:
-        DataError: the targets are no classes; of another shape, or no probabilities.
-    """
+    """Class probabilities that the user gave, in float64; refused if they are none."""
     k = len(class_names)
     try:
         p = np.asarray(pred_probs, np.float64)
@@ -115,14 +94,7 @@ def judge_warnings(
 
 
 def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """Logarithms of class probabilities, none below LEAST_PROBABILITY.
-
-    Args:
-        probabilities: held out; rows sum to 1.
-
-    Returns:
-        Their logarithms, float64.
-    """
+    """Logarithms of class probabilities, none below LEAST_PROBABILITY."""
     return probabilities.double().clamp_min(LEAST_PROBABILITY).log()
 
 

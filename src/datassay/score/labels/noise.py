@@ -72,15 +72,7 @@ class Explained:
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
-    """Refuse a noise that is none, or that of labels where there are none.
-
-    Args:
-        noise: as the user gave it.
-        is_of_labels: whether the targets are labels.
-
-    Raises:
-        SettingError: none of NOISES, or of numbers not auto.
-    """
+    """Refuse a noise that is none of NOISES, or that of labels where there are none."""
     if noise not in NOISES:
         raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     if noise != "auto" and not is_of_labels:

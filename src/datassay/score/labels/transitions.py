@@ -106,16 +106,7 @@ def targets(transition: Float[Tensor, "k k"]) -> Int[Tensor, " k"]:
 def with_own_target(
     transition: Float[Tensor, "k k"], per_class: Float[Tensor, " k"], target: Int[Tensor, " k"]
 ) -> Bool[Tensor, " k"]:
-    """The classes whose target gets more wrong labels than the common rate gives it.
-
-    Args:
-        transition: T.
-        per_class: samples expected in each true class.
-        target: of each class.
-
-    Returns:
-        Whether the excess is at least `LEAST_COUNT` samples.
-    """
+    """Which classes' target gets LEAST_COUNT wrong labels more than by the common rate."""
     k = len(target)
     own = transition.gather(1, target[:, None])[:, 0]
     common = (1 - transition.diagonal() - own) / max(1, k - 2)

@@ -19,31 +19,12 @@ ONE_BY_ONE = 64
 def solved(
     left: Inexact[Tensor, "*n b b"], right: Inexact[Tensor, "*n b c"]
 ) -> Inexact[Tensor, "*n b c"]:
-    """left⁻¹ right of each system.
-
-    Args:
-        left: regular.
-        right: as many.
-
-    Returns:
-        As `torch.linalg.solve`.
-
-    Cost: b³ each.
-    """
+    """left⁻¹ right of each system, as `torch.linalg.solve`; b³ operations each."""
     return _each(torch.linalg.solve, left, right)
 
 
 def inverted(matrices: Inexact[Tensor, "*n b b"]) -> Inexact[Tensor, "*n b b"]:
-    """Inverse of each matrix.
-
-    Args:
-        matrices: regular.
-
-    Returns:
-        As `torch.linalg.inv`.
-
-    Cost: b³ each.
-    """
+    """Inverse of each matrix, as `torch.linalg.inv`; b³ operations each."""
     return _each(torch.linalg.inv, matrices)
 
 

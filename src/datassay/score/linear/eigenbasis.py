@@ -88,14 +88,7 @@ class FeatureRows:
         return rows.double().cpu().reshape(-1, b, size)
 
     def whole(self) -> Float[Tensor, "n b p"]:
-        """All rows, for scores that need them at once; kept for later calls.
-
-        Returns:
-            ΦV.
-
-        Raises:
-            SettingError: they do not fit the memory.
-        """
+        """ΦV at once, for scores that need it; kept. Refused where memory is too small."""
         if self._whole is None:
             need = 8.0 * self.shape.numel()
             memory = available_memory() if self._memory is None else self._memory
@@ -194,14 +187,7 @@ class Eigenbasis:
         return len(self.rows) if self.val is None else len(self.val)
 
     def whole_rows(self) -> Float[Tensor, "n b p"]:
-        """All rows at once.
-
-        Returns:
-            Q or ΦV.
-
-        Raises:
-            SettingError: they do not fit the memory.
-        """
+        """Q or ΦV at once; refused where it does not fit the memory."""
         return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
@@ -221,14 +207,7 @@ class Eigenbasis:
         return self.rows[:, :, which] * self.metric[which].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """Rows that turn W into output changes of validation samples, else of training samples.
-
-        Returns:
-            Rows to multiply coordinates W by, one per output.
-
-        Raises:
-            SettingError: they do not fit the memory.
-        """
+        """Rows that turn W into output changes of validation, else training samples."""
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
         val = self.val.whole() if isinstance(self.val, FeatureRows) else self.val
@@ -328,14 +307,7 @@ def _eigh(
 
 
 def check_not_null(basis: Eigenbasis) -> None:
-    """Check that the kernel, which sets a score's scale, is not 0.
-
-    Args:
-        basis: the eigenbasis.
-
-    Raises:
-        ModelError: every eigenvalue is 0.
-    """
+    """Refuse a kernel of 0: it sets a score's scale."""
     if basis.rank == 0:
         raise ModelError(
             "the outputs must depend on the weights at some sample; the kernel is 0 for all "

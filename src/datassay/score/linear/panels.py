@@ -38,41 +38,19 @@ class Rows(Protocol):
 
 
 def panels(n: int, values_each: int) -> Iterator[slice]:
-    """Slices that cover 0 to n, each of at most PANEL_BYTES.
-
-    Args:
-        n: rows or samples.
-        values_each: float64 values that each of them takes.
-
-    Yields:
-        The slices, in order.
-    """
+    """Slices that cover 0 to n in order, each of at most PANEL_BYTES of float64 values."""
     size = max(1, PANEL_BYTES // (8 * max(1, values_each)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
 def is_one_panel(n_values: int) -> bool:
-    """Whether this many float64 values fit one panel, so that they may be kept whole.
-
-    Args:
-        n_values: number of values.
-
-    Returns:
-        Whether they are.
-    """
+    """Whether this many float64 values fit one panel, so that they may be kept whole."""
     return 8 * n_values <= PANEL_BYTES
 
 
 def all_rows(features: Rows) -> Float[Tensor, "rows p"]:
-    """Every row at once, for scores of few samples.
-
-    Args:
-        features: Φ.
-
-    Returns:
-        Φ, float64.
-    """
+    """Φ at once in float64, for scores of few samples."""
     return features[0 : features.shape[0]].double()
 
 

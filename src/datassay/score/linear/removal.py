@@ -138,16 +138,7 @@ def takes_few_steps(run: Dynamics) -> bool:
 def penalised_fits(
     basis: Eigenbasis, projected: Float[Tensor, "p c"], run: Dynamics
 ) -> Penalised | None:
-    """What `deletion` needs whatever the block, to be computed once.
-
-    Args:
-        basis: the eigenbasis of all samples.
-        projected: rowsᵀ (Y − f₀) over all samples.
-        run: the run without a block.
-
-    Returns:
-        The fits; None of the minimum-norm one, which has no penalty.
-    """
+    """What `deletion` needs whatever the block; None of the minimum-norm fit."""
     if run.kind == "converged" and run.penalty == 0:
         return None
     return _penalised(basis, projected, run_resolvents(basis, run).shifts)
@@ -176,15 +167,7 @@ def deletion(
 
 
 def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
-    """The resolvents of a run, the same whichever samples it lacks.
-
-    Args:
-        basis: the eigenbasis of all samples.
-        run: not one of few steps.
-
-    Returns:
-        The resolvents; one at 0 for the minimum-norm fit.
-    """
+    """The resolvents of a run, the same whichever samples it lacks; one at 0: minimum norm."""
     if run.kind == "converged" and run.penalty == 0:
         zero = torch.zeros(1, dtype=torch.complex128)
         return Resolvents(zero, torch.ones_like(zero))

@@ -21,15 +21,7 @@ RANK_CUT = 1e-12
 
 
 def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
-    """Whether removals are cheaper by blocks of modes: outputs share rows, and queries are many.
-
-    Args:
-        basis: the eigenbasis.
-        n_columns: c.
-
-    Returns:
-        Whether they are.
-    """
+    """Whether removals are cheaper by blocks of modes: outputs share rows, queries are many."""
     if not isinstance(basis.rows, FeatureRows) or basis.rows.shape[1] > 1 or n_columns == 1:
         return False
     return basis.val is None or len(basis.val) > basis.rows.shape[2]

@@ -88,17 +88,7 @@ def nearest_neighbors(
 
 
 def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n d"]:
-    """The features as float64 rows.
-
-    Args:
-        features: [n, ...].
-
-    Returns:
-        [n, d]; −0 becomes 0.
-
-    Raises:
-        DataError: they are not numbers, not finite, or too large to be squared.
-    """
+    """The features as finite float64 rows, [n, d]; −0 becomes 0."""
     if features.ndim == 0 or features.size == 0 or features.dtype.kind not in "biuf":
         raise DataError(
             "features must be numbers, [n, ...] with at least one column; got "
@@ -115,15 +105,7 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
 
 
 def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
-    """Check that a number of neighbours is whole, at least 2 and below n.
-
-    Args:
-        n_neighbors: k.
-        n_samples: n.
-
-    Raises:
-        SettingError: k is not a whole number, below 2, or not below n.
-    """
+    """Refuse a number of neighbours that is not whole, below 2 or not below n."""
     if not (isinstance(n_neighbors, Integral) and 2 <= n_neighbors < n_samples):
         raise SettingError(
             "n_neighbors must be at least 2, the sample itself among them, whole, and below the "
@@ -132,14 +114,7 @@ def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
 
 
 def check_search(search: str) -> None:
-    """Check the name of a search.
-
-    Args:
-        search: its name.
-
-    Raises:
-        SettingError: it is unknown.
-    """
+    """Refuse the name of an unknown search."""
     if search not in {"auto", "exact", "approximate"}:
         raise SettingError(
             f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."

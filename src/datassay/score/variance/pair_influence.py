@@ -193,14 +193,7 @@ def hessian_factor(
 
 
 def singular_hessian(penalty: float) -> str:
-    """Error message for an H without inverse.
-
-    Args:
-        penalty: ridge + damping.
-
-    Returns:
-        Rule, value and remedy.
-    """
+    """The message of an H without inverse: rule, value and remedy."""
     return (
         "the Hessian of the loss must be positive definite, also without any one sample; it is "
         f"singular at ridge + damping = {penalty:g}. Set damping=0.01, or train with a ridge."
@@ -208,28 +201,12 @@ def singular_hessian(penalty: float) -> str:
 
 
 def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-    """L⁻¹ times each row.
-
-    Args:
-        factor: L.
-        rows: gradients or Jacobian rows.
-
-    Returns:
-        Rows whose inner products are those in the metric H⁻¹.
-    """
+    """L⁻¹ times each row: inner products are then those in the metric H⁻¹."""
     return torch.linalg.solve_triangular(factor, rows.T, upper=False).T
 
 
 def check_penalties(ridge: float, damping: float) -> None:
-    """Check two penalties.
-
-    Args:
-        ridge: of the training.
-        damping: of the Hessian.
-
-    Raises:
-        SettingError: one is negative or not finite.
-    """
+    """Refuse a ridge or damping that is negative or not finite."""
     for name, value in (("ridge", ridge), ("damping", damping)):
         if not 0 <= value < float("inf"):
             raise SettingError(f"{name} must be a number of at least 0; got {value}.")

@@ -36,20 +36,7 @@ METHODS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
 def on_arrays(
     request: Request, train: SampleSet, val: SampleSet | None, damping: float
 ) -> Attribution:
-    """Effects by one of METHODS.
-
-    Args:
-        request: what was asked.
-        train: n samples.
-        val: the queries; None: the training samples.
-        damping: absolute.
-
-    Returns:
-        The effects, averaged over the request's networks.
-
-    Raises:
-        SettingError: the loss or the measure does not suit the task.
-    """
+    """Effects by one of METHODS, averaged over the request's networks; damping is absolute."""
     loss = task_loss(train, request.loss)
     method, precision = request.method, request.precision or "float64"
     removed = request.removed

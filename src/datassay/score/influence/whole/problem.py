@@ -74,14 +74,7 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
-    """Loss gradients of the samples to remove, in chunks that fit the memory set aside.
-
-    Args:
-        problem: the network and its samples.
-
-    Yields:
-        Position of the first sample among those to remove, and the gradients.
-    """
+    """Position of a chunk's first sample among those to remove, and its loss gradients."""
     losses = problem.mean_loss
     if problem.removed is not None:
         own = torch.tensor(problem.removed)
@@ -94,15 +87,6 @@ def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chun
 
 
 def moved(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> OutputChanges:
-    """Output and weight changes of a chunk whose removals move the weights.
-
-    Args:
-        problem: the network and the queries.
-        start: position of the chunk's first sample.
-        moves: w − w₋ᵢ.
-
-    Returns:
-        Output changes by the network's Jacobian, and squared weight changes, in float64.
-    """
+    """Output changes by the network's Jacobian and squared weight changes, float64, of w − w₋ᵢ."""
     outputs = output_changes(problem.mean_loss, problem.queries, moves).double().cpu()
     return OutputChanges(start, outputs, moves.double().square().sum(1).cpu())
