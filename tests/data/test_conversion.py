@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 import datassay as da
 from datassay.act import removal_curve, reweight
 from datassay.data.arguments import checks_arguments
-from datassay.data.convert import as_samples
+from datassay.data.memory.convert import as_samples
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.train import retrain

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import datassay as da
-from datassay.data.convert import as_samples
+from datassay.data.memory.convert import as_samples
 from datassay.errors import DataError
 from datassay.score import SampleInformation
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 import datassay as da
 from datassay.data import source
-from datassay.data.files.image import FORMATS, SUFFIXES
+from datassay.data.pictures import FORMATS, SUFFIXES
 from datassay.errors import DataError
 
 RNG = np.random.default_rng(0)

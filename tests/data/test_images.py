@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import datassay as da
-from datassay.data.files.idx import read_idx
+from datassay.data.formats.idx import read_idx
 from datassay.errors import DataError
 
 RNG = np.random.default_rng(0)

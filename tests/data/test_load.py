@@ -273,9 +273,9 @@ def test_unknown_files(tmp_path, monkeypatch):
     (tmp_path / "iris").mkdir()
     (tmp_path / "notes.txt").write_text("x")
     assert da.load("iris")[0].n_classes == 3  # the built-in name wins
-    with pytest.raises(DataError, match="holds neither"):
+    with pytest.raises(DataError, match="holds none of these"):
         da.load("./iris")
-    with pytest.raises(DataError, match=r"must end in \.npz"):
+    with pytest.raises(DataError, match=r"must end in .*\.csv, .*\.npz, \.parquet; got notes\.txt"):
         da.load("notes.txt")
     with pytest.raises(DataError, match="existing path"):
         da.load("absent.csv", target="y")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 
 from datassay.act.review.decisions import Decision, Decisions
-from datassay.data.files.origin import source_digest
+from datassay.data.back.origin import source_digest
 
 WHEN = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from datassay.commands.inputs import DataInputs, NoiseInputs, load_sets, with_noise
-from datassay.data.files.origin import Origin, source_digest
+from datassay.data.back.origin import Origin, source_digest
 from datassay.data.source import reading
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.errors import DataError

@@ -13,7 +13,7 @@ from datassay.data.load import load
 from datassay.data.samples import SampleSet
 
 if TYPE_CHECKING:
-    from datassay.data.files.origin import Origin
+    from datassay.data.back.origin import Origin
 
 ROLES = ("target", "ids", "source")
 COLUMNS = ("drop", "keep", "categorical", "text")
@@ -64,7 +64,7 @@ class Given:
         Returns:
             The file, and how the samples are read again from `out`.
         """
-        from datassay.data.files.kept import keep
+        from datassay.data.back.kept import keep
 
         roles = {name: self.reading.get(name) for name in ROLES}
         data, val = self.data, self.val

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from datassay.data.corrupt.images import add_patches as add_patches
     from datassay.data.corrupt.images import patch_boxes as patch_boxes
     from datassay.data.corrupt.label_noise import add_label_noise as add_label_noise
-    from datassay.data.files.idx import read_idx as read_idx
-    from datassay.data.files.idx import read_idx_folder as read_idx_folder
+    from datassay.data.formats.idx import read_idx as read_idx
+    from datassay.data.formats.idx import read_idx_folder as read_idx_folder
     from datassay.data.load import load as load
     from datassay.data.samples import Encoding as Encoding
     from datassay.data.samples import SampleSet as SampleSet

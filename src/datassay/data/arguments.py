@@ -84,7 +84,9 @@ def _converted(name: str, value: Any, first: Any) -> Any:
     """The value as a SampleSet; as it is where it cannot be one, for `check_kind` to refuse."""
     if value is None or isinstance(value, SampleSet):
         return value
-    from datassay.data.convert import as_samples  # reads Datasets and images: only where needed
+    from datassay.data.memory.convert import (
+        as_samples,  # reads Datasets and images: only where needed
+    )
 
     return as_samples(value, name, first if isinstance(first, SampleSet) else None) or value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from datassay.data.arrays import to_numpy
 from datassay.data.float32 import check_differences
+from datassay.data.memory.arrays import to_numpy
 from datassay.data.outputs import Coding, encode_for_outputs
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import Column, Kind, SampleSet

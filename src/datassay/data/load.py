@@ -9,20 +9,18 @@ from typing import Any, cast
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.assemble import Encode, plain, sample_sets
-from datassay.data.back.changelog import given_back_file
-from datassay.data.convert import read_in_memory
-from datassay.data.files.frames import check_index, frame_table
-from datassay.data.files.idx import idx_files, read_idx_folder
-from datassay.data.files.image_folder import class_folders, read_image_folder
-from datassay.data.files.npz import read_npz
-from datassay.data.files.saved_dataset import is_saved_dataset, read_saved_dataset
-from datassay.data.files.tables import SUFFIXES, read_table, table_of, table_source
+from datassay.data.back.original import Original
+from datassay.data.format import Format, TableFormat, formats, known_format, suffixes
+from datassay.data.formats.npz import original_builtin
+from datassay.data.memory.convert import read_in_memory
+from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Part, Source, Task
 from datassay.data.synthetic.builtin import BUILTINS, read_builtin
 from datassay.data.tables.choices import Choices, names_of
 from datassay.data.tables.skewed import skew_warning, with_log_target
+from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 
 NAMING = "target, ids, source, drop, keep, categorical and text"
@@ -153,15 +151,14 @@ def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
 
 def _like_table(read: Source, val: Any, chosen: Choices) -> Part:
     """The rows of another table, treated as those of the first."""
-    is_named = isinstance(val, str | Path)
-    path = _expanded(val) if is_named else Path("val")
-    if is_named and path.name.lower().endswith(SUFFIXES):
-        _check_exists(val)
-        table = table_of(path, chosen)
-    elif is_named or (table := frame_table(val)) is None:
-        raise DataError(
-            f"val must be a table as data is ({', '.join(SUFFIXES)}); got {str(val)[:80]!r}."
-        )
+    path, table = Path("val"), None
+    if not isinstance(val, str | Path):
+        table = frame_table(val)
+    elif val not in BUILTINS:
+        path, known = existing_format(val)
+        table = known.table(path, chosen) if isinstance(known, TableFormat) else None
+    if table is None:
+        raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
     kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
     fitted = () if read.preparation is None else [c.name for c in read.preparation.columns]
     target = next(c.name for c in read.columns if c.read_as == "target")
@@ -199,58 +196,61 @@ def _read(data: Any, chosen: Choices) -> Source:
 
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:
-    path = _expanded(data)
-    is_folder = str(data) not in BUILTINS and os.path.isdir(path)
-    if is_folder and (file := given_back_file(path)):
-        return _read_named(file, chosen)
-    is_saved = is_folder and is_saved_dataset(path)
-    is_table = str(data) not in BUILTINS and (is_saved or path.name.lower().endswith(SUFFIXES))
-    if not is_table and (chosen.any or not (chosen.ids is None and chosen.source is None)):
+    path, known = (Path(data), None) if data in BUILTINS else existing_format(data)
+    is_named = chosen.any or not (chosen.ids is None and chosen.source is None)
+    if is_named and not isinstance(known, TableFormat):
         raise DataError(
-            f"{NAMING} name columns of a table ({', '.join(SUFFIXES)}); {data} is none. Leave them "
-            "out."
+            f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."
         )
-    if isinstance(data, str) and data in BUILTINS:
-        return read_builtin(data)
-    _check_exists(data)
-    if is_saved:
-        return table_source(read_saved_dataset(path), str(path), chosen)
-    if path.is_dir():
-        return _read_folder(path)
-    if is_table:
-        return read_table(path, chosen)
-    if path.suffix.lower() == ".npz":
-        return read_npz(path)
-    raise DataError(
-        f"a file must end in .npz, {', '.join(SUFFIXES)}; got {path}. Convert it, or pass its "
-        "arrays as (x, y)."
-    )
+    return read_builtin(str(data)) if known is None else known.source(path, chosen)
 
 
-def _check_exists(data: str | Path) -> None:
-    if not str(data) or not os.path.exists(_expanded(data)):  # Path.exists raises on a long name
-        raise DataError(
-            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
-            f"{str(data)!r}. Check the spelling."
-        )
+def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
+    """The path and the format of data that are no built-in set.
 
+    Args:
+        data: a path as the user wrote it.
 
-def _expanded(data: str | Path) -> Path:
+    Returns:
+        The path to read, and its format.
+
+    Raises:
+        DataError: there is no such path, or its format is unknown.
+    """
     try:
-        return Path(data).expanduser()
+        path = Path(data).expanduser()
     except RuntimeError as error:
         raise DataError(
             f"data must be a built-in name or an existing path; {str(data)!r} names a home folder "
             "that is not known. Write the path in full."
         ) from error
+    if not str(data) or not os.path.exists(path):  # Path.exists raises on a long name
+        raise DataError(
+            f"data must be a built-in name ({', '.join(BUILTINS)}) or an existing path; got "
+            f"{str(data)!r}. Check the spelling."
+        )
+    return known_format(path)
 
 
-def _read_folder(folder: Path) -> Source:
-    if idx_files(folder):
-        return read_idx_folder(folder)
-    if class_folders(folder):
-        return read_image_folder(folder)
-    raise DataError(
-        f"a folder must hold IDX files (train-images-idx3-ubyte.gz ...) or one folder of images a "
-        f"class; {folder} holds neither. Check the path."
-    )
+def original(data: str | Path, chosen: Choices, *, link: bool = True) -> Original:
+    """Data as they are stored, ready to be given back.
+
+    Args:
+        data: a built-in name, or the path of a file or folder that `load` reads.
+        chosen: what the columns of a table are for, and the task.
+        link: whether files that do not change may be given back as second names of the same file.
+
+    Returns:
+        Ids, labels, and what gives them back.
+
+    Raises:
+        DataError: what `load` raises of them, or their format cannot be given back.
+    """
+    if data in BUILTINS:
+        return original_builtin(str(data))
+    path, known = existing_format(data)
+    return known.original(path, chosen, link=link)
+
+
+def _tables() -> str:
+    return ", ".join(suffixes(one for one in formats() if one.is_table))

@@ -12,7 +12,7 @@ import pytest
 
 from datassay.data import load
 from datassay.data.back.changelog import read_changelog
-from datassay.data.files.origin import source_digest
+from datassay.data.back.origin import source_digest
 from helpers.command_line import assert_one_error_line, invoke, succeed
 from helpers.decided import WHEN, decided
 
@@ -195,9 +195,9 @@ def test_a_failure_while_writing_leaves_nothing(here, monkeypatch):
 
 
 def test_what_is_written_is_read_again_before_it_counts(here, monkeypatch):
-    from datassay.data.back import delimited
+    from datassay.data.formats import delimited
 
-    monkeypatch.setattr(delimited.DelimitedText, "word", lambda *_: b"bad")
+    monkeypatch.setattr(delimited, "rewritten", lambda text, *_: text)
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "must read as decided")
     assert not (here / "clean").exists()
 

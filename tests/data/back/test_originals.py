@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc
 
 from datassay.data import load
-from datassay.data.back.choose import original
 from datassay.data.back.original import donors
+from datassay.data.load import original
 from datassay.data.tables.choices import Choices
 from datassay.errors import DataError
 
@@ -399,8 +399,14 @@ def test_a_class_that_no_sample_has_cannot_be_written():
 
 
 def test_what_is_no_data_is_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "none.csv"):
-        with pytest.raises(DataError, match="must be a built-in name"):
+    (tmp_path / "note.txt").touch()
+    refusals = {
+        tmp_path: "a folder must hold",
+        tmp_path / "none.csv": "must be a built-in name",
+        tmp_path / "note.txt": r"must end in .*\.csv",
+    }
+    for path, message in refusals.items():
+        with pytest.raises(DataError, match=message):
             original(path, Choices())
 
 

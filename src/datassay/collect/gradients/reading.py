@@ -25,7 +25,7 @@ from datassay.collect.gradients.batches import (
 from datassay.collect.gradients.draws import collates_alike, fixed_draws, generators_kept, settled
 from datassay.collect.gradients.order import Order, order_of
 from datassay.data.arguments import check_kind
-from datassay.data.convert import as_samples, unlabelled
+from datassay.data.memory.convert import as_samples, unlabelled
 from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from datassay.data.back.changelog import read_changelog
-from datassay.data.files.origin import source_digest
-from datassay.data.files.tables import SUFFIXES
+from datassay.data.back.origin import source_digest
+from datassay.data.format import suffixes
 from datassay.errors import DataError, SettingError
 from datassay.report.place import NEW, OLD, staging, uninterrupted
 from datassay.report.write import check_outputs, check_writable
@@ -28,7 +28,7 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
         SettingError: it is named as a file, is or lies in what is read, holds something else than
             unchanged data of ours, or cannot be written.
     """
-    if out.name.lower().endswith((*SUFFIXES, ".npz")) and not out.is_dir():
+    if out.name.lower().endswith(suffixes()) and not out.is_dir():
         raise SettingError(
             f"out must name a folder, in which the data have their own name; got {out}. Give "
             f"--out {out.with_suffix('')}."

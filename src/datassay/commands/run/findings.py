@@ -13,7 +13,7 @@ from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.remove.rivals import Contest
 from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
-from datassay.data.files.origin import Origin
+from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.results import result

@@ -1,1 +1,1 @@
-"""Data given back as they came: the same kind of file, other labels, fewer samples."""
+"""Data given back as decided, and what is needed to read the same data again."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Shaped
 
+from datassay.data.back.changelog import FILES
+from datassay.data.tables.choices import Choices
+from datassay.data.tables.columns import read_column
+from datassay.data.tables.preparation import refuse
+from datassay.data.tables.sources import plain, with_roles
+from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -39,6 +46,80 @@ class Original:
     file: str
     write: Write
     notes: tuple[str, ...] = ()
+
+
+@result
+class Change:
+    """What becomes of a table's rows.
+
+    Attributes:
+        column: name of the label's column.
+        place: of that column among all.
+        keep: [rows], which rows stay.
+        donor: row → another row, whose label it gets as it is written there.
+        number: row → the target it gets.
+    """
+
+    column: str
+    place: int
+    keep: Bool[np.ndarray, " rows"]
+    donor: dict[int, int]
+    number: dict[int, float]
+
+
+def original_table(
+    path: Path,
+    table: pa.Table,
+    chosen: Choices,
+    give_back: Callable[[Path, Path, Change], None],
+) -> Original:
+    """A table as it is stored.
+
+    Args:
+        path: of a file, or of a folder that is one table.
+        table: as it was read.
+        chosen: what its columns are for.
+        give_back: writes it, as a `TableFormat` does.
+
+    Returns:
+        Ids and labels of the rows that have a label; the others are kept as they are.
+
+    Raises:
+        DataError: what `load` raises of such a table.
+    """
+    table, chosen = with_roles(table, str(path), chosen)
+    name, n_rows = chosen.target, table.num_rows
+    assert name is not None
+    target = read_column(table[name], name, chosen)
+    refuse([target], str(path))
+    rows = np.arange(n_rows)
+    if target.is_missing is not None:
+        rows = np.flatnonzero(~target.is_missing)
+        target = read_column(table[name].take(pa.array(rows)), name, chosen)
+        refuse([target], str(path))
+    ids = rows
+    if chosen.ids is not None:
+        named = read_column(table[chosen.ids], chosen.ids, chosen)
+        refuse([named], str(path))
+        ids = plain(named)[rows]
+    y, _, classes = encode_targets(plain(target), None, (), chosen.task)
+    is_numbered, place = chosen.ids is None, table.column_names.index(name)
+    file = "" if path.is_dir() else path.name
+
+    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+        # Rows without a label are no samples and stay; of what goes no label is written.
+        stays = np.ones(n_rows, dtype=bool)
+        stays[rows[~keep]] = False
+        new = np.where(keep, new, y)
+        donor, number = {}, {}
+        if classes:
+            donor = {int(rows[i]): int(rows[j]) for i, j in donors(y, new, classes).items()}
+        else:
+            number = {int(rows[i]): float(new[i]) for i in np.flatnonzero(new != y)}
+        give_back(path, folder / file, Change(name, place, stays, donor, number))
+        return ids_after(ids, keep, is_numbered=is_numbered)
+
+    return Original(ids, y, classes, is_numbered, file, write)
 
 
 def ids_after(
@@ -85,6 +166,36 @@ def donors(
     return {int(i): first[int(new[i])] for i in changed}
 
 
+def rewritten(
+    text: bytes,
+    rows: Sequence[tuple[int, int]],
+    cell: Callable[[int], tuple[int, int]],
+    number: Callable[[bytes, float], bytes],
+    change: Change,
+) -> bytes:
+    """A text of rows without some of them, and with other words in one cell of others.
+
+    Args:
+        text: all of it.
+        rows: where each row starts and ends, line ending included.
+        cell: row → where its label starts and ends.
+        number: the word that stands there, and a new target → how that is written.
+        change: what becomes of the rows.
+
+    Returns:
+        All else to the byte.
+    """
+    words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
+    words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
+    parts, done = [], 0
+    for row in sorted({*np.flatnonzero(~change.keep).tolist(), *words}):
+        stays = change.keep[row]
+        start, end = cell(row) if stays else rows[row]
+        parts += [text[done:start], words[row] if stays else b""]
+        done = end
+    return b"".join((*parts, text[done:]))
+
+
 def hand_on(source: Path, target: Path, *, link: bool) -> None:
     """The same file in another place: a second name for it where that is possible, else a copy.
 
@@ -104,3 +215,13 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
         except OSError:  # another disk, or a file system without links
             pass
     shutil.copy2(source, target)
+
+
+def files_in(folder: Path) -> Iterator[str]:
+    """Paths of all files within a folder, by name, without hidden ones and our changelog."""
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name).relative_to(folder).as_posix()
+            if not name.startswith(".") and path not in FILES:
+                yield path

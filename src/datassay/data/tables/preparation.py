@@ -13,7 +13,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from datassay.data.files.frames import frame_table
+from datassay.data.memory.frames import frame_table
 from datassay.data.samples import Column
 from datassay.data.source import check_fits
 from datassay.data.tables.choices import SHOWN, Choices, some

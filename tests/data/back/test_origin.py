@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from datassay.data.files.origin import Origin, source_digest
+from datassay.data.back.origin import Origin, source_digest
 from datassay.errors import DataError
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from datassay.data.back.original import Original, donors, files_in, hand_on, ids_after
+from datassay.data.format import Format
 from datassay.data.source import Part, Source, check_fits, listed, reading
+from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
 # IDX type codes → big-endian NumPy types.
@@ -19,18 +22,8 @@ _PIECE = 2**24  # bytes
 _NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
 
 
-def idx_files(folder: Path) -> list[Path]:
-    """The files in the folder whose names say IDX images or labels, sorted.
-
-    Args:
-        folder: to look into.
-
-    Returns:
-        Paths.
-
-    Raises:
-        DataError: the folder cannot be listed.
-    """
+def _idx_files(folder: Path) -> list[Path]:
+    """The files in the folder whose names say IDX images or labels, sorted."""
     return [folder / e.name for e in listed(folder) if e.is_file() and _NAME.search(e.name)]
 
 
@@ -46,7 +39,7 @@ def read_idx_folder(folder: Path) -> Source:
     Raises:
         DataError: the training part is missing.
     """
-    files = idx_files(folder)
+    files = _idx_files(folder)
     train = _part(files, r"train")
     if train is None:
         raise DataError(
@@ -60,25 +53,6 @@ def read_idx_folder(folder: Path) -> Source:
         task="classification",
         kind="image",
     )
-
-
-def idx_part_files(folder: Path, part: str) -> tuple[Path, Path]:
-    """The files of images and labels of one part.
-
-    Args:
-        folder: holds them.
-        part: "train", or a pattern of names.
-
-    Returns:
-        (images, labels).
-
-    Raises:
-        DataError: one is missing, or there are several.
-    """
-    found = _pair(idx_files(folder), part)
-    if found is None:
-        raise DataError(f"{folder} must hold images and labels of {part}; it holds neither.")
-    return found
 
 
 def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
@@ -167,3 +141,49 @@ def _read(file: BufferedIOBase, limit: int) -> bytes:
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
+
+
+def _give_back(folder: Path, task: str | None, link: bool) -> Original:
+    """The training part as it is stored; the test part is handed on."""
+    pair = _pair(_idx_files(folder), "train")
+    if pair is None:
+        raise DataError(f"{folder} must hold images and labels of train; it holds neither.")
+    images, labels = pair
+    stored = read_idx(labels)
+    y, _, names = encode_targets(stored, None, (), "classification")
+    ids = np.arange(len(y))
+
+    def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+        rows = ids.copy()
+        changed = donors(y, np.where(keep, new, y), names)
+        rows[list(changed)] = list(changed.values())
+        made = {labels.name: (labels, stored[rows][keep])}
+        if not keep.all():
+            made[images.name] = images, read_idx(images)[keep]
+        for file in files_in(folder):
+            if file not in made:
+                hand_on(folder / file, target / file, link=link)
+        for file, (like, values) in made.items():
+            _write(target / file, values, like)
+        return ids_after(ids, keep, is_numbered=True)
+
+    return Original(ids, y, names, True, "", write)
+
+
+def _write(path: Path, values: np.ndarray, like: Path) -> None:
+    """An array as an IDX file, gzipped as another one is."""
+    kind = f"{values.dtype.kind}{values.dtype.itemsize}"
+    code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
+    head = bytes([0, 0, code, values.ndim])
+    sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
+    content = head + sizes + values.astype(values.dtype.newbyteorder(">")).tobytes()
+    path.write_bytes(gzip.compress(content, mtime=0) if like.suffix == ".gz" else content)
+
+
+FORMAT = Format(
+    name="IDX",
+    holds="IDX files (train-images-idx3-ubyte.gz ...)",
+    is_folder=lambda folder: bool(_idx_files(folder)),
+    read=read_idx_folder,
+    give_back=_give_back,
+)

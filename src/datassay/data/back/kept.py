@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datassay.data.convert import frame_with_targets, read_in_memory
-from datassay.data.files.frames import frame_table, row_ids, row_labels
+from datassay.data.memory.convert import frame_with_targets, read_in_memory
+from datassay.data.memory.frames import frame_table, row_ids, row_labels
 from datassay.data.source import Source
 from datassay.data.tables.choices import Choices
 from datassay.errors import DataError

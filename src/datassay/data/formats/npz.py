@@ -1,57 +1,117 @@
-"""NumPy archives given back, and built-in sets given as one."""
+"""NumPy archives: x, y and, where there, x_val, y_val, ids, class_names, source, source_val."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Shaped
 from numpy.lib import format as npy
 
 from datassay.data.back.original import Original, ids_after
-from datassay.data.files.npz import read_npz
-from datassay.data.source import Source, reading
+from datassay.data.format import Format
+from datassay.data.memory.arrays import to_numpy
+from datassay.data.source import Part, Source, check_fits, reading
 from datassay.data.synthetic.builtin import read_builtin
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
-OF_SAMPLES = ("x", "y", "ids", "source")
-OF_OTHERS = ("x_val", "y_val", "source_val", "class_names")
+_ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
+_OF_SAMPLES = ("x", "y", "ids", "source")
+_KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names", "source", "source_val")
 
 
-def original_npz(path: Path, task: str | None) -> Original:
-    """A NumPy archive as it is stored.
+def _read(path: Path) -> Source:
+    """A source from an .npz file; pickled arrays are refused, never loaded, others not read."""
+    arrays = _arrays(path)
+    needed = {"x", "y"} | ({"x_val", "y_val"} if {"x_val", "y_val"} & arrays.keys() else set())
+    missing = sorted(needed - arrays.keys())
+    if missing:
+        raise DataError(
+            f"{path} must hold the arrays {', '.join(sorted(needed))}; {', '.join(missing)} is "
+            "missing. Write it with np.savez(path, x=..., y=...)."
+        )
+    val = None
+    if "x_val" in arrays:
+        val = Part(arrays["x_val"], arrays["y_val"], source=arrays.get("source_val"))
+    names = arrays.get("class_names", np.array([], dtype=str))
+    return Source(
+        name=path.stem,
+        train=Part(arrays["x"], arrays["y"], arrays.get("ids"), source=arrays.get("source")),
+        val=val,
+        class_names=tuple(str(name) for name in names.ravel()),
+    )
 
-    Arrays that the archive holds beside those that `load` reads lose the same rows where they
-    have as many as x, and are handed on otherwise.
 
-    Args:
-        path: .npz.
-        task: what to predict; None: y says.
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
+        if file.read(4) not in _ZIP_STARTS:
+            raise DataError(
+                f"{path} cannot be read as an .npz archive: it does not start as a zip file. "
+                "Pickled data and bare arrays are refused; write np.savez(path, x=..., y=...)."
+            )
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            there = set(archive.namelist())
+            keys = [key for key in _KEYS if f"{key}.npy" in there]
+            sizes = {key: _stated_size(archive, key, path) for key in keys}
+            check_fits(sum(sizes.values()), f"the arrays in {path}")
+            return {key: to_numpy(_array(archive, key), key) for key in keys}
 
-    Returns:
-        Ids and labels of x; x_val and y_val are handed on.
 
-    Raises:
-        DataError: what `load` raises of such a file.
-    """
-    source = read_npz(path)
+def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
+    """Bytes of an array by its header, which must be what the archive holds of it."""
+    with archive.open(f"{key}.npy") as member:
+        shape, _, dtype = _header(member)
+        start = member.tell()
+    if dtype.hasobject:
+        raise DataError(
+            f"{key} in {path} is an array of Python objects, and pickled data is refused because "
+            "loading it can run code. Save it as numbers or as strings: np.asarray(..., dtype=str)."
+        )
+    size, held = prod(shape) * dtype.itemsize, archive.getinfo(f"{key}.npy").file_size - start
+    if size != held or min(shape, default=0) < 0:
+        raise DataError(
+            f"{path} cannot be read: {key} must hold {size:,} bytes for its shape {shape}; it "
+            f"holds {held:,}. It is truncated or damaged; write it again."
+        )
+    return size
+
+
+def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = npy.read_magic(member)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return read(member)
+
+
+def _array(archive: zipfile.ZipFile, key: str) -> np.ndarray:
+    with archive.open(f"{key}.npy") as member:
+        return npy.read_array(member, allow_pickle=False)
+
+
+def _give_back(path: Path, task: str | None, link: bool) -> Original:
+    """X and y as they are stored, x_val and y_val handed on."""
+    # Arrays that the archive holds beside those that are read lose the same rows where they have as
+    # many as x, and are handed on otherwise.
+    source = _read(path)
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)  # pyright: ignore[reportArgumentType]
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
     is_numbered, others = source.train.ids is None, _others(path, len(y))
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        changed = as_stored(source, y, np.where(_rows_of(keep, new), new, y), names)
+        changed = _as_stored(source, y, np.where(_rows_of(keep, new), new, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
             for info in archive.infolist():
                 content = archive.read(info)
                 name = info.filename.removesuffix(".npy")
-                if name in (*OF_SAMPLES, *others):
+                if name in (*_OF_SAMPLES, *others):
                     content = _kept(content, name, keep, changed if name == "y" else None)
                 target.writestr(info, content, info.compress_type)
         return ids_after(ids, keep, is_numbered=is_numbered)
@@ -74,7 +134,7 @@ def original_builtin(name: str) -> Original:
     ids = np.arange(len(y))
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        parts = {"x": source.train.x, "y": as_stored(source, y, new, names), "ids": ids}
+        parts = {"x": source.train.x, "y": _as_stored(source, y, new, names), "ids": ids}
         parts |= {} if source.train.source is None else {"source": source.train.source.astype(str)}
         arrays = {part: values[keep] for part, values in parts.items()}
         if names:
@@ -85,26 +145,14 @@ def original_builtin(name: str) -> Original:
     return Original(ids, y, names, False, f"{name}.npz", write)
 
 
-def as_stored(
+def _as_stored(
     source: Source,
     y: Shaped[np.ndarray, " n *k"],
     new: Shaped[np.ndarray, " n *k"],
     names: tuple[str, ...],
 ) -> np.ndarray:
-    """Labels as the source has them: names or indices of classes, whole numbers or others.
-
-    Args:
-        source: as it was read.
-        y: [n] class indices, or targets.
-        new: what they are to be.
-        names: of the classes; empty: y holds targets.
-
-    Returns:
-        Of the source's type and shape; a new name may need wider strings.
-
-    Raises:
-        DataError: the source's type cannot hold a new target.
-    """
+    """Labels as the source has them: names or indices of classes, whole numbers or others."""
+    # y are class indices or targets, new what they are to be; a new name may need wider strings.
     stored, is_new = source.train.y, (new != y).reshape(len(y), -1).any(axis=1)
     if not is_new.any():
         return stored
@@ -137,12 +185,10 @@ def _others(path: Path, n: int) -> set[str]:
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
-            if name == member or name in (*OF_SAMPLES, *OF_OTHERS):
+            if name == member or name in _KEYS:
                 continue
             with archive.open(member) as file:
-                version = npy.read_magic(file)
-                read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                found |= {name} if read(file)[0][:1] == (n,) else set()
+                found |= {name} if _header(file)[0][:1] == (n,) else set()
     return found
 
 
@@ -164,3 +210,6 @@ def _kept(
     out = io.BytesIO()
     npy.write_array(out, values[keep], allow_pickle=False)
     return out.getvalue()
+
+
+FORMAT = Format(name="npz", suffixes=(".npz",), read=_read, give_back=_give_back)

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import ipc
 
-from datassay.data.files.arrow import read_arrow
+from datassay.data.back.columnar import with_rows
+from datassay.data.back.original import Change, files_in, hand_on
+from datassay.data.format import TableFormat
+from datassay.data.formats.arrow import read_arrow
 from datassay.data.source import reading
 from datassay.errors import DataError
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
-def is_saved_dataset(folder: Path) -> bool:
-    """Whether a folder is one data set, or several splits, that `save_to_disk` wrote.
-
-    Args:
-        folder: any.
-
-    Returns:
-        By its files alone.
-    """
+def _is_saved(folder: Path) -> bool:
+    """Whether a folder is one data set, or several splits, that `save_to_disk` wrote."""
     return (folder / STATE).is_file() or (folder / SPLITS).is_file()
 
 
-def read_saved_dataset(folder: Path) -> pa.Table:
-    """The table in a folder, labels of classes by their names.
-
-    Args:
-        folder: of one data set.
-
-    Returns:
-        The table; a label of −1, which means none, is missing.
-
-    Raises:
-        DataError: it holds several splits, or it is damaged.
-        ValueError: never; it becomes a DataError.
-    """
-    table = stored_dataset(folder)
+def _read(folder: Path, ids: str | None) -> pa.Table:
+    """The table in a folder, labels of classes by their names; a label of −1, none, is missing."""
+    table = _stored(folder)
     for name, feature in _features(folder).items():
         if feature.get("_type") != "ClassLabel" or name not in table.column_names:
             continue
@@ -56,31 +45,13 @@ def read_saved_dataset(folder: Path) -> pa.Table:
     return table
 
 
-def stored_dataset(folder: Path) -> pa.Table:
-    """The table as it is stored.
-
-    Args:
-        folder: of one data set.
-
-    Returns:
-        The table, all of its files one behind the other.
-    """
-    return pa.concat_tables([table for _, table in data_files(folder)])
+def _stored(folder: Path) -> pa.Table:
+    """The table as it is stored, all of its files one behind the other."""
+    return pa.concat_tables([table for _, table in _data_files(folder)])
 
 
-def data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
-    """The files of a data set, with the rows that each holds.
-
-    Args:
-        folder: of one data set.
-
-    Returns:
-        Path and table of each, in order.
-
-    Raises:
-        DataError: it holds several splits, or it is damaged.
-        ValueError: never; it becomes a DataError.
-    """
+def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
+    """The files of a data set, in order, with the rows that each holds."""
     if (folder / SPLITS).is_file():
         with reading(folder / SPLITS):
             splits = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
@@ -107,3 +78,35 @@ def _features(folder: Path) -> dict[str, dict[str, Any]]:
     with reading(folder / INFO):
         features = json.loads((folder / INFO).read_text(encoding="utf-8")).get("features") or {}
     return {name: f for name, f in features.items() if isinstance(f, dict)}
+
+
+def _give_back(source: Path, target: Path, change: Change) -> None:
+    """The same files, schema and features."""
+    keep = change.keep
+    table = with_rows(_stored(source), replace(change, keep=np.ones_like(keep)))
+    files, start, whole = _data_files(source), 0, hashlib.sha256()
+    for file, part in files:
+        rows = slice(start, start + part.num_rows)
+        start = rows.stop
+        kept = table.slice(rows.start, part.num_rows).filter(pa.array(keep[rows]))
+        with pa.OSFile(str(target / file.name), "wb") as sink:
+            with ipc.new_stream(sink, part.schema) as writer:
+                writer.write_table(kept)
+        whole.update((target / file.name).read_bytes())
+    state = json.loads((source / STATE).read_text(encoding="utf-8"))
+    # Whoever caches what was computed of a data set knows it by its fingerprint.
+    state["_fingerprint"] = whole.hexdigest()[:16]
+    (target / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
+    made = {file.name for file, _ in files} | {STATE}
+    for name in files_in(source):
+        if name not in made:
+            hand_on(source / name, target / name, link=False)
+
+
+FORMAT = TableFormat(
+    name="saved datasets",
+    holds="what save_to_disk of datasets wrote",
+    is_folder=_is_saved,
+    read=_read,
+    give_back=_give_back,
+)

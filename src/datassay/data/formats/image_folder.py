@@ -1,18 +1,21 @@
-"""Read images from one folder a class, as torchvision's ImageFolder does."""
+"""One folder of images a class, as torchvision's ImageFolder has them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from datassay.data.back.changelog import FILES
-from datassay.data.files.image import SUFFIXES
-from datassay.data.pictures import Pictures
+from datassay.data.back.original import Original, files_in, hand_on
+from datassay.data.format import Format
+from datassay.data.pictures import SUFFIXES, Pictures
 from datassay.data.samples import Column
 from datassay.data.source import Part, Source, listed
+from datassay.data.strings import as_arrow, compact
+from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
 _VALIDATION = ("val", "validation", "test")
@@ -21,22 +24,11 @@ SHOWN = 5
 _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 
-def read_image_folder(folder: Path) -> Source:
-    """Images as files, the names of their folders as y, their paths within `folder` as ids.
-
-    With a folder `train` inside, that is the training part, and the first of `val`, `validation`
-    and `test` that is there is the validation part. Files that are no images, and folders with a
-    page of ours, are passed over; the source's columns say so.
-
-    Args:
-        folder: holds one folder a class, or `train` and the like above them.
-
-    Returns:
-        The source; no image is unpacked yet.
-
-    Raises:
-        DataError: a folder or the head of an image cannot be read.
-    """
+def _read(folder: Path) -> Source:
+    """Images as files, the names of their folders as y, their paths within `folder` as ids."""
+    # With a folder `train` inside, that is the training part, and the first of `val`, `validation`
+    # and `test` that is there is the validation part. Files that are no images, and folders with a
+    # page of ours, are passed over; the source's columns say so.
     passed: list[str] = []
     if not (folder / "train").is_dir():
         train, val = _part(folder, folder, passed), None
@@ -49,18 +41,8 @@ def read_image_folder(folder: Path) -> Source:
     return Source(folder.name, train, val, "classification", kind="image", columns=_note(passed))
 
 
-def class_folders(folder: Path) -> list[Path]:
-    """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none.
-
-    Args:
-        folder: to look into.
-
-    Returns:
-        Paths by name.
-
-    Raises:
-        DataError: the folder cannot be listed.
-    """
+def _class_folders(folder: Path) -> list[Path]:
+    """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none."""
     inside = [folder / e.name for e in listed(folder) if e.is_dir() and not _is_hidden(e.name)]
     return [path for path in inside if not _is_ours(path)]
 
@@ -89,7 +71,7 @@ def _note(passed: Sequence[str]) -> tuple[Column, ...]:
 
 def _part(folder: Path, root: Path, passed: list[str]) -> Part:
     files, labels = [], []
-    folders = class_folders(folder)
+    folders = _class_folders(folder)
     for class_folder in folders:
         images, others = _images(class_folder, root)
         passed += others
@@ -146,3 +128,68 @@ def _id(path: Path, root: Path) -> str:
             f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
         )
     return name
+
+
+def _give_back(folder: Path, task: str | None, link: bool) -> Original:
+    """The images of both parts under the class that they have now; all other files handed on."""
+    source = _read(folder)
+    parts = [part for part in (source.train, source.val) if part is not None]
+    val_y = None if source.val is None else source.val.y
+    encoded = encode_targets(source.train.y, val_y, (), "classification")
+    y = np.concatenate([each for each in encoded[:2] if each is not None])
+    ids = np.concatenate([np.asarray(part.ids) for part in parts])
+
+    depth = 1 if (folder / "train").is_dir() else 0
+
+    def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+        places = _new_places(ids.tolist(), keep, [encoded[2][c] for c in new], depth)
+        for file in files_in(folder):
+            if (place := places.get(file, file)) is not None:
+                hand_on(folder / file, target / place, link=link)
+        return compact(as_arrow(np.array([places[i] for i in ids[keep]], object), "ids"))
+
+    return Original(ids, y, encoded[2], False, "", write)
+
+
+def _new_places(
+    ids: list[str], keep: np.ndarray, labels: list[str], depth: int
+) -> dict[str, str | None]:
+    """Where each image goes: into the folder of its class, without taking the name of another.
+
+    Args:
+        ids: [n] paths within the folder.
+        keep: [n] bool, which stay.
+        labels: [n], of the class folders that they belong to.
+        depth: how many folders stand above those of the classes.
+
+    Returns:
+        Path → path, or None where it is removed. Of names that are taken the stem gets -2, -3, ...
+    """
+    places: dict[str, str | None] = {}
+    moved: list[tuple[str, PurePosixPath]] = []
+    for name, stays, label in zip(ids, keep.tolist(), labels, strict=True):
+        parts = PurePosixPath(name).parts
+        is_moved = stays and parts[depth] != label
+        if is_moved:
+            moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
+        places[name] = name if stays and not is_moved else None
+    # Without regard to case, as some disks keep names.
+    taken = {place.casefold() for place in places.values() if place is not None}
+    for name, place in moved:
+        free, number = place, 2
+        while str(free).casefold() in taken:
+            free = place.with_name(f"{place.stem}-{number}{place.suffix}")
+            number += 1
+        taken.add(str(free).casefold())
+        places[name] = str(free)
+    return places
+
+
+FORMAT = Format(
+    name="image folders",
+    holds="one folder of images a class",
+    is_folder=lambda folder: bool(_class_folders(folder)),
+    asked_last=True,  # any folder of folders is one
+    read=_read,
+    give_back=_give_back,
+)

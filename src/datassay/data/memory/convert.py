@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.arrays import read_arrays, to_numpy
 from datassay.data.assemble import one_set
-from datassay.data.files.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.files.tables import table_source
-from datassay.data.files.torch_dataset import is_dataset, read_datasets
+from datassay.data.memory.arrays import read_arrays, to_numpy
+from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
+from datassay.data.memory.torch_dataset import is_dataset, read_datasets
 from datassay.data.outputs import Coding
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source
 from datassay.data.tables.choices import Choices
+from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 
 

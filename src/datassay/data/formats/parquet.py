@@ -1,13 +1,17 @@
-"""Parquet files as Arrow tables, refused before they are read where they would not fit."""
+"""Parquet files: refused before they are read where they would not fit, given back as written."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from datassay.data.back.columnar import with_rows
+from datassay.data.back.original import Change
+from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
 from datassay.machine import available_memory
 
@@ -17,18 +21,8 @@ _ROWS = 64  # read at a time of columns that may be far longer than the file
 _RATIO = 1000  # by which a compressor makes a page smaller at most, about
 
 
-def read_parquet(path: Path) -> pa.Table:
-    """The table in a file.
-
-    Args:
-        path: .parquet.
-
-    Returns:
-        The table, row labels of pandas with it.
-
-    Raises:
-        DataError: it would not fit into memory.
-    """
+def _read(path: Path, ids: str | None) -> pa.Table:
+    """The table in a file, row labels of pandas with it."""
     with pq.ParquetFile(path, buffer_size=2**20) as file:
         metadata, names = file.metadata, file.schema_arrow.names
         check_fits(8.0 * _n_values(metadata), f"the values in {path}")
@@ -78,3 +72,23 @@ def _measured(file: pq.ParquetFile, names: list[str], path: Path) -> dict[str, p
             check_fits(max(full, free + 1), f"the text in {path}")
     table = pa.Table.from_batches(parts)
     return {name: table[name] for name in names}
+
+
+def _give_back(path: Path, target: Path, change: Change) -> None:
+    """Compressed, and in groups of rows, as the file is."""
+    with pq.ParquetFile(path) as file:
+        pq.write_table(with_rows(file.read(), change), target, **_options(file.metadata))
+
+
+def _options(metadata: pq.FileMetaData) -> dict[str, Any]:
+    """How a Parquet file was written: its compression a column, the rows of its groups."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return {}
+    group = metadata.row_group(0)
+    columns = [group.column(c) for c in range(metadata.num_columns)]
+    codecs = {c.path_in_schema: c.compression.lower() for c in columns}
+    codecs = {name: "none" if c == "uncompressed" else c for name, c in codecs.items()}
+    return {"compression": codecs, "row_group_size": max(1, group.num_rows)}
+
+
+FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_give_back)

@@ -10,13 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datassay.data.files.arrow import read_arrow
-from datassay.data.files.delimited import NOTE, read_delimited
-from datassay.data.files.frames import row_ids, row_labels
-from datassay.data.files.json_lines import read_json_lines
-from datassay.data.files.parquet import read_parquet
+from datassay.data.memory.frames import row_ids, row_labels
 from datassay.data.samples import Column
-from datassay.data.source import Part, Source, reading
+from datassay.data.source import Part, Source
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.choices import SHOWN, Choices, check_choices, some
 from datassay.data.tables.columns import read_column
@@ -25,55 +21,8 @@ from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import ReadColumn, rows_of
 from datassay.errors import DataError
 
-READERS = {
-    ".parquet": read_parquet,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".feather": read_arrow,
-    ".arrow": read_arrow,
-}
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *READERS)
+NOTE = b"note"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
-
-
-def read_table(path: Path, chosen: Choices) -> Source:
-    """A source from a table.
-
-    Args:
-        path: of a kind in READERS; text files with a header line.
-        chosen: what its columns are for.
-
-    Returns:
-        The source; every other column is a feature, unless our rules leave it out.
-
-    Raises:
-        DataError: a column is not there, named twice, or no feature or row is left; columns cannot
-            be used, each of them named; the first line of a .csv or .tsv is a sample, or it is no
-            text.
-    """
-    with reading(path):
-        # No name for the table here: what `table_source` has read of it can then be let go.
-        return table_source(table_of(path, chosen), str(path), chosen)
-
-
-def table_of(path: Path, chosen: Choices) -> pa.Table:
-    """The table as it is in the file.
-
-    Args:
-        path: as in `read_table`.
-        chosen: names the ids, which are strings if any has leading zeros.
-
-    Returns:
-        One row a sample.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    kind = path.suffix.lower()
-    with reading(path):
-        if kind in READERS:
-            return READERS[kind](path)
-        return read_delimited(path, chosen.ids if isinstance(chosen.ids, str) else None)
 
 
 def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
@@ -90,7 +39,8 @@ def table_source(table: pa.Table, name: str, chosen: Choices) -> Source:
         The source.
 
     Raises:
-        DataError: as `read_table`.
+        DataError: a column is not there, named twice, or no feature or row is left; columns cannot
+            be used, each of them named.
     """
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     table, chosen = with_roles(table, name, chosen)
@@ -168,9 +118,9 @@ def _source(
 ) -> Source:
     """What was read as a source; `read` is emptied, so that columns and x are not both held."""
     pa.default_memory_pool().release_unused()
-    y = _plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
-    ids = places if chosen.ids is None else _plain(read[chosen.ids])
-    origins = None if chosen.source is None else _plain(read[chosen.source])
+    y = plain(read[chosen.target])  # pyright: ignore[reportArgumentType]
+    ids = places if chosen.ids is None else plain(read[chosen.ids])
+    origins = None if chosen.source is None else plain(read[chosen.source])
     used = [c for n, c in read.items() if n not in chosen.roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     _check_used(columns, used, name)
@@ -226,7 +176,8 @@ def _joined(texts: list[pa.LargeStringArray]) -> Texts | None:
     return Texts(texts[0]) if texts else None
 
 
-def _plain(column: ReadColumn) -> np.ndarray:
+def plain(column: ReadColumn) -> np.ndarray:
+    """Its values, or its words as NumPy holds them."""
     if column.values is not None:
         return column.values
     assert column.words is not None

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from datassay.data.arrays import to_numpy
-from datassay.data.files.image import pixels
+from datassay.data.memory.arrays import to_numpy
+from datassay.data.pictures import pixels
 from datassay.data.source import Part, Source
 from datassay.errors import DataError, DatassayError
 

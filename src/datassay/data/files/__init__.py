@@ -1,1 +1,0 @@
-"""Readers: one file format each."""

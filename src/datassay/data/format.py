@@ -1,0 +1,197 @@
+"""What a file format declares, and which of them a path is of: for `load` and `apply` alike.
+
+A format is one module in `formats/`, or an entry point of the group `datassay.formats`, that holds
+a `Format` or a `TableFormat`; nothing else knows which formats there are.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow as pa
+
+from datassay.data import formats as built_in
+from datassay.data.back.changelog import given_back_file
+from datassay.data.back.original import Change, Original, original_table
+from datassay.data.source import Source, reading
+from datassay.data.tables.choices import Choices
+from datassay.data.tables.sources import table_source
+from datassay.errors import DataError
+from datassay.plugins import plugins
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """How a format is known.
+
+    Attributes:
+        name: for people, such as "Parquet".
+        suffixes: of its files, in lower case, with the dot; empty: it is one of folders.
+        holds: what a folder of it holds, for an error; empty: it is one of files.
+        is_folder: whether a folder is of it; None: it is one of files.
+        asked_last: whether other formats of folders are asked first, as this one takes many.
+    """
+
+    name: str
+    suffixes: tuple[str, ...] = ()
+    holds: str = ""
+    is_folder: Callable[[Path], bool] | None = None
+    asked_last: bool = False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns can be named."""
+        return isinstance(self, TableFormat)
+
+    def cannot(self, path: Path) -> DataError:
+        """What to say of data that cannot be given back."""
+        able = [one.name for one in formats() if one.give_back is not None]
+        return DataError(
+            f"data must be of a format that can be given back ({', '.join(able)}); {path} is of "
+            f"{self.name}. Export the decisions instead, or convert the data and run again."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format(_Known):
+    """A format that holds samples as such.
+
+    Attributes:
+        read: path → the source.
+        give_back: path, task, link → the data as they are stored; `link` says whether files that
+            do not change may be second names of the same ones. None: it cannot be given back.
+    """
+
+    read: Callable[[Path], Source]
+    give_back: Callable[[Path, str | None, bool], Original] | None = None
+
+    def source(self, path: Path, chosen: Choices) -> Source:
+        """The samples in a file or folder."""
+        return self.read(path)
+
+    def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
+        """The data as they are stored; refused where they cannot be given back."""
+        if self.give_back is None:
+            raise self.cannot(path)
+        return self.give_back(path, chosen.task, link)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFormat(_Known):
+    """A format of tables: one row a sample, columns by name.
+
+    Attributes:
+        read: path, and the column of ids where one is named → the table.
+        give_back: path, new path, what becomes of its rows: writes the new file, or fills the new
+            folder; all that is not told stays to the byte. None: it cannot be given back.
+    """
+
+    read: Callable[[Path, str | None], pa.Table]
+    give_back: Callable[[Path, Path, Change], None] | None = None
+
+    def table(self, path: Path, chosen: Choices) -> pa.Table:
+        """The table as it is in the file or folder."""
+        ids = chosen.ids if isinstance(chosen.ids, str) else None
+        with nullcontext() if path.is_dir() else reading(path):
+            return self.read(path, ids)
+
+    def source(self, path: Path, chosen: Choices) -> Source:
+        """The samples in a file or folder."""
+        with nullcontext() if path.is_dir() else reading(path):
+            # No name for the table here: what `table_source` has read of it can then be let go.
+            return table_source(self.table(path, chosen), str(path), chosen)
+
+    def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
+        """The data as they are stored; refused where they cannot be given back."""
+        if self.give_back is None:
+            raise self.cannot(path)
+        return original_table(path, self.table(path, chosen), chosen, self.give_back)
+
+
+def formats() -> list[Format | TableFormat]:
+    """All formats, those of other distributions behind ours.
+
+    Returns:
+        In the order in which they are asked whether a folder is theirs.
+
+    Raises:
+        DataError: a plugin's is no format.
+    """
+    added = plugins("formats")
+    for name, one in added.items():
+        if not isinstance(one, Format | TableFormat):
+            raise DataError(
+                f"a plugin of the group datassay.formats must name a Format or a TableFormat; "
+                f"{name!r} names a {type(one).__name__}. Update or uninstall what adds it."
+            )
+    return sorted([*_built_in(), *added.values()], key=lambda one: one.asked_last)
+
+
+@cache
+def _built_in() -> list[Format | TableFormat]:
+    modules = pkgutil.iter_modules(built_in.__path__, f"{built_in.__name__}.")
+    return [import_module(module.name).FORMAT for module in modules]
+
+
+def suffixes(of: Iterable[Format | TableFormat] | None = None) -> tuple[str, ...]:
+    """The suffixes of files that can be read.
+
+    Args:
+        of: some formats; None: all.
+
+    Returns:
+        In lower case, with the dot.
+    """
+    return tuple(suffix for one in (formats() if of is None else of) for suffix in one.suffixes)
+
+
+def format_of(path: Path) -> Format | TableFormat | None:
+    """The format of a file or folder.
+
+    Args:
+        path: an existing one.
+
+    Returns:
+        By a file's name, of whose suffixes the longest counts, or by what a folder holds; None:
+        an unknown one.
+    """
+    known = formats()
+    if path.is_dir():
+        return next((one for one in known if one.is_folder and one.is_folder(path)), None)
+    name = path.name.lower()
+    fitting = [(len(s), one) for one in known for s in one.suffixes if name.endswith(s)]
+    return max(fitting, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
+    """The format of a file or folder, of which there must be one.
+
+    Args:
+        path: an existing one; a folder that `datassay apply` made stands for the file in it.
+
+    Returns:
+        The path to read, and its format.
+
+    Raises:
+        DataError: its format is unknown; the error names all known ones.
+    """
+    if path.is_dir() and (file := given_back_file(path)):
+        path = file
+    if (one := format_of(path)) is not None:
+        return path, one
+    if path.is_dir():
+        held = "; ".join(one.holds for one in formats() if one.holds)
+        raise DataError(
+            f"a folder must hold data of a known format ({held}); {path} holds none of these. "
+            "Check the path."
+        )
+    raise DataError(
+        f"a file must end in {', '.join(suffixes())}; got {path}. Convert it, or pass its arrays "
+        "as (x, y)."
+    )

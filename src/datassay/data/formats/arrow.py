@@ -1,0 +1,55 @@
+"""Arrow's own files (Feather, IPC files and streams), checked before they are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import feather, ipc
+
+from datassay.data.back.columnar import with_rows
+from datassay.data.back.original import Change
+from datassay.data.format import TableFormat
+from datassay.data.source import check_fits
+
+
+def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
+    """The table in a file.
+
+    Args:
+        path: .feather (version 2) or .arrow.
+        ids: the column of ids, which is read like others.
+
+    Returns:
+        The table, row labels of pandas with it.
+
+    Raises:
+        DataError: it would not fit into memory.
+    """
+    check_fits(2.0 * path.stat().st_size, f"the values in {path}")
+    with pa.OSFile(str(path)) as file:
+        reader = ipc.open_file(file) if _is_file(path) else ipc.open_stream(file)
+        table = reader.read_all()
+    table.validate(full=True)  # offsets of a damaged file would point anywhere
+    return table
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file, whose end lists its parts, and no stream."""
+    with path.open("rb") as file:
+        return file.read(6) == b"ARROW1"
+
+
+def _give_back(path: Path, target: Path, change: Change) -> None:
+    table = with_rows(read_arrow(path), change)
+    if path.suffix.lower() == ".feather":
+        feather.write_feather(table, str(target))
+        return
+    new = ipc.new_file if _is_file(path) else ipc.new_stream
+    with pa.OSFile(str(target), "wb") as sink, new(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+FORMAT = TableFormat(
+    name="Arrow", suffixes=(".feather", ".arrow"), read=read_arrow, give_back=_give_back
+)

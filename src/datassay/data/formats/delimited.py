@@ -1,0 +1,281 @@
+"""CSV and TSV: text, gzipped or not; given back byte by byte but for rows and labels decided on."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from datassay.data.back.original import Change, rewritten
+from datassay.data.format import TableFormat
+from datassay.data.source import check_fits
+from datassay.data.tables.number_words import CODE, NUMBER
+from datassay.data.tables.sources import NOTE
+from datassay.errors import DataError
+
+BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
+_INTEGER = r"^(0|-?[1-9]\d{0,17})$"
+_LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
+_SAMPLE = 2**16  # bytes that tell the separator
+_LINES = 20
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x81\x8d\x8f\x90\x9d]")
+_DECIMAL = re.compile(r"[-+]?\d+([.,])\d+")
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What a text file holds.
+
+    Attributes:
+        content: its UTF-8.
+        separator: of its columns.
+        decimal: the decimal point of its numbers.
+        note: what is not as usual, in a sentence; may be empty.
+    """
+
+    content: pa.Buffer
+    separator: str = ","
+    decimal: str = "."
+    note: str = ""
+
+
+def _text(path: Path) -> _Text:
+    """A text file's content: UTF-16 by its byte order mark, Windows-1252 where it is no UTF-8."""
+    content = _unpacked(path) if path.suffix.lower() == ".gz" else _mapped(path)
+    content, encoding = _utf8(content, path)
+    notes = [f"is read as {encoding} text"] * bool(encoding)
+    name = path.name.lower().removesuffix(".gz")
+    separator, decimal = ("\t", ".") if name.endswith(".tsv") else _separator(content)
+    if separator != "," and not name.endswith(".tsv"):
+        notes.append(f"has columns separated by {separator!r}")
+    notes += ["has decimal commas"] * (decimal == ",")
+    note = f"{path.name} {' and '.join(notes)}." if notes else ""
+    return _Text(content, separator, decimal, note)
+
+
+def _mapped(path: Path) -> pa.Buffer:
+    check_fits(path.stat().st_size, f"the text in {path}")
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()
+
+
+def _unpacked(path: Path) -> pa.Buffer:
+    parts, size = [], 0
+    with gzip.open(path) as file:
+        while part := file.read(BLOCK):
+            size += len(part)
+            check_fits(3.0 * size, f"the text in {path}")
+            parts.append(part)
+    return pa.py_buffer(b"".join(parts))
+
+
+def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
+    """The content as UTF-8, and the encoding that it was in; empty where it was that."""
+    head = bytes(memoryview(content)[:2])
+    if head in {b"\xff\xfe", b"\xfe\xff"}:
+        return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
+    ends = pa.py_buffer(memoryview(bytes(pa.array([0, content.size], pa.int64()).buffers()[1])))
+    try:
+        whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, content])
+        whole.validate(full=True)
+        return content, ""
+    except pa.ArrowInvalid:
+        pass
+    check_fits(6.0 * content.size, f"the text in {path}")
+    raw = bytes(content)
+    read = raw.decode("utf-8", errors="replace")
+    lost = read.count("\ufffd")
+    if sum(len(word) for word in re.findall(r"[^\x00-\x7f\ufffd]+", read)) > lost:
+        raise DataError(
+            f"{path} must be UTF-8 text; it is, but for {lost} places that are damaged. Correct "
+            "them, or save it as UTF-8 once more."
+        )
+    if _NO_TEXT.search(raw):
+        raise DataError(
+            f"{path} must be text; it holds bytes that stand for no character in UTF-8 or "
+            "Windows-1252. Save it as UTF-8."
+        )
+    return pa.py_buffer(raw.decode("cp1252").encode()), "Windows-1252 (Latin-1)"
+
+
+def _separator(content: pa.Buffer) -> tuple[str, str]:
+    """The separator under which the first lines have equally many columns, a comma if in doubt."""
+    head = bytes(memoryview(content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
+    if content.size > _SAMPLE:
+        head = head.rpartition("\n")[0]
+    for separator in (",", ";", "\t", "|"):
+        rows = _rows(head, separator)
+        if len(rows) > 1 and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
+            points = {m[1] for row in rows for v in row if (m := _DECIMAL.fullmatch(v.strip()))}
+            return separator, "," if separator != "," and points == {","} else "."
+    return ",", "."
+
+
+def _rows(text: str, separator: str) -> list[list[str]]:
+    reader, rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator), []
+    try:
+        for row in reader:
+            rows += [row] if row else []
+            if len(rows) == _LINES:
+                break
+    except csv.Error:
+        return []
+    return rows
+
+
+def _read(path: Path, ids: str | None) -> pa.Table:
+    """The table in a file, columns typed by what they hold; tabs separate those of .tsv."""
+    # Columns that hold digits with leading zeros are strings; ids stay strings unless all are
+    # plain whole numbers.
+    text = _text(path)
+    table = _typed(text, ids)
+    if table.num_rows and _header_is_data(table):
+        raise DataError(
+            f"{path} must start with a line of column names; its first line looks like a sample: "
+            f"{', '.join(table.column_names[:5])}. Add a header line."
+        )
+    _check_quotes(path, text, table)
+    pa.default_memory_pool().release_unused()  # the parser held about as much as the table
+    if table.column_names.count(ids) == 1 and _all_match(table[ids].drop_null(), _INTEGER):
+        place = table.column_names.index(ids)
+        table = table.set_column(place, ids, table[ids].cast(pa.int64()))
+    return table.replace_schema_metadata({NOTE: text.note}) if text.note else table
+
+
+def _typed(text: _Text, ids: str | None) -> pa.Table:
+    as_words = {} if ids is None else {ids: pa.string()}  # "00123" would no longer join
+    table = _parsed(text, as_words)
+    columns = list(zip(table.column_names, table.schema.types, strict=True))
+    if len({name for name, _ in columns}) < len(columns):
+        return table  # which is refused for it: no column can be named
+    numbers = [name for name, kind in columns if _is_number(kind)]
+    if numbers and _LEADING_ZERO.search(memoryview(text.content)):
+        codes = _codes(_parsed(text, as_words | dict.fromkeys(numbers, pa.string())), numbers)
+        table = _parsed(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
+    return table
+
+
+def _parsed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
+    size, block = text.content.size, BLOCK
+    while True:
+        try:
+            return arrow_csv.read_csv(
+                pa.BufferReader(text.content),
+                read_options=arrow_csv.ReadOptions(block_size=block),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=text.separator, newlines_in_values=True
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    column_types=types,
+                    decimal_point=text.decimal,
+                ),
+            )
+        except pa.ArrowInvalid as error:  # a row longer than a block
+            if "straddling" not in str(error) or block > size:
+                raise
+            block = min(16 * block, 2**31 - 1)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _codes(words: pa.Table, names: list[str]) -> list[str]:
+    """The columns of numbers that hold digits with leading zeros."""
+    return [
+        name
+        for name in names
+        if pc.any(pc.match_substring_regex(words[name], CODE)).as_py()  # type: ignore[attr-defined]
+    ]
+
+
+def _all_match(words: pa.ChunkedArray, pattern: str) -> bool:
+    matches = pc.match_substring_regex(words, pattern)  # type: ignore[attr-defined]
+    return pc.all(matches, min_count=0).as_py()  # type: ignore[attr-defined]
+
+
+def _header_is_data(table: pa.Table) -> bool:
+    # pandas names nameless columns 0, 1, ...; such a header is one.
+    names = table.column_names
+    numbers = [name for name in names if re.match(NUMBER, name)]
+    if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
+        return False
+    last = table.column(table.num_columns - 1).cast(pa.string())
+    occurs = pc.any(pc.equal(last, names[-1]), min_count=0).as_py()  # type: ignore[attr-defined]
+    return len(numbers) == len(names) or bool(occurs)
+
+
+def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
+    """Refuse a quote that is opened and never closed: it swallows rows."""
+    # Quotes come in pairs, also those inside a quoted value, which are doubled. An odd one that is
+    # no more than a mark (5" pipe) does no harm while every value stands in one line.
+    view = memoryview(text.content)
+    parts = (bytes(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK))
+    if sum(part.count(b'"') for part in parts) % 2 == 0:
+        return
+    for name, column in zip(table.column_names, table.itercolumns(), strict=True):
+        if not pa.types.is_string(column.type):
+            continue
+        lines = pc.match_substring(column, "\n")  # type: ignore[attr-defined]
+        row = pc.index(lines, True).as_py()  # type: ignore[attr-defined]
+        if row >= 0:
+            raise DataError(
+                f"{path} must close every quote; it holds an odd number of them, and column "
+                f"{name!r} goes over several lines in row {row}: {column[row].as_py()[:40]!r}. "
+                "Close that quote, or remove it."
+            )
+
+
+def _give_back(path: Path, target: Path, change: Change) -> None:
+    is_zipped = path.suffix.lower() == ".gz"
+    raw = gzip.decompress(path.read_bytes()) if is_zipped else path.read_bytes()
+    wide = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
+    text, form = raw[2:].decode(wide).encode() if wide else raw, _text(path)
+    separator = form.separator.encode()
+    mark, quoted = re.escape(separator), rb'"[^"]*+(?:""[^"]*+)*+"'
+    field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
+    line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
+    start = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    spans = (match.span() for match in re.compile(line).finditer(text, start))
+    _, *rows = (span for span in spans if text[slice(*span)].strip(b"\r\n"))
+    if len(rows) != len(change.keep):
+        raise DataError(
+            f"{path} must be given back row by row; {len(change.keep):,} rows were read, "
+            f"{len(rows):,} are found in its text. Write it anew with another program."
+        )
+
+    def cell(row: int) -> tuple[int, int]:
+        place = rows[row][0]
+        for column in range(change.place + 1):
+            match = field.match(text, place + len(separator) * (column > 0))
+            assert match is not None
+            place = match.end()
+        return match.span()
+
+    def number(word: bytes, value: float) -> bytes:
+        new = f"{value:.15g}".replace(".", form.decimal).encode()
+        return b'"%b"' % new if word.startswith(b'"') else new
+
+    text = rewritten(text, rows, cell, number, change)
+    if wide:
+        text = "\ufeff".encode(wide) + text.decode().encode(wide)
+    target.write_bytes(gzip.compress(text, mtime=0) if is_zipped else text)
+
+
+FORMAT = TableFormat(
+    name="CSV and TSV",
+    suffixes=(".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+    read=_read,
+    give_back=_give_back,
+)

@@ -1,0 +1,76 @@
+"""Files of one JSON object a line; given back, only the value of a label changes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.json
+
+from datassay.data.back.original import Change, rewritten
+from datassay.data.format import TableFormat
+from datassay.data.source import check_fits
+from datassay.errors import DataError
+
+_BLOCK = 2**20
+_SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
+
+
+def _read(path: Path, ids: str | None) -> pa.Table:
+    """The table in a file; a key is a column, and what a line does not have is missing."""
+    size, block = path.stat().st_size, _BLOCK
+    check_fits(2.0 * size, f"the text in {path}")
+    while True:
+        try:
+            options = pyarrow.json.ReadOptions(block_size=block)
+            return pyarrow.json.read_json(path, read_options=options)
+        except pa.ArrowInvalid as error:  # a line longer than a block
+            if "straddling" not in str(error) or block > size:
+                raise
+            block = min(16 * block, 2**31 - 1)
+
+
+def _give_back(path: Path, target: Path, change: Change) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    ends = list(itertools.accumulate(map(len, lines)))
+    rows = [(end - len(line), end) for line, end in zip(lines, ends, strict=True) if line.strip()]
+    if len(rows) != len(change.keep):
+        raise DataError(
+            f"{path} must hold one object a line to be given back; {len(change.keep):,} were read "
+            f"of {len(rows):,} lines. Write each object in a line of its own."
+        )
+    text = b"".join(lines)
+
+    def cell(row: int) -> tuple[int, int]:
+        start, end = rows[row]
+        line = text[start:end].decode()
+        first, last = _span(line, change.column)
+        before = start + len(line[:first].encode())
+        return before, before + len(line[first:last].encode())
+
+    target.write_bytes(rewritten(text, rows, cell, lambda _, new: f"{new:.15g}".encode(), change))
+
+
+def _span(line: str, key: str) -> tuple[int, int]:
+    """Where the value of a key of the outermost object starts and ends."""
+    place = line.index("{") + 1
+    while True:
+        name, place = _DECODER.raw_decode(line, _past(line, place, _SPACE + ","))
+        start = _past(line, place, _SPACE + ":")
+        _, place = _DECODER.raw_decode(line, start)
+        if name == key:
+            return start, place
+
+
+def _past(line: str, place: int, passed: str) -> int:
+    while line[place] in passed:
+        place += 1
+    return place
+
+
+FORMAT = TableFormat(
+    name="JSON lines", suffixes=(".jsonl", ".ndjson"), read=_read, give_back=_give_back
+)

@@ -1,0 +1,1 @@
+"""Samples that are in memory already: arrays, data frames and Datasets."""
